@@ -1,0 +1,1 @@
+"""What every room shares: errors, command lines, files, provenance. Standard library and tqdm only."""
