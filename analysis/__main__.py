@@ -1,0 +1,50 @@
+"""`python -m analysis`: from a run store to tables, claims and the audit; each command lives in its own module."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from common.cli import Parser, run
+from common.errors import UserError, nearest
+
+COMMANDS = {
+    "ingest": ("analysis.ingest_command", "read a run store into a runs table"),
+    "fetch-released": ("analysis.release_command", "bring the authors' result files into the cache"),
+    "scores": ("analysis.print_scores", "mean and interval of every model and dataset"),
+    "table": ("analysis.print_tables", "one of the paper's Tables 1 to 17, or all"),
+    "audit": (
+        "analysis.audit_report",
+        "every published cell against its runs, and the paper's own arithmetic",
+    ),
+    "provenance": ("analysis.print_provenance", "whether a table's runs were made with the same things"),
+    "claims": ("analysis.claims.command", "which findings of the paper survive a test"),
+    "coverage": ("analysis.print_coverage", "true coverage of each nominal 95 % interval, by simulation"),
+    "power": ("analysis.power", "how many seeds a difference needs, by dataset"),
+    "report": ("analysis.report.command", "one self-contained page of everything"),
+    "reproduce": ("analysis.reproduce", "all that a source allows: scores, tables, audit, figures"),
+}
+"""Each command: its module and a line of help. The module offers `add_parser(subparsers)`, which adds the
+command and sets the default `function`, args -> exit status; only the wanted command's module is imported."""
+
+
+def main(argv: Sequence[str]) -> int | None:
+    parser = Parser(prog="python -m analysis", description=__doc__)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    wanted = argv[0] if argv else ""
+    if wanted and not wanted.startswith("-") and wanted not in COMMANDS:
+        raise UserError(
+            f"unknown command {wanted!r}{nearest(wanted, COMMANDS)}; the commands are {', '.join(COMMANDS)}"
+        )
+    for name, (module, line) in COMMANDS.items():
+        if name == wanted:
+            importlib.import_module(module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=line.replace("%", "%%"))
+    args = parser.parse_args(argv)
+    return args.function(args)  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    run(main, sys.argv[1:])

@@ -1,0 +1,272 @@
+"""The paper's own arithmetic, checked: totals, counts, shares and averages that it states and that can be redone.
+
+Each check gives what the paper says, what follows from its other numbers (or from the study plan), and whether
+the two agree. A check that does not agree is a fact about the paper, not an error of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from analysis.published import published_cells
+from benchmarks.protocol import AVERAGE, LEARNING_RATES, PAPER_DATASETS, SEEDS
+from pretraining.settings import TRAINING
+from pretraining.study import MODELS, PAPER, Segment
+
+__all__ = ["Check", "check_arithmetic"]
+
+_RELEASED = [name for name in MODELS if name != "1b-clm-10k-mlm40-42k"]
+"""The 50 checkpoints of the release; Figure 11's 1B two-stage model is not among them."""
+
+RELEASED_FILES = 18_483
+"""Result files in the authors' release."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One statement of the paper against its recomputation."""
+
+    id: str
+    """Short name."""
+    statement: str
+    """What the paper says, and where."""
+    stated: str
+    """The stated value."""
+    recomputed: str
+    """What follows from the other numbers."""
+    status: str
+    """`agrees` or `differs`."""
+    note: str
+    """How the two relate."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields, for JSON."""
+        return asdict(self)
+
+
+def check_arithmetic() -> list[Check]:
+    """Return every check, in a fixed order."""
+    return [check() for check in _CHECKS]
+
+
+def _compare(stated: float, recomputed: float, **texts: str) -> Check:
+    status = "agrees" if np.isclose(stated, recomputed, rtol=1e-9, atol=0) else "differs"
+    return Check(stated=f"{stated:,.10g}", recomputed=f"{recomputed:,.10g}", status=status, **texts)
+
+
+def _tokens_text() -> Check:
+    return _compare(
+        2_373_120,
+        TRAINING.tokens_per_step,
+        id="tokens-per-step-text",
+        statement="2,373,120 tokens a step (text)",
+        note="192 GPUs x 12 sequences x (12 + 2,048) / 2 tokens: the expected batch of uniform lengths.",
+    )
+
+
+def _tokens_table() -> Check:
+    return _compare(
+        2_359_296,
+        TRAINING.tokens_per_step,
+        id="tokens-per-step-table",
+        statement="2,359,296 tokens a step (Table 1)",
+        note="192 x 12 x 1,024 leaves out the floor of 12 tokens a sequence; the text's number keeps it.",
+    )
+
+
+def _tokens_total() -> Check:
+    steps = 42_000
+    total = steps * TRAINING.tokens_per_step
+    return Check(
+        id="tokens-total",
+        statement="about 100B tokens in 42,000 steps (text)",
+        stated="100B",
+        recomputed=f"{total / 1e9:.2f}B",
+        status="agrees" if abs(total / 1e11 - 1) < 0.005 else "differs",
+        note=f"42,000 steps x {TRAINING.tokens_per_step:,} expected tokens.",
+    )
+
+
+def _runs() -> Check:
+    grid = len(LEARNING_RATES) * len(SEEDS)
+    count = len(_RELEASED) * len(PAPER_DATASETS) * grid
+    trained = len({dataset.trained_on for dataset in PAPER_DATASETS.values()})
+    return _compare(
+        15_120,
+        count,
+        id="evaluation-runs",
+        statement="15,120 fine-tuning and evaluation runs (text)",
+        note=f"{len(_RELEASED)} checkpoints x {len(PAPER_DATASETS)} datasets x {len(LEARNING_RATES)} rates x "
+        f"{len(SEEDS)} seeds; NQ and MLDR reuse the MS MARCO training, so the trainings are "
+        f"{len(_RELEASED)} x {trained} x {grid} = {len(_RELEASED) * trained * grid:,}.",
+    )
+
+
+def _models() -> Check:
+    return _compare(
+        38,
+        len(MODELS),
+        id="models",
+        statement="38 models (abstract)",
+        note=f"{len(_RELEASED)} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
+        "Figure 11; 38 counts the finished models at the paper's tables without the 12 intermediate checkpoints "
+        "and without that one.",
+    )
+
+
+def _released_files() -> Check:
+    expected = len(_RELEASED) * (len(PAPER_DATASETS) + 1) * len(LEARNING_RATES) * len(SEEDS)
+    return _compare(
+        RELEASED_FILES,
+        expected,
+        id="released-files",
+        statement="18,483 result files in the authors' release",
+        note=f"A full grid with the release's 13th dataset (QED, in none of the tables) holds {expected:,}: "
+        f"{expected - RELEASED_FILES:,} runs are absent; those looked at are at a learning rate of 5e-04.",
+    )
+
+
+def _two_stage_steps() -> Check:
+    base = {name for name, model in MODELS.items() if model.kind == "base" and model.steps == 42_000}
+    new = [m for m in MODELS.values() if m.size == "610m" and (m.kind == "two-stage" or
+           (m.kind == "base" and m.name not in base))]  # fmt: skip
+    steps = _shared_steps([model.name for model in new], done=base)
+    endpoints = sum(PAPER.decay_steps for model in new if model.kind == "base")
+    return _compare(
+        120_000,
+        steps,
+        id="two-stage-steps",
+        statement="the 17 two-stage models (endpoints at 12K and 22K included) need 120K further steps (text)",
+        note=f"Each trunk once, from checkpoints that exist: {steps:,} steps, or {steps - endpoints:,} without the "
+        "decays of the four one-stage endpoints.",
+    )
+
+
+def _cpt_steps() -> Check:
+    continued = [name for name, model in MODELS.items() if model.kind == "continued"]
+    steps = _shared_steps(continued, done={"610m-clm-42k", "610m-mlm40-42k"})
+    return _compare(
+        26_000,
+        steps,
+        id="cpt-steps",
+        statement="continued pretraining needs 26K steps in all (text)",
+        note="20,000 shared stable steps and three decays of 2,000 are 26,000 for each of the two starts.",
+    )
+
+
+def _decay_share() -> Check:
+    return _compare(
+        0.05 * 42_000,
+        TRAINING.decay_steps,
+        id="decay-share",
+        statement="decay steps 5 % (Table 1), of 42,000 steps",
+        note=f"The text says 2,000 steps, which are {TRAINING.decay_steps / 42_000:.2%} of 42,000.",
+    )
+
+
+def _gpu_hours() -> Check:
+    parts = {"base models": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
+    return _compare(
+        110_000,
+        sum(parts.values()),
+        id="gpu-hours",
+        statement="110K GPU hours in all (text)",
+        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in parts.items()) + ".",
+    )
+
+
+def _averages() -> Check:
+    cells = published_cells()
+    parts = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])["mean"].mean()
+    stated = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])["mean"]
+    gap = (parts - stated).abs()
+    # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
+    wrong = int((gap > 0.01 + 1e-9).sum())
+    return Check(
+        id="averages",
+        statement="every Average is the mean of its three datasets (Tables 2-17)",
+        stated=f"{len(stated)} averages",
+        recomputed=f"{len(stated) - wrong} agree; largest gap {gap.max():.4f}",
+        status="agrees" if wrong == 0 else "differs",
+        note="Up to the rounding of the printed digits (0.01).",
+    )
+
+
+def _average_intervals() -> Check:
+    cells = published_cells()
+    halves = cells[cells["dataset"] != AVERAGE].groupby(["table", "model"])["ci95"]
+    widest = halves.sum() / 3
+    stated = cells[cells["dataset"] == AVERAGE].set_index(["table", "model"])["ci95"].loc[widest.index]
+    wrong = int((stated > widest + 0.01 + 1e-9).sum())
+    independent = halves.agg(lambda half: float(np.sqrt((half**2).sum()))) / 3
+    narrower = int((stated < independent - 0.01).sum())
+    return Check(
+        id="average-intervals",
+        statement="the interval of every Average is one of per-seed averages (Tables 2-17)",
+        stated=f"{len(stated)} intervals",
+        recomputed=f"{len(stated) - wrong} possible; {narrower} narrower than for independent datasets",
+        status="agrees" if wrong == 0 else "differs",
+        note="An average over three datasets taken per seed is at most as spread as the mean of their spreads; "
+        "it is narrower than for independent datasets where errors cancel within seeds.",
+    )
+
+
+def _repeats() -> Check:
+    cells = published_cells()
+    groups = cells.groupby(["model", "task", "dataset"])
+    repeated = groups["table"].count() > 1
+    same = (groups["mean"].nunique() == 1) & (groups["ci95"].nunique() == 1)
+    wrong = int((repeated & ~same).sum())
+    return Check(
+        id="repeated-cells",
+        statement="cells that stand in several tables are printed alike",
+        stated=f"{int(repeated.sum())} repeated cells",
+        recomputed=f"{int((repeated & same).sum())} agree",
+        status="agrees" if wrong == 0 else "differs",
+        note="The 42K rows of Tables 10-17 repeat those of Tables 2-5.",
+    )
+
+
+def _init() -> Check:
+    return _compare(
+        0.2**0.5,
+        0.02,
+        id="initial-weights",
+        statement="weights drawn from N(0, sigma^2 = 0.2) (text): a standard deviation of 0.447",
+        note="The released code draws with a standard deviation of 0.02; the plan follows the code.",
+    )
+
+
+def _wrong_table() -> Check:
+    return Check(
+        id="table-reference",
+        statement="Appendix C.3 refers to Table 13",
+        stated="Table 13 (IR)",
+        recomputed="Table 10 (SC)",
+        status="differs",
+        note="The results it speaks of are those of Table 10; read, not computed.",
+    )
+
+
+def _shared_steps(names: list[str], done: set[str]) -> int:
+    """Return the steps that `names` need when shared segments run once and those of `done` exist."""
+    reach: dict[tuple[str, str, int], int] = {}
+    existing = {_key(segment): segment.end for name in done for segment in MODELS[name].segments}
+    for name in names:
+        for segment in MODELS[name].segments:
+            key = _key(segment)
+            reach[key] = max(reach.get(key, segment.start), segment.end)
+    return sum(max(0, end - max(key[2], existing.get(key, key[2]))) for key, end in reach.items())
+
+
+def _key(segment: Segment) -> tuple[str, str, int]:
+    return segment.trajectory, segment.phase, segment.start
+
+
+_CHECKS: tuple[Callable[[], Check], ...] = (
+    _tokens_text, _tokens_table, _tokens_total, _runs, _models, _released_files, _two_stage_steps, _cpt_steps,
+    _decay_share, _gpu_hours, _averages, _average_intervals, _repeats, _init, _wrong_table,
+)  # fmt: skip

@@ -1,0 +1,170 @@
+"""The audit: every published cell against its recomputed value, and the paper's own arithmetic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.arithmetic import Check, check_arithmetic
+from analysis.frames import records
+from analysis.published import published_cells
+from analysis.scores import Settings
+from analysis.sources import Source
+from benchmarks.protocol import AVERAGE, LEARNING_RATES, SEEDS, datasets_of
+
+__all__ = ["Audit", "AuditedCell", "audit"]
+
+FULL_CELL = len(LEARNING_RATES) * len(SEEDS)
+_HALF_DIGIT = 0.005 + 1e-9
+"""Half of the last printed digit, with room for binary fractions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedCell:
+    """One published cell and what the runs say."""
+
+    table: int
+    model: str
+    task: str
+    dataset: str
+    status: str
+    """`exact`: mean and interval agree to the printed digits; `within interval`: the recomputed mean lies in the
+    published interval; `differs`; `no runs`; `incomplete: n of 30` (90 for an average): some runs are missing,
+    whatever the rest say."""
+    agreement: str | None
+    """`exact`, `within interval` or `differs` for the runs there are, also when some are missing; None without."""
+    published_mean: float
+    published_ci95: float
+    mean: float | None
+    ci95: float | None
+    n_seeds: int
+    n_runs: int
+    difference: float | None
+    """Recomputed minus published mean, in points."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """All published cells, all arithmetic checks, and where the runs come from."""
+
+    source: str
+    selection: str
+    cells: tuple[AuditedCell, ...]
+    arithmetic: tuple[Check, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether any cell's runs contradict what is printed."""
+        return any(cell.agreement == "differs" for cell in self.cells)
+
+    def summary(self) -> list[dict[str, object]]:
+        """Return counts of each status by table, `incomplete` without its number, and a row for all."""
+        rows: list[dict[str, object]] = []
+        tables = sorted({cell.table for cell in self.cells})
+        for table in [*tables, "all"]:
+            held = [cell for cell in self.cells if table in ("all", cell.table)]
+            counts = Counter(cell.status.split(":")[0] for cell in held)
+            agreeing = Counter(cell.agreement for cell in held if cell.status.startswith("incomplete"))
+            rows.append(
+                {"table": table, "cells": len(held)}
+                | {status: counts[status] for status in STATUSES}
+                | {"incomplete_but_exact": agreeing["exact"]}
+            )
+        return rows
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the audit for JSON."""
+        return {
+            "source": self.source,
+            "selection": self.selection,
+            "cells": [vars(cell) for cell in self.cells],
+            "arithmetic": [check.as_dict() for check in self.arithmetic],
+            "summary": {str(row.pop("table")): row for row in self.summary()},
+        }
+
+
+STATUSES = ("exact", "within interval", "differs", "incomplete", "no runs")
+
+
+def audit(source: Source, *, selection: str = "seed") -> Audit:
+    """Audit the paper's 800 cells and its arithmetic against a source.
+
+    The interval that is compared is the paper's own (1.96 sd / sqrt(n)), since that is what is printed.
+    """
+    cells = published_cells()
+    recomputed: dict[tuple[str, str, str], tuple[float, float, int]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    if source.runs is not None:
+        scores = source.scores(Settings(selection=selection, interval="paper"))
+        recomputed = {
+            (model, task, dataset): (mean, (high - low) / 2, n_seeds)
+            for model, task, dataset, mean, low, high, n_seeds in records(
+                scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
+            )
+        }
+        counts = _run_counts(source.runs)
+    audited = [
+        _audit_cell(table, key, printed, recomputed.get(key), counts)
+        for table, key, printed in (
+            (table, (model, task, dataset), (mean, ci95))
+            for table, model, task, dataset, mean, ci95 in records(
+                cells, "table", "model", "task", "dataset", "mean", "ci95"
+            )
+        )
+    ]
+    return Audit(
+        source=source.label,
+        selection=selection,
+        cells=tuple(audited),
+        arithmetic=tuple(check_arithmetic()),
+    )
+
+
+def _run_counts(runs: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """Return how many runs of the paper's grid (6 rates, 5 seeds) each (model, dataset) has."""
+    grid = runs[runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)]
+    return dict(Counter(records(grid, "model", "dataset")))
+
+
+def _audit_cell(
+    table: int,
+    key: tuple[str, str, str],
+    printed: tuple[float, float],
+    found: tuple[float, float, int] | None,
+    counts: dict[tuple[str, str], int],
+) -> AuditedCell:
+    model, task, dataset = key
+    names = datasets_of(task) if dataset == AVERAGE else (dataset,)
+    n_runs = sum(counts.get((model, name), 0) for name in names)
+    full = FULL_CELL * len(names)
+    agreement = None if found is None else _agreement(printed, found)
+    if n_runs == 0:
+        status = "no runs"
+    elif n_runs < full or agreement is None:
+        status = f"incomplete: {n_runs} of {full}"
+    else:
+        status = agreement
+    return AuditedCell(
+        table=table,
+        model=model,
+        task=task,
+        dataset=dataset,
+        status=status,
+        agreement=agreement,
+        published_mean=printed[0],
+        published_ci95=printed[1],
+        mean=None if found is None else round(found[0], 6),
+        ci95=None if found is None or found[1] != found[1] else round(found[1], 6),
+        n_seeds=0 if found is None else found[2],
+        n_runs=n_runs,
+        difference=None if found is None else round(found[0] - printed[0], 6),
+    )
+
+
+def _agreement(printed: tuple[float, float], found: tuple[float, float, int]) -> str:
+    off, wider = abs(found[0] - printed[0]), abs(found[1] - printed[1])
+    if off <= _HALF_DIGIT and wider <= _HALF_DIGIT:
+        return "exact"
+    return "within interval" if off <= printed[1] + _HALF_DIGIT else "differs"

@@ -1,0 +1,78 @@
+"""All claims against one source: the verdicts, and the mixed model's second opinion where there are runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import PublishedEvidence, RunEvidence
+from analysis.claims.statements import Contrast, leaves
+from analysis.claims.verdicts import Verdict, judge, judge_claim
+from analysis.scores import Settings
+from analysis.sources import Source
+from common.errors import UserError
+
+__all__ = ["Assessment", "assess", "default_interval"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """What one source, analysed in one way, says about every claim."""
+
+    source: str
+    settings: Settings
+    verdicts: tuple[Verdict, ...]
+    """One for each claim, in the catalogue's order."""
+    mixed: dict[str, Verdict]
+    """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
+    own_words: str = ""
+    """What has to be said first: `Source.own_words`."""
+
+
+def default_interval(source: Source) -> str:
+    """Return the interval that a source is best analysed with: `hierarchical` with instances, else `t`."""
+    return "hierarchical" if source.runs is not None and source.instances is not None else "t"
+
+
+def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
+    """Judge every claim.
+
+    Args:
+        source: published cells or runs.
+        settings: `interval` chooses the test (see `evidence.RunEvidence`).
+        second_opinion: fit the mixed-effects models too, when there are runs.
+
+    Raises:
+        UserError: a selection rule or interval that the source cannot give.
+    """
+    if source.runs is None:
+        if settings.selection != "seed":
+            raise UserError(
+                f"the published cells were made with the seed-wise choice of the learning rate; {settings.selection!r} "
+                "needs single runs: give them with --source"
+            )
+        verdicts = judge(CLAIMS, PublishedEvidence(settings.interval))
+        return Assessment(source=source.label, settings=settings, verdicts=tuple(verdicts), mixed={})
+    verdicts = judge(CLAIMS, RunEvidence(source.runs, settings, instances=source.instances))
+    mixed: dict[str, Verdict] = {}
+    # One dataset a family leaves the mixed model nothing to be random over.
+    if second_opinion and source.stand_ins is None:
+        from analysis.claims.mixed import MixedEvidence
+
+        claims = [claim for claim in CLAIMS.values() if claim.mixed]
+        models = {
+            term.model
+            for claim in claims
+            for leaf in leaves(claim.body)
+            if isinstance(leaf, Contrast)
+            for term in leaf.terms
+        }
+        opinion = MixedEvidence(source.runs, settings.selection, models)
+        mixed = {claim.id: judge_claim(claim, opinion.look) for claim in claims}
+    return Assessment(
+        source=source.label,
+        settings=settings,
+        verdicts=tuple(verdicts),
+        mixed=mixed,
+        own_words=source.own_words,
+    )

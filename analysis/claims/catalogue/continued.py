@@ -1,0 +1,114 @@
+"""Claims about continued pretraining."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.claims.catalogue.terms import ALL, FULL, MARGINS, mlm
+from analysis.claims.statements import Claim, Contrast, all_of, difference, weighted
+
+__all__ = ["CLAIMS"]
+
+
+def _cpt(start: str, total: str) -> str:
+    return f"610m-{start}-dec{FULL}-mlm40-{total}"
+
+
+def _starts(total: str, task: str, *, within: bool = False) -> Contrast:
+    """CLM start minus MLM start after CPT up to step `total`."""
+    label = f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
+    low, high = (-MARGINS[task], MARGINS[task]) if within else (0.0, math.inf)
+    return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, low=low, high=high)
+
+
+def _last_gain(task: str) -> Contrast:
+    return weighted(
+        f"gain from 12k to 22k of CPT, CLM start - MLM start, {task}",
+        [
+            (1, _cpt("clm", "64k"), task),
+            (-1, _cpt("clm", "54k"), task),
+            (-1, _cpt("mlm40", "64k"), task),
+            (1, _cpt("mlm40", "54k"), task),
+        ],
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="F11",
+        short="CPT from CLM beats CPT from MLM",
+        statement="After 22k steps of MLM continued pretraining the CLM start beats the MLM start on SC and TC "
+        "and has closed the gap on QA and IR.",
+        where="Figure 8, Tables 14-17",
+        family="continued",
+        body=all_of(
+            "CLM start against MLM start after 22k steps",
+            [
+                all_of("ahead on SC and TC", [_starts("64k", task) for task in ("SC", "TC")]),
+                all_of(
+                    "gap closed on QA and IR",
+                    [_starts("64k", task, within=True) for task in ("QA", "IR")],
+                ),
+            ],
+        ),
+    ),
+    Claim(
+        id="F12",
+        short="12k steps of CPT suffice",
+        statement="12k steps of continued pretraining already suffice: the CLM start is ahead on TC and IR, on "
+        "par on SC and close on QA.",
+        where="Figure 9",
+        family="continued",
+        body=all_of(
+            "CLM start against MLM start after 12k steps",
+            [
+                all_of("ahead on TC and IR", [_starts("54k", task) for task in ("TC", "IR")]),
+                _starts("54k", "SC", within=True),
+                _starts("54k", "QA", within=True),
+            ],
+        ),
+        remark='"Close" on QA is read as comparable, with the same margin of one point.',
+    ),
+    Claim(
+        id="F13",
+        short="CLM start improves more at the end",
+        statement="Between 12k and 22k steps of CPT the CLM start improves more steeply than the MLM start, "
+        "which plateaus, on SC in particular.",
+        where="Figure 9",
+        family="continued",
+        body=all_of(
+            "the last 10k steps on SC",
+            [
+                _last_gain("SC"),
+                difference(
+                    "gain of the MLM start from 12k to 22k, SC",
+                    _cpt("mlm40", "64k"),
+                    _cpt("mlm40", "54k"),
+                    "SC",
+                    low=-MARGINS["SC"],
+                    high=MARGINS["SC"],
+                ),
+            ],
+        ),
+        reported=tuple(_last_gain(task) for task in ("TC", "QA", "IR")),
+        remark="The verdict is about SC, which the finding names; the other tasks are reported.",
+    ),
+    Claim(
+        id="F15",
+        short="CLM then CPT beats MLM from scratch",
+        statement="Starting from a finished CLM model and adding 12k steps of MLM is better than training MLM "
+        "from scratch for 42k steps.",
+        where="a public summary; Tables 14-17",
+        family="continued",
+        body=all_of(
+            "CLM 42k + MLM 12k - MLM 42k",
+            [
+                difference(f"CLM 42k + MLM 12k - MLM 42k on {task}", _cpt("clm", "54k"), mlm("610m"), task)
+                for task in ALL
+            ],
+        ),
+        reported=tuple(_starts("54k", task) for task in ALL),
+        remark="The left side was trained for 54k steps and the right for 42k: 28.6 % more compute. The "
+        "reported contrasts give the MLM model the same 12k extra steps.",
+    ),
+)

@@ -1,0 +1,74 @@
+"""Claims about early steps and fine-tuning stability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.claims.catalogue.terms import ALL, FULL, clm, mlm
+from analysis.claims.statements import AtLeast, Claim, Spread, all_of, difference
+from pretraining.study import format_steps
+
+__all__ = ["CLAIMS"]
+
+
+def _step(objective: str, step: int) -> str:
+    return f"610m-{objective}-{FULL}-{step}"
+
+
+def _early(task: str, steps: Iterable[int]) -> AtLeast:
+    return all_of(
+        f"CLM ahead on {task}",
+        [
+            difference(
+                f"CLM - MLM on {task} at {format_steps(step)}", _step("clm", step), _step("mlm40", step), task
+            )
+            for step in steps
+        ],
+    )
+
+
+SENSITIVITY_RATES = (1e-5, 2e-5, 5e-5, 1e-4)
+"""The learning rates of Figure 5."""
+
+
+CLAIMS = (
+    Claim(
+        id="F6",
+        short="CLM learns faster early",
+        statement="CLM is more data-efficient early: ahead up to 10k steps on SC and QA, 20k on IR and 40k on TC.",
+        where="Figure 4, Tables 6-9",
+        family="dynamics",
+        body=all_of(
+            "CLM is ahead up to the stated step",
+            [
+                _early("SC", (1_000, 2_000, 5_000, 10_000)),
+                _early("QA", (1_000, 2_000, 5_000, 10_000)),
+                _early("IR", (1_000, 2_000, 5_000, 10_000, 20_000)),
+                _early("TC", (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)),
+            ],
+        ),
+        remark="The stated last step is included.",
+    ),
+    Claim(
+        id="F7",
+        short="CLM is less sensitive to the learning rate",
+        statement="CLM-pretrained models are less sensitive to the fine-tuning learning rate.",
+        where="Figure 5",
+        family="dynamics",
+        needs="runs",
+        body=all_of(
+            "spread over learning rates and seeds, CLM / MLM < 1",
+            [
+                Spread(
+                    label=f"spread over lr <= 1e-04 and seeds on {task}, CLM / MLM",
+                    task=task,
+                    narrow=(clm("610m"),),
+                    wide=(mlm("610m"),),
+                    learning_rates=SENSITIVITY_RATES,
+                )
+                for task in ALL
+            ],
+        ),
+        remark="Needs the runs at every learning rate, which no published cell shows.",
+    ),
+)

@@ -1,0 +1,325 @@
+"""From a source of scores to estimates of contrasts: which test a source allows, and with how many seeds.
+
+published cells             Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
+runs                        paired by seed, over the seeds that every model of the contrast has
+runs with no seed in common Welch, from each model's own seeds
+runs and instances          paired by seed and instance (`inference.crossed_estimate`)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis import intervals
+from analysis.claims.inference import (
+    Estimate,
+    Resampled,
+    Student,
+    brown_forsythe,
+    crossed_estimate,
+    paired_estimate,
+    region_p,
+    seed_bootstrap,
+    spread_ratios,
+    welch_estimate,
+)
+from analysis.claims.statements import Contrast, Leaf, Spread, Term
+from analysis.frames import records
+from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.scores import Settings, resampled_seed_scores, seed_scores
+from analysis.stand_ins import averaged_datasets
+from benchmarks.protocol import AVERAGE
+from common.errors import UserError
+
+__all__ = ["Evidence", "Finding", "PublishedEvidence", "RunEvidence", "contrast_finding"]
+
+Array = npt.NDArray[np.float64]
+
+SMALLEST_HALF_WIDTH = 0.005
+"""A published interval of 0.00 stands for anything below this; the largest of it is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a source says about one contrast or spread."""
+
+    leaf: Leaf
+    effect: float = float("nan")
+    low: float = float("nan")
+    """Of the 95 % interval."""
+    high: float = float("nan")
+    inner_low: float = float("nan")
+    """Of the 90 % interval, which goes with two one-sided tests."""
+    inner_high: float = float("nan")
+    p_for: float = 1.0
+    p_against: float = 1.0
+    p_zero: float = float("nan")
+    """Two-sided p of "no difference" (for a spread: of the Brown-Forsythe test)."""
+    df: float = float("nan")
+    error: float = float("nan")
+    """Standard error."""
+    seeds: tuple[int, ...] = ()
+    """Seeds used: how many, once when all scores have the same, else for each score."""
+    test: str = ""
+    """The test, in words."""
+    inputs: tuple[str, ...] = field(default=())
+    """The numbers that enter, one line a score."""
+    missing: str = ""
+    """Why the source does not decide it; empty when it does."""
+    instance_share: float = 0.0
+    """Share of the squared error that comes from the test instances."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the source says anything."""
+        return not self.missing
+
+
+class Evidence(Protocol):
+    """A source of scores, ready to answer for contrasts."""
+
+    def look(self, leaf: Leaf) -> Finding:
+        """Return what the source says about a contrast or spread."""
+
+
+class PublishedEvidence:
+    """The paper's printed cells."""
+
+    def __init__(self, interval: str = "t") -> None:
+        """Take the cells; `interval` is `t` (Welch) or `paper` (normal quantiles).
+
+        Raises:
+            UserError: an interval that needs single runs.
+        """
+        if interval not in ("paper", "t"):
+            raise UserError(
+                f"the {interval} interval needs single runs, and the published cells are only means and normal "
+                "intervals: choose --interval t or paper, or give runs with --source"
+            )
+        self._normal = interval == "paper"
+        values = published_values()
+        self._cells = {
+            (model, task, dataset): (mean, half)
+            for model, task, dataset, mean, half in records(
+                values, "model", "task", "dataset", "mean", "ci95"
+            )
+        }
+
+    def look(self, leaf: Leaf) -> Finding:
+        """Return what the cells say: Welch's test on the weighted sum."""
+        if isinstance(leaf, Spread):
+            return Finding(leaf=leaf, missing="needs single runs")
+        absent = [term for term in leaf.terms if term.cell not in self._cells]
+        if absent:
+            return Finding(leaf=leaf, missing=f"no published cell for {_names(absent)}")
+        cells = np.array([self._cells[term.cell] for term in leaf.terms])
+        errors = np.maximum(cells[:, 1], SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE
+        counts = np.full(len(cells), N_SEEDS, dtype=np.float64)
+        weights = np.array([term.weight for term in leaf.terms])
+        welch = welch_estimate(cells[:, 0], errors, counts, weights)
+        estimate = _normal(welch) if self._normal else welch
+        inputs = tuple(
+            f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
+            for term, (mean, half) in zip(leaf.terms, cells, strict=True)
+        )
+        name = (
+            "normal approximation from printed intervals" if self._normal else "Welch from printed intervals"
+        )
+        return contrast_finding(leaf, estimate, test=name, inputs=inputs, seeds=(N_SEEDS,))
+
+
+class RunEvidence:
+    """A runs table, and the test instances behind it where they are known."""
+
+    def __init__(self, runs: pd.DataFrame, settings: Settings, *, instances: Path | None = None) -> None:
+        """Select the runs and, for the `hierarchical` interval, resample their instances.
+
+        Args:
+            runs: a runs table.
+            settings: its `interval` chooses the test: `paper` (normal), `t`, `bootstrap` and `bca` (over seeds),
+                `hierarchical` (seeds and instances).
+            instances: the per-instance Parquet, which `hierarchical` needs.
+
+        Raises:
+            UserError: `hierarchical` without instances.
+        """
+        self._settings = settings
+        self._runs = runs
+        self._values = seed_scores(runs, settings.selection)
+        self._rows = {key: row for row, key in enumerate(self._values.index)}
+        self._matrix = self._values.to_numpy()
+        self._resampled: dict[tuple[str, str, int], Array] = {}
+        if settings.interval == "hierarchical":
+            if instances is None:
+                raise UserError(
+                    "the hierarchical interval needs per-instance scores: ingest the run store with --instances, "
+                    "or choose --interval t or bootstrap"
+                )
+            self._resampled = resampled_seed_scores(runs, settings, instances)
+
+    def look(self, leaf: Leaf) -> Finding:
+        """Return what the runs say."""
+        return self._spread(leaf) if isinstance(leaf, Spread) else self._contrast(leaf)
+
+    def _contrast(self, leaf: Contrast) -> Finding:
+        absent = [term for term in leaf.terms if term.cell not in self._rows]
+        if absent:
+            return Finding(leaf=leaf, missing=f"no runs of {_names(absent)}")
+        table = self._matrix[[self._rows[term.cell] for term in leaf.terms]]
+        weights = np.array([term.weight for term in leaf.terms])
+        counts = np.isfinite(table).sum(axis=1)
+        means = np.nanmean(table, axis=1)
+        shared = np.isfinite(table).all(axis=0)
+        inputs = tuple(
+            f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: mean {mean:.4f}, "
+            f"n = {count} (seeds {', '.join(str(s) for s in self._values.columns[np.isfinite(row)])})"
+            for term, row, mean, count in zip(leaf.terms, table, means, counts, strict=True)
+        )
+        if shared.sum() >= 2:
+            values = weights @ table[:, shared]
+            seeds = [int(seed) for seed in self._values.columns[shared]]
+            estimate, test = self._paired(leaf, values, seeds)
+            return contrast_finding(leaf, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
+        if counts.min() < 2:
+            fewest = leaf.terms[int(counts.argmin())]
+            return Finding(leaf=leaf, missing=f"only one seed of {_names([fewest])}", inputs=inputs)
+        if self._settings.interval not in ("paper", "t", "hierarchical"):
+            return Finding(leaf=leaf, missing="no two seeds that all models share", inputs=inputs)
+        errors = np.nanstd(table, axis=1, ddof=1) / np.sqrt(counts)
+        welch = welch_estimate(means, errors, counts.astype(np.float64), weights)
+        if self._settings.interval == "paper":
+            welch = _normal(welch)
+        seen = tuple(int(count) for count in counts)
+        return contrast_finding(leaf, welch, test="Welch (no seeds in common)", inputs=inputs, seeds=seen)
+
+    def _paired(self, leaf: Contrast, values: Array, seeds: list[int]) -> tuple[Estimate, str]:
+        kind = self._settings.interval
+        if kind == "hierarchical":
+            resampled = self._resample(leaf.terms, seeds)
+            if resampled is not None:
+                return crossed_estimate(values, resampled), "paired by seed and instance"
+            return paired_estimate(values), "paired by seed (instances missing)"
+        if kind in ("bootstrap", "bca"):
+            picks = intervals.resample_seeds(
+                len(seeds), self._settings.resamples, self._settings.rng(len(seeds))
+            )
+            name = "BCa" if kind == "bca" else "percentile"
+            return seed_bootstrap(values, picks, bca=kind == "bca"), f"{name} bootstrap over paired seeds"
+        estimate = paired_estimate(values)
+        if kind == "paper":
+            return _normal(estimate), "paired by seed, normal"
+        return estimate, "paired by seed, t"
+
+    def _resample(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
+        """Return the contrast in points, (resamples, n_seeds), or None when a run's instances are not known."""
+        total = np.zeros((self._settings.resamples, len(seeds)))
+        for term in terms:
+            names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
+            for name in names:
+                for column, seed in enumerate(seeds):
+                    found = self._resampled.get((term.model, name, seed))
+                    if found is None:
+                        return None
+                    total[:, column] += (100 * term.weight / len(names)) * found
+        return total
+
+    def _spread(self, leaf: Spread) -> Finding:
+        groups = []
+        for models in (leaf.narrow, leaf.wide):
+            group = self._conditions(leaf, models)
+            if isinstance(group, str):
+                return Finding(leaf=leaf, missing=group)
+            groups.append(group)
+        narrow, wide = groups
+        seeds = narrow.columns.intersection(wide.columns)
+        first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
+        complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
+        if complete.sum() < 2:
+            return Finding(leaf=leaf, missing="fewer than two seeds that have every condition")
+        first, second = first[:, complete], second[:, complete]
+        count = int(complete.sum())
+        picks = intervals.resample_seeds(count, self._settings.resamples, self._settings.rng(count))
+        spreads = [float(group.std(ddof=1)) for group in (first, second)]
+        if 0.0 in spreads:
+            return Finding(leaf=leaf, missing="a group whose scores are all alike")
+        logs = spread_ratios(first, second, picks)
+        ratio = spreads[0] / spreads[1]
+        draws = Resampled(effect=float(np.log(ratio)), draws=np.sort(logs[np.isfinite(logs)]))
+        equal = brown_forsythe(first, second)
+        boot_for, boot_against = region_p(draws, -np.inf, 0.0)
+        low, high = np.exp(draws.interval())
+        inner_low, inner_high = np.exp(draws.interval(0.90))
+        return Finding(
+            leaf=leaf, effect=ratio, low=float(low), high=float(high),
+            inner_low=float(inner_low), inner_high=float(inner_high),
+            p_for=max(equal, boot_for) if ratio < 1 else 1.0,
+            p_against=max(equal, boot_against) if ratio > 1 else 1.0,
+            p_zero=equal, seeds=(count,),
+            test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
+            inputs=tuple(
+                f"{', '.join(models)} {leaf.task} {AVERAGE}: sd {spread:.4f} over {len(group)} conditions x "
+                f"{count} seeds"
+                for models, spread, group in zip(
+                    (leaf.narrow, leaf.wide), spreads, (first, second), strict=True
+                )
+            ),
+        )  # fmt: skip
+
+    def _conditions(self, leaf: Spread, models: tuple[str, ...]) -> pd.DataFrame | str:
+        """Return task averages with conditions as rows and seeds as columns, or why there are none."""
+        if not leaf.learning_rates:
+            keys = [(model, leaf.task, AVERAGE) for model in models]
+            absent = [model for model, key in zip(models, keys, strict=True) if key not in self._rows]
+            if absent:
+                return f"no runs of {', '.join(absent)}"
+            places = [self._rows[key] for key in keys]
+            return pd.DataFrame(self._matrix[places], columns=self._values.columns)
+        rows = self._runs[
+            self._runs["model"].isin(models)
+            & (self._runs["task"] == leaf.task)
+            & self._runs["lr"].isin(leaf.learning_rates)
+        ]
+        names, rates = averaged_datasets(self._runs, leaf.task), list(leaf.learning_rates)
+        parts = []
+        for name in names:
+            one = rows[rows["dataset"] == name]
+            part = one.pivot(index="lr", columns="seed", values="test_score") * 100
+            if any(rate not in part.index for rate in rates):
+                return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
+            parts.append(part.loc[rates])
+        return reduce(operator.add, parts) / len(parts)
+
+
+def _normal(estimate: Student) -> Student:
+    """Return the estimate with the paper's normal quantiles instead of Student's."""
+    return replace(estimate, df=float("inf"))
+
+
+def contrast_finding(
+    leaf: Contrast, estimate: Estimate, *, test: str, inputs: tuple[str, ...], seeds: tuple[int, ...]
+) -> Finding:
+    """Return the finding of an estimated contrast."""
+    p_for, p_against = region_p(estimate, leaf.low, leaf.high)
+    low, high = estimate.interval()
+    inner_low, inner_high = estimate.interval(0.90)
+    return Finding(
+        leaf=leaf, effect=estimate.effect, low=low, high=high, inner_low=inner_low, inner_high=inner_high,
+        p_for=p_for, p_against=p_against,
+        p_zero=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
+        df=getattr(estimate, "df", float("nan")), error=getattr(estimate, "error", float("nan")),
+        seeds=seeds if len(set(seeds)) > 1 else seeds[:1], test=test, inputs=inputs,
+        instance_share=getattr(estimate, "instance_share", 0.0),
+    )  # fmt: skip
+
+
+def _names(terms: Sequence[Term]) -> str:
+    return ", ".join(dict.fromkeys(f"{term.model} on {term.task} {term.dataset}" for term in terms))

@@ -1,0 +1,286 @@
+"""How often does a nominal 95 % interval of a five-seed cell hold the truth? A simulation with observed variances.
+
+A run's score is  m + b + a_k + e_k:  m the model's mean over all seeds and test sets, b what the test set at hand
+adds for all seeds alike, a_k the seed's own effect, e_k what seed and test set add together. Two truths can be
+meant: m + b (these test instances, any seed) and m (any instances, any seed).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from analysis import intervals
+from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.selection import select_runs
+from analysis.sources import Source
+from benchmarks.protocol import AVERAGE, DATASETS
+from common.cli import progress
+from common.errors import UserError
+
+__all__ = [
+    "KINDS",
+    "Cells",
+    "cells_of",
+    "observed_cells",
+    "published_cells_of",
+    "simulate",
+    "simulate_dataset",
+]
+
+COVERAGE_TRIALS = 4_000
+"""Simulated cells a dataset, unless told otherwise."""
+COVERAGE_RESAMPLES = 1_000
+"""Resamples of each bootstrap in them."""
+
+
+Array = npt.NDArray[np.float64]
+
+KINDS = ("paper", "t", "bootstrap", "bca", "hierarchical", "crossed")
+"""The intervals simulated: those of `analysis.intervals`, and `crossed`, with which the claims are tested."""
+
+TARGETS = ("seeds", "seeds and instances")
+"""The two truths: with these test instances, and with any."""
+
+TEST_INSTANCES = {
+    "sst2": 872, "qqp": 40_430, "mnli_m": 9_815, "ontonotes": 8_262, "conll2003_en": 3_453, "uner_en": 2_077,
+    "squad": 10_570, "squad_v2": 11_873, "record": 10_000, "nq": 1_726, "msmarco": 43, "mldr_en": 800,
+}  # fmt: skip
+"""Test instances of each dataset, for sources that do not say."""
+
+COMMON_SHARE = 0.7
+"""Assumed for published cells: the share of a run's variance over test instances that all seeds have in common."""
+
+_CHUNK = 250
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The variances of a dataset's cells, in points."""
+
+    dataset: str
+    instances: int
+    """Test instances."""
+    seed_sd: Array
+    """(n_cells,) standard deviation over seeds, as seen: of a_k + e_k."""
+    common_sd: Array
+    """(n_cells,) standard deviation of b."""
+    joint_sd: Array
+    """(n_cells,) standard deviation of e_k; at most `seed_sd`."""
+    shape: Array
+    """Standardised deviations of seeds to draw from; empty for normal ones."""
+
+
+def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cells:
+    """Return the variances of the published cells; those over instances are bounds for scores in [0, 1].
+
+    A score of mean p in [0, 1] varies by p (1 - p) at most from instance to instance, exactly so when it is 0 or
+    1. `common_share` of that is put to b and the rest to e_k, as far as the spread over seeds allows; NQ's test
+    set is drawn anew in each run, so there nothing is common.
+    """
+    cells = published_values()
+    rows = cells[cells["dataset"] == dataset]
+    mean = rows["mean"].to_numpy() / 100
+    count = TEST_INSTANCES[dataset]
+    seed_sd = np.maximum(rows["ci95"].to_numpy(), 0.005) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
+    whole = 1e4 * mean * (1 - mean) / count
+    share = common_share if DATASETS[dataset].paired else 0.0
+    joint = np.minimum(np.sqrt((1 - share) * whole), seed_sd)
+    return Cells(
+        dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=np.sqrt(share * whole), joint_sd=joint,
+        shape=np.empty(0),
+    )  # fmt: skip
+
+
+def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cells | None:
+    """Return the variances of a dataset's cells in runs, or None when fewer than two seeds of any are there.
+
+    With instances, b and e_k come from the covariances between seeds over instances; without, as for published
+    cells from the scores' bounds.
+    """
+    chosen = select_runs(source.need_runs("observed variances"), selection)
+    rows = chosen[chosen["dataset"] == dataset]
+    wide = rows.pivot(index="model", columns="seed", values="test_score") * 100
+    wide = wide[wide.notna().sum(axis=1) >= 2]
+    if wide.empty:
+        return None
+    seed_sd = wide.std(axis=1, ddof=1).to_numpy()
+    centred = wide.sub(wide.mean(axis=1), axis=0)
+    counts = wide.notna().sum(axis=1)
+    spread = wide.std(axis=1, ddof=1) * np.sqrt((counts - 1) / counts)
+    standardised = centred.div(spread.where(spread > 0), axis=0).to_numpy().ravel()
+    known = rows["n_test"].dropna()
+    count = int(known.median()) if len(known) else TEST_INSTANCES[dataset]
+    paired = DATASETS[dataset].paired
+    if source.instances is not None:
+        common, joint = _instance_sds(source, rows, list(wide.index), dataset)
+        if not paired:
+            common = np.zeros_like(common)
+    else:
+        mean = (wide.mean(axis=1) / 100).to_numpy()
+        share = COMMON_SHARE if paired else 0.0
+        whole = 1e4 * mean * (1 - mean) / count
+        common, joint = np.sqrt(share * whole), np.sqrt((1 - share) * whole)
+    return Cells(
+        dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=common, joint_sd=np.minimum(joint, seed_sd),
+        shape=np.sort(standardised[np.isfinite(standardised)]),
+    )  # fmt: skip
+
+
+def _instance_sds(source: Source, rows: pd.DataFrame, models: list[str], dataset: str) -> tuple[Array, Array]:
+    from analysis.instance_store import read_instances
+
+    assert source.instances is not None
+    common, joint = np.zeros(len(models)), np.zeros(len(models))
+    for place, model in enumerate(models):
+        scores = 100 * read_instances(source.instances, dataset, rows[rows["model"] == model])
+        covariance = np.cov(scores) / scores.shape[1]
+        size = len(covariance)
+        own = float(np.trace(covariance)) / size
+        shared = (float(covariance.sum()) - own * size) / (size * (size - 1))
+        common[place], joint[place] = math.sqrt(max(0.0, shared)), math.sqrt(max(0.0, own - shared))
+    return common, joint
+
+
+def cells_of(source: Source, dataset: str, selection: str = "seed") -> Cells | None:
+    """Return the variances of a dataset's cells in any source; None when it has none of that dataset."""
+    if source.is_published:
+        return published_cells_of(dataset)
+    return observed_cells(source, dataset, selection)
+
+
+def simulate_dataset(
+    cells: Cells, *, trials: int, resamples: int, rng: np.random.Generator, n_seeds: int = N_SEEDS
+) -> dict[tuple[str, str], float]:
+    """Return the share of simulated cells whose interval holds the truth, by (kind, target).
+
+    Trial j has the variances of cell j mod n_cells. The bootstrap over instances is drawn from its normal limit,
+    with a covariance between seeds as noisy as an estimate from that many instances is.
+
+    Args:
+        cells: the variances.
+        trials: simulated cells.
+        resamples: of each bootstrap.
+        rng: source of all draws.
+        n_seeds: seeds of a cell.
+    """
+    hits = dict.fromkeys(((kind, target) for kind in KINDS for target in TARGETS), 0)
+    for start in range(0, trials, _CHUNK):
+        place = np.arange(start, min(start + _CHUNK, trials)) % len(cells.seed_sd)
+        truth_here = rng.normal(size=len(place)) * cells.common_sd[place]
+        noise = _deviations(cells, (len(place), n_seeds), rng) * cells.seed_sd[place, None]
+        values = truth_here[:, None] + noise
+        picks = intervals.resample_seeds(n_seeds, resamples, rng)
+        bounds = {
+            "paper": intervals.paper_interval(values),
+            "t": intervals.t_interval(values),
+            "bootstrap": intervals.percentile_interval(values, picks),
+            "bca": intervals.bca_interval(values, picks),
+        }
+        bounds |= _with_instances(values, cells, place, picks, rng)
+        for kind, (low, high) in bounds.items():
+            for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
+                hits[kind, target] += int(((low <= truth) & (truth <= high)).sum())
+    return {key: count / trials for key, count in hits.items()}
+
+
+def _deviations(cells: Cells, size: tuple[int, int], rng: np.random.Generator) -> Array:
+    return rng.normal(size=size) if not len(cells.shape) else rng.choice(cells.shape, size=size)
+
+
+def _with_instances(
+    values: Array,
+    cells: Cells,
+    place: npt.NDArray[np.intp],
+    picks: npt.NDArray[np.int64],
+    rng: np.random.Generator,
+) -> dict[str, tuple[Array, Array]]:
+    """Return the two intervals that use the instances, (n_trials,) each."""
+    trials, n_seeds = values.shape
+    resamples = len(picks)
+    common, joint = cells.common_sd[place], cells.joint_sd[place]
+    freedom = cells.instances - 1
+    # The estimated covariance of the seeds over instances: Wishart, through its action on normal draws.
+    factors = np.linalg.cholesky(
+        (common**2)[:, None, None] * np.ones((n_seeds, n_seeds))
+        + ((joint**2 + 1e-12)[:, None, None] * np.eye(n_seeds))
+    )
+    root = factors @ _wishart_root(trials, n_seeds, max(freedom, 1), rng)
+    estimated = root @ root.transpose(0, 2, 1)
+    normal = rng.normal(size=(trials, resamples, root.shape[2]))
+    draws = values[:, None, :] + normal @ root.transpose(0, 2, 1)
+    means = np.take_along_axis(draws, np.broadcast_to(picks, draws.shape), axis=2).mean(axis=2)
+    tail = (1 - intervals.LEVEL) / 2
+    low, high = np.quantile(means, [tail, 1 - tail], axis=1)
+    over_seeds = values.var(axis=1, ddof=1) / n_seeds
+    own = np.trace(estimated, axis1=1, axis2=2)
+    shared = np.maximum(0.0, (estimated.sum(axis=(1, 2)) - own) / (n_seeds * (n_seeds - 1)))
+    variance = over_seeds + shared
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.where(over_seeds > 0, (n_seeds - 1) * (variance / over_seeds) ** 2, np.inf)
+    half = stats.t.ppf(0.5 + intervals.LEVEL / 2, df) * np.sqrt(variance)
+    centre = values.mean(axis=1)
+    return {"hierarchical": (low, high), "crossed": (centre - half, centre + half)}
+
+
+def _wishart_root(trials: int, size: int, freedom: int, rng: np.random.Generator) -> Array:
+    """Return A, (trials, size, k), with A A' a Wishart matrix of `freedom` degrees over `freedom` (mean: the identity).
+
+    Bartlett's decomposition; with fewer degrees than rows, where it does not exist, the normal draws themselves.
+    """
+    if freedom < size:
+        return rng.normal(size=(trials, size, freedom)) / math.sqrt(freedom)
+    root = np.zeros((trials, size, size))
+    below = np.tril_indices(size, -1)
+    root[:, below[0], below[1]] = rng.normal(size=(trials, len(below[0])))
+    for row in range(size):
+        root[:, row, row] = np.sqrt(rng.chisquare(freedom - row, size=trials))
+    return root / math.sqrt(freedom)
+
+
+def simulate(
+    source: Source, *, trials: int, resamples: int, seed: int, selection: str = "seed"
+) -> pd.DataFrame:
+    """Return the coverage of every interval on every dataset of a source.
+
+    Returns:
+        Columns `dataset, n_cells, n_test, seed_sd` (median over cells, points), `instance_sd` (median of the test
+        set's own effect), `target`, and one for each of `KINDS` (0 to 1); a last block `average` over datasets.
+
+    Raises:
+        UserError: the source has no cell with two seeds.
+    """
+    rows: list[dict[str, object]] = []
+    for rank, dataset in enumerate(progress(DATASETS, "coverage", total=len(DATASETS), unit="dataset")):
+        cells = cells_of(source, dataset, selection)
+        if cells is None:
+            continue
+        rng = np.random.default_rng([seed, rank])
+        shares = simulate_dataset(cells, trials=trials, resamples=resamples, rng=rng)
+        rows += _rows(cells, shares)
+    if not rows:
+        raise UserError(
+            f"{source.label}: no model and dataset with two seeds, so no variance to simulate with"
+        )
+    frame = pd.DataFrame(rows)
+    means = frame.groupby("target", sort=False)[list(KINDS)].mean().reset_index()
+    return pd.concat([frame, means.assign(dataset=AVERAGE)], ignore_index=True)[list(frame.columns)]
+
+
+def _rows(cells: Cells, shares: dict[tuple[str, str], float]) -> Iterator[dict[str, object]]:
+    for target in TARGETS:
+        yield {
+            "dataset": cells.dataset,
+            "target": target,
+            "n_cells": len(cells.seed_sd),
+            "n_test": cells.instances,
+            "seed_sd": float(np.median(cells.seed_sd)),
+            "instance_sd": float(np.median(cells.common_sd)),
+            **{kind: shares[kind, target] for kind in KINDS},
+        }

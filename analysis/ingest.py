@@ -1,0 +1,260 @@
+"""From a run store to a runs table.
+
+Cells are read in parallel; the result does not depend on their order, the number of jobs, or what an earlier
+ingest had read. Files that cannot be used are told with path and reason, and the runs beside them are used.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import shutil
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.cell_reader import CellResult, begin_reader, read_cell
+from analysis.ingest_state import State, state_path
+from analysis.instance_store import cell_path, check_folder, open_folder, prune
+from analysis.problems import Problem
+from analysis.runs_table import COLUMNS, sort_runs, write_runs
+from analysis.store_scan import Cell, Scan, scan_store
+from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
+from common.cli import progress
+from common.errors import UserError
+
+__all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest"]
+
+_GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]
+_POOL_BYTES = 50_000_000
+"""Stores smaller than this are read in this process: new ones would cost more than they bring."""
+_SAVE_EVERY = 5.0
+"""Seconds between saves of the state while reading: what a killed ingest loses at most."""
+
+
+class RefusedStoreError(UserError):
+    """No table was written; `problems` says why, one by one."""
+
+    def __init__(self, sentence: str, problems: Sequence[Problem]) -> None:
+        super().__init__(sentence)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingested:
+    """A store, read."""
+
+    runs: pd.DataFrame
+    """The runs table (`analysis.runs_table`)."""
+    problems: tuple[Problem, ...]
+    """Everything that is wrong, by path; kinds in `problems.HARMLESS` cost no run that is there."""
+    complete: int
+    """Cells with all of the paper's 30 runs."""
+    incomplete: int
+    """Cells that lack some."""
+    cells_read: int
+    """Cells whose files were read; the others had not changed since the last time."""
+
+    @property
+    def status(self) -> int:
+        """0 when every run that is there is in the table, else 1."""
+        return int(any(not problem.harmless for problem in self.problems))
+
+
+def ingest(
+    store: Path,
+    out: Path,
+    *,
+    instances: Path | None = None,
+    add_models: Sequence[str] = (),
+    strict: bool = False,
+    jobs: int | None = None,
+    protocol: str = PAPER,
+) -> Ingested:
+    """Read a run store into the runs table `out`, and its per-instance scores into the folder `instances`.
+
+    Args:
+        store: a store in the release's layout, or its `results` folder.
+        out: the runs table, Parquet or CSV by its ending; `<out>.ingest.json` beside it remembers what was read.
+        instances: folder for the per-instance scores (`analysis.instance_store`); None: not written.
+        add_models: names or shell patterns of models outside the released naming scheme.
+        strict: write nothing unless every cell is complete and nothing is wrong.
+        jobs: processes; None: one a core, at most four.
+        protocol: `paper` takes the scores of results.json, `standard` the headline metrics of run.json.
+
+    Returns:
+        The table and what is wrong with the store.
+
+    Raises:
+        UserError: no store there, or no place for the output.
+        RefusedStoreError: no usable run, or `strict` and something is wrong.
+    """
+    if out.is_dir():
+        raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
+    scan = scan_store(store, add_models)
+    if scan.added_models and out.suffix.lower() == ".csv":
+        raise UserError(
+            f"{out}: a CSV cannot record the models taken with --add-model; let --out end in .parquet"
+        )
+    if protocol != PAPER:
+        if instances is not None:
+            raise UserError(
+                f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
+                f"with --protocol {protocol}"
+            )
+        if out.suffix.lower() == ".csv":
+            raise UserError(f"{out}: a CSV cannot record the protocol; let --out end in .parquet")
+    staging = None
+    if instances is not None:
+        check_folder(instances)
+        if strict:  # nothing may be written before everything is known to be right
+            staging = instances.with_name(f".{instances.name}.staging")
+            shutil.rmtree(staging, ignore_errors=True)
+        elif scan.cells:
+            open_folder(instances)
+    state = State(state_path(out), scan.results, instances, protocol)
+    known = {cell.name: state.known(cell) for cell in scan.cells}
+    unread = [cell for cell in scan.cells if known[cell.name] is None]
+    results = {name: result for name, result in known.items() if result is not None}
+    saved = time.monotonic()
+    try:
+        jobs = jobs or default_jobs()
+        for result in _read_cells(scan.results, unread, staging or instances, jobs, protocol):
+            results[result.name] = result
+            if not strict:
+                state.add(result)
+                if time.monotonic() - saved > _SAVE_EVERY:
+                    state.save()
+                    saved = time.monotonic()
+        ingested = _assemble(scan, [results[cell.name] for cell in scan.cells], len(unread))
+        if (refusal := _refusal(store, scan, ingested, strict)) is not None:
+            raise refusal
+        if staging is not None and instances is not None:
+            open_folder(instances)
+            results |= {result.name: result for result in _move(staging, instances, unread, results)}
+        if strict:
+            for cell in unread:
+                state.add(results[cell.name])
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+        if not strict:
+            state.save()
+    state.save({cell.name for cell in scan.cells})
+    if instances is not None:
+        prune(
+            instances, {cell_path(instances, c.model, c.dataset) for c in scan.cells if results[c.name].rows}
+        )
+    write_runs(out, ingested.runs, add_models=scan.added_models, protocol=protocol)
+    return ingested
+
+
+def default_jobs() -> int:
+    """Return the number of processes used unless told otherwise: one a usable core, at most four."""
+    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _read_cells(
+    results: Path, cells: Sequence[Cell], instances: Path | None, jobs: int, protocol: str
+) -> Iterator[CellResult]:
+    size = sum(run.stamp[0] for cell in cells for run in cell.runs)
+    if jobs == 1 or len(cells) < 2 or size < _POOL_BYTES:
+        yield from progress(
+            (read_cell(results, cell, instances, protocol) for cell in cells), "reading", len(cells), "cell"
+        )
+        return
+    pool = concurrent.futures.ProcessPoolExecutor(
+        min(jobs, len(cells)), mp_context=multiprocessing.get_context("spawn"), initializer=begin_reader
+    )
+    try:
+        futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
+        finished = concurrent.futures.as_completed(futures)
+        yield from progress((future.result() for future in finished), "reading", len(cells), "cell")
+    except BrokenProcessPool:
+        raise UserError(
+            f"{results}: a reading process was killed, probably for lack of memory; "
+            "the same command goes on from there, with --jobs 1 in the least memory"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _assemble(scan: Scan, results: Sequence[CellResult], cells_read: int) -> Ingested:
+    problems = list(scan.problems)
+    for result in results:
+        problems += [Problem(path=f"{scan.results}/{p}", kind=k, sentence=s) for p, k, s in result.problems]
+    usual = _usual_counts(results)
+    rows: list[tuple[object, ...]] = []
+    complete = 0
+    for result in results:
+        model, task, dataset = result.name.split("/")
+        runs = set()
+        for folder, lr, seed, validation, test, n_validation, n_test in result.rows:
+            if (n_validation, n_test) != usual[dataset]:
+                sentence = (
+                    f"has {n_validation:,} validation and {n_test:,} test instances where most runs of {dataset} "
+                    f"have {usual[dataset][0]:,} and {usual[dataset][1]:,}; the run is left out"
+                )
+                problems.append(
+                    Problem(path=f"{scan.results}/{result.name}/{folder}", kind="count", sentence=sentence)
+                )
+                continue
+            runs.add((lr, seed))
+            rows.append((model, task, dataset, lr, seed, validation, test, n_validation, n_test))
+        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in runs]
+        complete += not lacking
+        if lacking:
+            names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
+            sentence = f"has {len(_GRID) - len(lacking)} of its {len(_GRID)} runs; it lacks {names}"
+            problems.append(Problem(path=f"{scan.results}/{result.name}", kind="missing", sentence=sentence))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_validation": "Int64", "n_test": "Int64"})
+    return Ingested(
+        runs=sort_runs(frame),
+        problems=tuple(sorted(problems)),
+        complete=complete,
+        incomplete=len(results) - complete,
+        cells_read=cells_read,
+    )
+
+
+def _usual_counts(results: Sequence[CellResult]) -> dict[str, tuple[int, int]]:
+    """Return each dataset's most frequent (n_validation, n_test); of equally frequent ones the largest."""
+    counts: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for result in results:
+        counts[result.name.rsplit("/", 1)[1]].update(row[5:7] for row in result.rows)
+    return {name: max(found, key=lambda pair: (found[pair], pair)) for name, found in counts.items() if found}
+
+
+def _move(
+    staging: Path, instances: Path, cells: Sequence[Cell], results: dict[str, CellResult]
+) -> Iterator[CellResult]:
+    for cell in cells:
+        source = cell_path(staging, cell.model, cell.dataset)
+        if source.is_file():
+            target = cell_path(instances, cell.model, cell.dataset)
+            target.parent.mkdir(exist_ok=True)
+            source.replace(target)
+            stat = target.stat()
+            yield replace(results[cell.name], instances=(stat.st_size, stat.st_mtime_ns))
+
+
+def _refusal(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> RefusedStoreError | None:
+    wrong = [problem for problem in ingested.problems if problem.kind != "left out"]
+    if strict and wrong:
+        things = "thing is" if len(wrong) == 1 else "things are"
+        return RefusedStoreError(
+            f"{store}: {len(wrong)} {things} not as they should be, and --strict refuses that", wrong
+        )
+    if len(ingested.runs) == 0:
+        where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
+        first = f" ({len(wrong):,} problems, the first: {wrong[0]})" if wrong else ""
+        return RefusedStoreError(
+            f"{store}: no usable run found; runs lie in {where}{first}", ingested.problems
+        )
+    return None

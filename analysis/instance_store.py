@@ -1,0 +1,208 @@
+"""Per-instance scores: a folder of Parquet files, one a cell, `<folder>/<model>/<dataset>.parquet`.
+
+One row a run, sorted by learning rate and seed:
+
+    model, task, dataset     the cell (string)
+    lr, seed                 the run (float64, int64)
+    validation, test         its score on every instance, in dataset order (list<double>)
+
+Any Parquet reader opens the folder as one data set. It can hold runs that the runs table leaves out because the
+rest of their dataset has another number of instances; rows of the runs table say which to read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.protocol import get_dataset
+from benchmarks.runs import SPLITS
+from common.errors import UserError
+from common.files import atomic_path, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunScores", "cell_path", "check_folder", "open_folder", "prune", "read_instances", "write_cell"]
+
+_MARKER = "_clm_or_mlm_instances.json"
+"""Names this package's folders; readers of Parquet skip names with an underscore."""
+_SCHEMA = pa.schema(
+    [
+        ("model", pa.string()),
+        ("task", pa.string()),
+        ("dataset", pa.string()),
+        ("lr", pa.float64()),
+        ("seed", pa.int64()),
+        ("validation", pa.list_(pa.float64())),
+        ("test", pa.list_(pa.float64())),
+    ]
+)
+_AGREEMENT = 1e-6
+"""Largest distance between a run's score and the mean of its instances (cf. `results_file.MEAN_TOLERANCE`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunScores:
+    """One run's scores on every instance."""
+
+    lr: float
+    """Learning rate."""
+    seed: int
+    """Seed."""
+    validation: npt.NDArray[np.float64]
+    """(n_validation,)"""
+    test: npt.NDArray[np.float64]
+    """(n_test,)"""
+
+
+def read_instances(
+    path: Path, dataset: str, runs: pd.DataFrame, split: str = "test"
+) -> npt.NDArray[np.float64]:
+    """Return the scores of some runs of one dataset on every instance.
+
+    Args:
+        path: the instances folder that `ingest --instances` wrote.
+        dataset: one of the twelve.
+        runs: rows of the runs table, with `model`, `lr`, `seed`; rows of other datasets are refused. Where the
+            split's score column is there too, it must be the mean of the instances.
+        split: `test` or `validation`.
+
+    Returns:
+        (n_runs, n_instances), rows in the order of `runs`. Column i is the same instance in every run, except for
+        NQ (`benchmarks.protocol.Dataset.paired`).
+
+    Raises:
+        UserError: the folder, a model's file or a run is absent, belongs to another ingest, or the runs differ in
+            their number of instances.
+    """
+    get_dataset(dataset)
+    if split not in SPLITS:
+        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
+    if "dataset" in runs and (runs["dataset"] != dataset).any():
+        raise ValueError(f"runs of other datasets than {dataset} among those to read")
+    rows: list[npt.NDArray[np.float64] | None] = [None] * len(runs)
+    for model, places in runs.reset_index(drop=True).groupby("model", sort=False).groups.items():
+        found = _read_cell(path, str(model), dataset, split)
+        for place in places:
+            key = (float(runs["lr"].iloc[place]), int(runs["seed"].iloc[place]))
+            if key not in found:
+                raise UserError(
+                    f"{cell_path(path, str(model), dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
+                    f"read the store again with python -m analysis ingest STORE --instances {path}"
+                )
+            rows[place] = found[key]
+    matrix = [row for row in rows if row is not None]
+    lengths = {len(row) for row in matrix}
+    if len(lengths) > 1:
+        raise UserError(f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances")
+    scores = np.array(matrix) if matrix else np.empty((0, 0))
+    column = f"{split}_score"
+    if matrix and column in runs:
+        distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
+        if not distance.max() <= _AGREEMENT:
+            model = runs["model"].iloc[int(distance.argmax())]
+            raise UserError(
+                f"{cell_path(path, model, dataset)}: not from the same ingest as the runs table (the scores differ "
+                f"by {distance.max():.4f}); run python -m analysis ingest STORE with both --out and --instances"
+            )
+    return scores
+
+
+def cell_path(folder: Path, model: str, dataset: str) -> Path:
+    """Return where a cell's instances lie."""
+    return folder / model / f"{dataset}.parquet"
+
+
+def write_cell(folder: Path, model: str, dataset: str, runs: Sequence[RunScores]) -> Path:
+    """Write a cell's runs atomically and return the file; equal runs in any order give equal bytes."""
+    ordered = sorted(runs, key=lambda run: (run.lr, run.seed))
+    task = get_dataset(dataset).task
+    columns = [
+        *(pa.array([text] * len(ordered), pa.string()) for text in (model, task, dataset)),
+        pa.array([run.lr for run in ordered], pa.float64()),
+        pa.array([run.seed for run in ordered], pa.int64()),
+        *(_lists([getattr(run, split) for run in ordered]) for split in SPLITS),
+    ]
+    path = cell_path(folder, model, dataset)
+    with atomic_path(path) as temporary:
+        pq.write_table(
+            pa.Table.from_arrays(columns, schema=_SCHEMA),
+            temporary,
+            use_dictionary=["model", "task", "dataset"],
+            compression="zstd",
+            compression_level=1,
+            write_statistics=False,
+        )
+    return path
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place that cannot become an instances folder.
+
+    Raises:
+        UserError: it is a file, or a folder that holds something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(
+            f"{folder}: is a file; --instances names a folder that does not exist yet, or an earlier one"
+        )
+    if folder.is_dir() and not (folder / _MARKER).is_file() and any(folder.iterdir()):
+        raise UserError(f"{folder}: holds something else than instances; give --instances a new folder")
+
+
+def open_folder(folder: Path) -> None:
+    """Make `folder` an instances folder, unless it is one; raises as `check_folder`."""
+    check_folder(folder)
+    if not (folder / _MARKER).is_file():
+        write_text(folder / _MARKER, json.dumps({"format": 1}) + "\n")
+
+
+def prune(folder: Path, keep: set[Path]) -> None:
+    """Remove cells that are not in `keep`, what a write left that was killed an hour ago, and empty folders."""
+    for model in sorted(path for path in folder.iterdir() if path.is_dir()):
+        for file in model.glob("*.parquet"):
+            with contextlib.suppress(FileNotFoundError):
+                unfinished = file.name.startswith(".")
+                if time.time() - file.stat().st_mtime > 3600 if unfinished else file not in keep:
+                    file.unlink()
+        if not any(model.iterdir()):
+            model.rmdir()
+
+
+def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
+    offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
+    np.cumsum([len(values) for values in arrays], out=offsets[1:])
+    return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
+
+
+def _read_cell(
+    folder: Path, model: str, dataset: str, split: str
+) -> dict[tuple[float, int], npt.NDArray[np.float64]]:
+    path = cell_path(folder, model, dataset)
+    try:
+        table = pq.read_table(path, columns=["lr", "seed", split], use_threads=False, partitioning=None)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no instances of {model} on {dataset}; read the store again with "
+            f"python -m analysis ingest STORE --instances {folder}"
+        ) from None
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, KeyError) as error:
+        raise UserError(
+            f"{path}: cannot be read ({str(error).splitlines()[0]}); ingest the store again"
+        ) from None
+    lists = table[split].combine_chunks()
+    offsets = lists.offsets.to_numpy()
+    values = lists.values.to_numpy()
+    keys = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
+    return {key: values[offsets[i] : offsets[i + 1]] for i, key in enumerate(keys)}

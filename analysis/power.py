@@ -1,0 +1,224 @@
+"""How many seeds a difference needs: sample sizes for a two-sided t test with the variances observed."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import optimize, stats
+
+from analysis.grid import grid
+from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.scores import seed_scores
+from analysis.selection import SELECTIONS
+from analysis.sources import Source, add_source_options, source_from
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from common.errors import UserError
+from common.files import write_text
+
+__all__ = ["add_parser", "detectable", "power_of", "power_table", "seeds_needed", "seeds_needed_paired"]
+
+Array = npt.NDArray[np.float64]
+
+MOST_SEEDS = 100_000
+_FORMATS = ("text", "markdown", "csv")
+
+
+def power_of(effect: float, sd: float, seeds: int, alpha: float = 0.05) -> float:
+    """Return the power of the two-sided t test between two models with `seeds` independent runs each."""
+    return _power(effect / (sd * math.sqrt(2 / seeds)), 2 * (seeds - 1), alpha)
+
+
+def power_of_paired(effect: float, sd_of_differences: float, seeds: int, alpha: float = 0.05) -> float:
+    """Return the power of the two-sided t test on differences within `seeds` seeds."""
+    return _power(effect / (sd_of_differences / math.sqrt(seeds)), seeds - 1, alpha)
+
+
+def seeds_needed(effect: float, sd: float, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """Return the fewest seeds a model that reach `power`, two models independent; None above `MOST_SEEDS`."""
+    return _fewest(lambda seeds: power_of(effect, sd, seeds, alpha), power)
+
+
+def seeds_needed_paired(effect: float, sd: float, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """Return the fewest seeds that reach `power` with models paired by seed; None above `MOST_SEEDS`."""
+    return _fewest(lambda seeds: power_of_paired(effect, sd, seeds, alpha), power)
+
+
+def detectable(sd: float, seeds: int = N_SEEDS, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Return the difference that `seeds` seeds a model find with `power`, two models independent."""
+    if sd == 0:
+        return 0.0
+    root = optimize.brentq(lambda ratio: power_of(ratio, 1.0, seeds, alpha) - power, 1e-6, 100.0)
+    return float(root) * sd
+
+
+def _power(shift: float, df: int, alpha: float) -> float:
+    limit = float(stats.t.isf(alpha / 2, df))
+    above, below = float(stats.nct.sf(limit, df, shift)), float(stats.nct.cdf(-limit, df, shift))
+    # Far out the noncentral t's series gives nan: there the test cannot miss.
+    return (above if math.isfinite(above) else 1.0) + (below if math.isfinite(below) else 0.0)
+
+
+def _fewest(power_at: Callable[[int], float], wanted: float) -> int | None:
+    high = 2
+    while power_at(high) < wanted:
+        high *= 2
+        if high > MOST_SEEDS:
+            return None
+    low = max(2, high // 2)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power_at(middle) >= wanted else (middle + 1, high)
+    return high
+
+
+def power_table(
+    source: Source, effect: float, *, power: float = 0.8, alpha: float = 0.05, selection: str = "seed"
+) -> pd.DataFrame:
+    """Return what a difference of `effect` points needs, by dataset and task average.
+
+    Returns:
+        Columns `task, dataset, n_cells, sd` (median over cells, points), `sd_high` (upper quartile), `seeds` and
+        `seeds_high` (seeds a model, independent models, with either sd; nan: more than `MOST_SEEDS`), `power_now`
+        (of five seeds), `detectable_now` (by five seeds), and with runs `correlation` of two models over seeds and
+        `seeds_paired`.
+    """
+    rows = []
+    for task, dataset, deviations, correlation in _deviations(source, selection):
+        sd, sd_high = (float(np.quantile(deviations, share)) for share in (0.5, 0.75))
+        row: dict[str, object] = {
+            "task": task, "dataset": dataset, "n_cells": len(deviations), "sd": sd, "sd_high": sd_high,
+            "seeds": _optional(seeds_needed(effect, sd, power, alpha) if sd > 0 else 2),
+            "seeds_high": _optional(seeds_needed(effect, sd_high, power, alpha) if sd_high > 0 else 2),
+            "power_now": power_of(effect, sd, N_SEEDS, alpha) if sd > 0 else 1.0,
+            "detectable_now": detectable(sd, N_SEEDS, power, alpha),
+        }  # fmt: skip
+        if not source.is_published:
+            row["correlation"] = correlation
+            paired_sd = sd * math.sqrt(2 * (1 - correlation)) if math.isfinite(correlation) else math.nan
+            row["seeds_paired"] = _optional(
+                seeds_needed_paired(effect, paired_sd, power, alpha) if paired_sd > 0 else None
+            )
+        rows.append(row)
+    if not rows:
+        raise UserError(f"{source.label}: no model and dataset with two seeds, so no variance to plan with")
+    return pd.DataFrame(rows)
+
+
+def _optional(value: int | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _deviations(source: Source, selection: str) -> list[tuple[str, str, Array, float]]:
+    """Return (task, dataset or average, standard deviations over seeds of all cells, correlation of models)."""
+    keys = [(dataset.task, dataset.name) for dataset in DATASETS.values()]
+    keys += [(task, AVERAGE) for task in TASKS]
+    found = []
+    if source.is_published:
+        cells = published_values()
+        for task, dataset in keys:
+            half = cells.loc[(cells["task"] == task) & (cells["dataset"] == dataset), "ci95"].to_numpy()
+            found.append((task, dataset, half / NORMAL_QUANTILE * math.sqrt(N_SEEDS), math.nan))
+        return found
+    values = seed_scores(source.need_runs("power"), selection)
+    for task, dataset in keys:
+        part = values[
+            (values.index.get_level_values("task") == task)
+            & (values.index.get_level_values("dataset") == dataset)
+        ]
+        part = part[part.notna().sum(axis=1) >= 2]
+        if len(part):
+            found.append((task, dataset, part.std(axis=1, ddof=1).to_numpy(), _correlation(part)))
+    return found
+
+
+def _correlation(values: pd.DataFrame) -> float:
+    """Return the mean covariance of two models over their seeds, over the mean variance; nan below two models."""
+    full = values.dropna(axis=0).to_numpy()
+    if len(full) < 2:
+        return math.nan
+    covariance = np.cov(full)
+    own = float(np.trace(covariance)) / len(covariance)
+    shared = (float(covariance.sum()) - own * len(covariance)) / (len(covariance) * (len(covariance) - 1))
+    return shared / own if own > 0 else math.nan
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `power`."""
+    parser = subparsers.add_parser(
+        "power",
+        help="how many seeds a difference needs, by dataset",
+        description="Print how many fine-tuning seeds a model need for a difference between two models to be found by "
+        "a two-sided t test,\nwith the variances of the runs or, without runs, of the published cells.",
+    )
+    add_source_options(parser)
+    parser.add_argument(
+        "--effect", type=float, required=True, metavar="POINTS", help="the difference, in points"
+    )
+    parser.add_argument("--power", type=float, default=0.8, help="wanted chance to find it (default: 0.8)")
+    parser.add_argument("--alpha", type=float, default=0.05, help="level of the test (default: 0.05)")
+    parser.add_argument("--selection", default="seed", choices=SELECTIONS, help="rule for the learning rate")
+    parser.add_argument("--format", default="text", choices=_FORMATS, help="default: text")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of to standard output")
+    parser.set_defaults(function=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if not args.effect > 0:
+        raise UserError(f"--effect {args.effect:g}: a difference to look for is a positive number of points")
+    for name in ("power", "alpha"):
+        if not 0 < getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name):g} is no share between 0 and 1")
+    source = source_from(args)
+    table = power_table(source, args.effect, power=args.power, alpha=args.alpha, selection=args.selection)
+    if args.format == "csv":
+        text = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    else:
+        text = _text(table, source.label, args)
+    if args.out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(args.out, text)
+    return 0
+
+
+def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
+    paired = "seeds_paired" in table
+    head = [
+        "dataset",
+        "sd",
+        "upper quartile",
+        "seeds",
+        "seeds (upper quartile)",
+        "power of 5",
+        "5 seeds find",
+    ]
+    rows = [head + (["correlation", "seeds, paired"] if paired else [])]
+    for row in table.to_dict("records"):
+        name = f"{row['task']} average" if row["dataset"] == AVERAGE else DATASETS[row["dataset"]].title
+        cells = [
+            name, f"{row['sd']:.2f}", f"{row['sd_high']:.2f}", _count(row["seeds"]), _count(row["seeds_high"]),
+            f"{row['power_now']:.0%}", f"{row['detectable_now']:.2f}",
+        ]  # fmt: skip
+        if paired:
+            cells += [f"{row['correlation']:+.2f}", _count(row["seeds_paired"])]
+        rows.append(cells)
+    lines = [
+        f"Seeds a model to find a difference of {args.effect:g} points with power {args.power:.0%} at level "
+        f"{args.alpha:g} (two-sided t test);",
+        f"sd: standard deviation over seeds, median and upper quartile of the cells of {label}, in points.",
+        "",
+        *grid(rows, args.format == "markdown"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _count(value: float) -> str:
+    return f"{int(value)}" if value == value else "-"

@@ -1,0 +1,37 @@
+"""The paper's own numbers: the 800 cells of Tables 2-17 (arXiv 2507.00994v4), as it prints them."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pandas as pd
+
+from pretraining.study import TABLES
+
+__all__ = ["NORMAL_QUANTILE", "N_SEEDS", "published_cells", "published_values"]
+
+N_SEEDS = 5
+"""Seeds behind every published cell."""
+
+NORMAL_QUANTILE = 1.96
+"""The factor of the published intervals: 1.96 sd / sqrt(5), with the sample standard deviation."""
+
+
+def published_cells() -> pd.DataFrame:
+    """Return every published cell.
+
+    Returns:
+        Columns `table` (2-17), `model`, `task`, `dataset` (or `average`), `mean` and `ci95` (half the width of
+        the interval), both in percent with two decimals; rows and columns in the paper's order.
+    """
+    with (resources.files("analysis") / "data" / "published_scores.csv").open(encoding="utf-8") as file:
+        cells = pd.read_csv(file)
+    order = {(table, model): row for table, names in TABLES.items() for row, model in enumerate(names)}
+    assert all(key in order for key in zip(cells["table"], cells["model"], strict=True))
+    return cells
+
+
+def published_values() -> pd.DataFrame:
+    """Return each (model, task, dataset) once: the cells without the tables that repeat them."""
+    cells = published_cells().drop(columns="table")
+    return cells.drop_duplicates(["model", "task", "dataset"], ignore_index=True)

@@ -1,0 +1,241 @@
+"""The authors' result files, by git at one pinned commit: only the wanted models, kept in the cache.
+
+The clone is shallow, without file contents, and sparse: the contents of one model after the other are fetched
+and checked out, so a broken-off fetch goes on with the model it was at. Nothing in the clone is executed: no
+hooks, filters or submodules, and links are written as plain files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.cache import open_store
+from benchmarks.runs import RESULTS
+from common.cli import progress
+from common.errors import UserError, nearest
+from common.files import cache_folder, write_text
+from common.locks import wait_for_lock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COMMIT", "URL", "cached_release", "released_runs", "released_store"]
+
+logger = logging.getLogger(__name__)
+
+URL = "https://github.com/hgissbkh/EncodEval.git"
+COMMIT = "7e03774beb4c735b99b93efaff62f85fe298f649"
+"""The head of the branch MLM_vs_CLM that holds the 18,483 result files."""
+
+_REF = "refs/heads/pinned"
+_OFFLINE = (
+    "where there is no network, use --source published, or run `python -m analysis fetch-released --cache DIR` "
+    "on a machine that has it and copy DIR"
+)
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.symlinks": "false",
+    "core.fsmonitor": "false",
+    "core.autocrlf": "false",
+    "core.sparseCheckout": "true",
+    "core.sparseCheckoutCone": "false",
+    "advice.detachedHead": "false",
+    "credential.helper": "",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+}
+_KEPT = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""How the user's git reaches the network; every other GIT_ variable would point it at another repository."""
+_NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
+"""Attributes that win over those of the clone: file contents are written as they are."""
+
+
+def released_runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd.DataFrame, Path | None]:
+    """Return the released runs of `models`, fetched if need be, and the folder of their per-instance scores."""
+    runs, folder = open_store(released_store(models), instances=instances)
+    return runs[runs["model"].isin(models)].reset_index(drop=True), folder
+
+
+def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:
+    """Return the names of the released models that lie whole in the cache."""
+    clone = _Clone(cache or cache_folder(), URL, commit)
+    return tuple(sorted(name for name in clone.record()["models"] if clone.holds(name)))
+
+
+def released_store(
+    models: Sequence[str], *, cache: Path | None = None, url: str = URL, commit: str = COMMIT
+) -> Path:
+    """Return a run store with the released runs of `models`; those that are not there yet are fetched.
+
+    Models that the release does not hold (Figure 11's 1b-clm-10k-mlm40-42k) are told and left out.
+
+    Args:
+        models: names in the released scheme.
+        cache: where the clone lies; None: the package's cache.
+        url: where it comes from: the authors' repository or a mirror of it.
+        commit: the pinned commit.
+
+    Raises:
+        UserError: no network, no git, no such commit there, or the release holds none of the models.
+    """
+    clone = _Clone(cache or cache_folder(), url, commit)
+    if not clone.complete(models):
+        with clone.lock():
+            if not clone.complete(models):  # the one we waited for may have brought them
+                clone.fetch(models)
+    absent = [name for name in models if name in clone.record()["absent"]]
+    if absent and len(absent) == len(models):
+        known = nearest(absent[0], clone.record()["released"])
+        raise UserError(f"the release holds no runs of {', '.join(absent)}{known}")
+    for name in absent:
+        logger.info("the release holds no runs of %s", name)
+    return clone.folder
+
+
+class _Clone:
+    """The clone in a cache, and the record of the models that are whole in it."""
+
+    def __init__(self, cache: Path, url: str, commit: str) -> None:
+        self.folder = cache / f"released-{commit[:12]}"
+        self.url = url
+        self.commit = commit
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / ".git" / "clm_or_mlm.json"
+
+    def record(self) -> dict[str, dict[str, int]]:
+        """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
+        empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
+        try:
+            found = json.loads(self._record.read_text())
+        except (OSError, ValueError):
+            return empty
+        return empty | found if isinstance(found, dict) else empty
+
+    def holds(self, model: str) -> bool:
+        """Whether all of a model's files are here."""
+        expected = self.record()["models"].get(model)
+        found = sum(1 for _ in (self.folder / "results" / model).glob(f"*/*/*/{RESULTS}"))
+        return expected is not None and found == expected
+
+    def complete(self, models: Sequence[str]) -> bool:
+        """Whether nothing needs to be fetched."""
+        absent = self.record()["absent"]
+        return all(model in absent or self.holds(model) for model in models)
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Let only one process at a time change the clone."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{self.folder}: cannot be made ({error.strerror}); name another place with --cache "
+                "or CLM_OR_MLM_CACHE"
+            ) from None
+        path = self.folder.with_name(f"{self.folder.name}.lock")
+        return wait_for_lock(path, f"another process fetches into {self.folder}; waiting for it")
+
+    def fetch(self, models: Sequence[str]) -> None:
+        """Bring the models that are not here, one after the other."""
+        self.prepare()
+        record = self.record()
+        counts = self.released()
+        record["released"] = counts
+        record["absent"] = record["absent"] | {name: 0 for name in models if name not in counts}
+        record["models"] = {name: count for name, count in record["models"].items() if self.holds(name)}
+        wanted = [name for name in dict.fromkeys(models) if name in counts and name not in record["models"]]
+        if wanted:
+            logger.info(
+                "fetching %d models of the release from %s into %s", len(wanted), self.url, self.folder
+            )
+        for name in progress(wanted, "fetching", len(wanted), "model"):
+            patterns = "".join(f"/results/{model}/\n" for model in sorted({*record["models"], name}))
+            self.git("sparse-checkout", "set", "--stdin", given=patterns)
+            self.git("checkout", "--quiet", "--force", "--detach", _REF)
+            record["models"][name] = counts[name]
+            write_text(self._record, json.dumps(record))
+            if not self.holds(name):
+                raise UserError(
+                    f"{self.folder}: {name} is not whole after its fetch; delete that folder and fetch again"
+                )
+        write_text(self._record, json.dumps(record))
+
+    def prepare(self) -> None:
+        """Make the clone, unless it is there: the pinned commit and its folders, without file contents."""
+        self.git("init", "--quiet", "--template=")
+        for stale in (self.folder / ".git").rglob("*.lock"):  # a killed git's; ours keeps others out
+            stale.unlink()
+        info = self.folder / ".git" / "info"
+        info.mkdir(exist_ok=True)
+        (info / "attributes").write_text(_NO_FILTERS)
+        self.git("config", "remote.origin.url", self.url)
+        if self.git("for-each-ref", "--format=%(objectname)", _REF) != self.commit:
+            self.git(
+                "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head",
+                "origin", self.commit,
+            )  # fmt: skip
+            self.git("update-ref", _REF, self.commit)
+
+    def released(self) -> dict[str, int]:
+        """Return the number of result files of each model in the commit."""
+        names = self.git("ls-tree", "-r", "-z", "--name-only", _REF, "results/").split("\0")
+        return dict(Counter(name.split("/")[1] for name in names if name.endswith(f"/{RESULTS}")))
+
+    def git(self, *args: str, given: str = "") -> str:
+        """Run git in the clone, unable to ask or to execute anything of it, and return its output."""
+        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        kept |= {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+        environment = kept | {
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "true",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+            "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_CEILING_DIRECTORIES": str(self.folder.parent.resolve()),
+            "LC_ALL": "C",
+        }
+        command = ["git", *settings, "-C", str(self.folder), *args]
+        try:
+            done = subprocess.run(
+                command, input=given, capture_output=True, text=True, env=environment, check=False
+            )
+        except FileNotFoundError:
+            raise UserError(
+                f"git is not on PATH, and it brings the released runs; install it, or {_OFFLINE}"
+            ) from None
+        if done.returncode:
+            raise self._error(args[0], done.stderr)
+        return done.stdout.strip()
+
+    def _error(self, step: str, stderr: str) -> UserError:
+        lines = [line for line in stderr.splitlines() if line.startswith(("fatal:", "error:", "remote:"))]
+        reason = re.sub(r"^(fatal|error|remote):\s*", "", lines[0]) if lines else f"git {step} failed"
+        if "is not a git command" in stderr or "unknown option" in stderr:
+            return UserError(
+                f"this git is too old to bring the released runs; install 2.29 or newer, or {_OFFLINE}"
+            )
+        if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", stderr):
+            return UserError(
+                f"{self.url} does not hold the pinned commit {self.commit}; give --url a full mirror"
+            )
+        if "No space left" in stderr:
+            return UserError(
+                f"{self.folder}: no space left; free some and run the same command again, it goes on"
+            )
+        if step in ("fetch", "checkout", "sparse-checkout"):
+            return UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
+        return UserError(f"{self.folder}: git {step} failed ({reason}); delete that folder and fetch again")

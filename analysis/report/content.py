@@ -1,0 +1,166 @@
+"""What the report shows, gathered from a source and from the figures' folder; nothing here knows HTML."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.audit import Audit, AuditedCell, audit
+from analysis.claims.assessment import assess, default_interval
+from analysis.claims.report import as_record
+from analysis.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
+from analysis.scores import Settings
+from analysis.sources import Source
+from analysis.tables import Cell, Table, build_table, table_numbers
+from common.errors import UserError
+
+__all__ = ["Content", "Picture", "TableRow", "gather", "pictures_in", "table_rows"]
+
+
+NUMBERED = tuple(f"figure{number}" for number in (3, 1, 2, *range(4, 13)))
+"""The paper's figures, the one this package is asked for most first."""
+EXTRA = ("claims", "multiverse", "coverage")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A drawn figure."""
+
+    name: str
+    """File name without its ending."""
+    title: str
+    """First sentence of the alt text."""
+    alt: str
+    """The whole alt text."""
+    data: str
+    """The SVG as a base64 data address."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """A row of a table, and how its cells compare."""
+
+    labels: tuple[str, ...]
+    model: str
+    cells: tuple[tuple[Cell, AuditedCell | None], ...]
+
+    @property
+    def compares(self) -> str:
+        """`differs` when a cell does, else `same` when a cell has runs, else `none`."""
+        found = {audited.agreement for _, audited in self.cells if audited is not None}
+        if "differs" in found:
+            return "differs"
+        return "same" if found - {None} or any(cell.recomputed for cell, _ in self.cells) else "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Everything on the page."""
+
+    source: str
+    settings: Settings
+    pictures: tuple[Picture, ...]
+    missing_pictures: tuple[str, ...]
+    tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
+    claims: tuple[dict[str, object], ...]
+    claims_interval: str
+    audit: Audit
+    coverage: pd.DataFrame
+    n_runs: int
+    n_models: int
+
+
+def gather(source: Source, figures: Path, settings: Settings) -> Content:
+    """Compute everything the page shows.
+
+    Args:
+        source: where the scores come from.
+        figures: folder that `python -m paper_figures` filled from the same source.
+        settings: selection rule, and the interval of the tables' recomputed values (published cells keep theirs).
+    """
+    # Stand-ins are other networks: there the audit is of the published cells among themselves.
+    found = audit(
+        source if source.stand_ins is None else Source(label="published"), selection=settings.selection
+    )
+    scores = None if source.is_published else source.scores(settings)
+    by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in found.cells}
+    tables = [build_table(number, scores, stand_ins=source.stand_ins) for number in table_numbers()]
+    interval = default_interval(source)
+    how = Settings(
+        selection=settings.selection, interval=interval, resamples=settings.resamples, seed=settings.seed
+    )
+    assessment = assess(source, how)
+    pictures = pictures_in(figures, source)
+    drawn = {picture.name for picture in pictures}
+    return Content(
+        source=source.words,
+        settings=settings,
+        pictures=pictures,
+        missing_pictures=tuple(name for name in NUMBERED if name not in drawn),
+        tables=tuple((table, table_rows(table, by_cell)) for table in tables),
+        claims=tuple(as_record(v, assessment.mixed.get(v.claim.id)) for v in assessment.verdicts),
+        claims_interval=interval,
+        audit=found,
+        coverage=simulate(
+            source,
+            trials=COVERAGE_TRIALS,
+            resamples=COVERAGE_RESAMPLES,
+            seed=settings.seed,
+            selection=settings.selection,
+        ),
+        n_runs=0 if source.runs is None else len(source.runs),
+        n_models=0 if source.runs is None else source.runs["model"].nunique(),
+    )
+
+
+def table_rows(table: Table, audited: dict[tuple[int, str, str], AuditedCell]) -> tuple[TableRow, ...]:
+    """Return the rows of a table with their audited cells; none for Table 1, which holds settings."""
+    return tuple(
+        TableRow(
+            labels=labels,
+            model=model,
+            cells=tuple((cell, audited.get((table.number, cell.model, cell.dataset))) for cell in cells),
+        )
+        for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
+    )
+
+
+def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
+    """Return the figures of a folder that were drawn from `source` (or from training logs), the paper's first.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    pictures = []
+    for name in (*NUMBERED, *EXTRA):
+        svg, text = folder / f"{name}.svg", folder / f"{name}.txt"
+        if svg.is_file() and text.is_file() and _drawn_from(folder / f"{name}.json", source.name):
+            alt = text.read_text(encoding="utf-8").strip()
+            data = base64.b64encode(svg.read_bytes()).decode("ascii")
+            pictures.append(Picture(name=name, title=_title(alt), alt=alt, data=data))
+    if not pictures:
+        raise UserError(
+            f"{folder}: holds no figures of {source.label}; draw them with "
+            f"`python -m paper_figures all --source {shlex.quote(source.label)} --out {shlex.quote(str(folder))}`"
+        )
+    return tuple(pictures)
+
+
+def _drawn_from(record: Path, source: str) -> bool:
+    """Return whether a figure's record names `source`: an older figure of another source must not slip in."""
+    try:
+        drawn = json.loads(record.read_text(encoding="utf-8"))["source"]
+        return drawn["name"] in (source, "logs")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _title(alt: str) -> str:
+    """Return `Figure 3. MLM masking ratio by model size` of a text that begins so."""
+    sentences = alt.split(". ")
+    return ". ".join(sentences[:2]) if sentences[0].startswith("Figure") else sentences[0]

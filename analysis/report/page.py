@@ -1,0 +1,135 @@
+"""The report's content as one HTML page: no script is needed to read it, none is fetched to use it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from importlib import resources
+
+import jinja2
+
+from analysis.audit import STATUSES
+from analysis.published import N_SEEDS
+from analysis.report.content import Content
+from analysis.tables import Cell
+from benchmarks.protocol import AVERAGE, DATASETS
+
+__all__ = ["render_page"]
+
+VERDICTS = ("supported", "contradicted", "inconclusive", "not decidable from this source")
+
+_PLOT_WIDTH = 240.0
+_PLOT_PAD = 6.0
+
+
+def render_page(content: Content, provenance: dict[str, object]) -> str:
+    """Return the page; equal content and provenance give equal text."""
+    files = resources.files("analysis.report") / "templates"
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"published": _published, "recomputed": _recomputed, "p": _p, "effect": _effect}
+    forest, axis = _forest(content)
+    template = environment.from_string((files / "page.html").read_text(encoding="utf-8"))
+    return template.render(
+        content=content,
+        style=(files / "style.css").read_text(encoding="utf-8"),
+        script=(files / "script.js").read_text(encoding="utf-8"),
+        verdicts=Counter(str(claim["verdict"]) for claim in content.claims),
+        verdict_names=VERDICTS,
+        statuses=STATUSES,
+        summary=content.audit.summary(),
+        forest=forest,
+        axis=axis,
+        coverage=_coverage(content),
+        has_runs=content.n_runs > 0,
+        tables_compared=_compared(content),
+        provenance=json.dumps(provenance, indent=1, ensure_ascii=False),
+    )
+
+
+def _published(cell: Cell) -> str:
+    return f"{cell.published[0]:.2f} ± {cell.published[1]:.2f}" if cell.published else "-"
+
+
+def _recomputed(cell: Cell) -> str:
+    if cell.recomputed is None:
+        return ""
+    mean, low, high = cell.recomputed
+    seeds = "" if cell.n_seeds == N_SEEDS else f" ({cell.n_seeds} seeds)"
+    bounds = "" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]"
+    return f"{mean:.2f}{bounds}{seeds}"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}" if value < 0.001 else f"{value:.3f}"
+
+
+def _effect(claim: dict[str, object]) -> str:
+    effect, low, high = claim["effect"], claim["low"], claim["high"]
+    if not isinstance(effect, float | int):
+        return "-"
+    sign = "" if str(claim["unit"]).startswith("ratio") else "+"
+    return f"{effect:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
+
+
+def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Return, by claim id, where a forest plot puts effect, interval and zero, and the places of whole points.
+
+    Places are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
+    """
+    shown = {
+        str(claim["id"]): (float(claim["effect"]), float(claim["low"]), float(claim["high"]))  # type: ignore[arg-type]
+        for claim in content.claims
+        if claim["unit"] == "points" and None not in (claim["effect"], claim["low"], claim["high"])
+    }
+    if not shown:
+        return {}, {}
+    left = min(0.0, *(low for _, low, _ in shown.values()))
+    right = max(0.0, *(high for _, _, high in shown.values()))
+    scale = (_PLOT_WIDTH - 2 * _PLOT_PAD) / (right - left)
+
+    def place(value: float) -> float:
+        return round(_PLOT_PAD + (value - left) * scale, 1)
+
+    places = {
+        name: {"effect": place(effect), "low": place(low), "high": place(high), "zero": place(0.0)}
+        for name, (effect, low, high) in shown.items()
+    }
+    ends = {f"{value:+d}": place(value) for value in (math.ceil(left), math.floor(right)) if value}
+    return places, ends | {"0": place(0.0)}
+
+
+def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], list[str]]]:
+    """Return, for each target, its rows (dataset title, coverage of each interval in percent) and the kinds."""
+    frame = content.coverage
+    fixed = {"dataset", "target", "n_cells", "n_test", "seed_sd", "instance_sd"}
+    kinds = [str(name) for name in frame.columns if name not in fixed]
+    blocks = []
+    for target, rows in frame.groupby("target", sort=False):
+        lines = [
+            (
+                "Mean" if name == AVERAGE else DATASETS[name].title,
+                ["-" if math.isnan(value) else f"{100 * value:.1f}" for value in values],
+            )
+            for name, values in zip(rows["dataset"].tolist(), rows[kinds].to_numpy().tolist(), strict=True)
+        ]
+        blocks.append((str(target), lines, kinds))
+    return blocks
+
+
+def _compared(content: Content) -> dict[int, str]:
+    """Return, by table, how many of its cells differ, as words."""
+    words = {}
+    for table, rows in content.tables:
+        counts = Counter(row.compares for row in rows)
+        differing = sum(
+            audited is not None and audited.agreement == "differs" for row in rows for _, audited in row.cells
+        )
+        if rows and counts["none"] < len(rows):
+            words[table.number] = f"{differing} cells differ" if differing != 1 else "1 cell differs"
+    return words

@@ -1,0 +1,159 @@
+"""One `results.json`: its two scores and their per-instance parts, or the reason why it cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from benchmarks.runs import SPLITS
+
+__all__ = ["MEAN_TOLERANCE", "ResultsError", "Split", "parse_results", "read_results"]
+
+MEAN_TOLERANCE = 1e-6
+"""Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
+hundredth of what the paper's two decimals in percent can show."""
+
+_RANGE_TOLERANCE = 1e-9
+"""How far outside [0, 1] rounding may put a value: an NDCG of 1.0000000000000002 is 1."""
+
+
+class ResultsError(Exception):
+    """Why a file cannot be used: a kind of `analysis.problems.KINDS` and a sentence without the path."""
+
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """One evaluation of a run."""
+
+    score: float
+    """Mean over the instances, in [0, 1]."""
+    scores: npt.NDArray[np.float64]
+    """(n_instances,) in dataset order."""
+
+
+def read_results(path: Path) -> tuple[Split, Split]:
+    """Return the validation and the test split of a file.
+
+    Raises:
+        ResultsError: the file is unreadable, changes while it is read, or is no usable result.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            before = os.fstat(file.fileno())
+            content = file.read()
+            after = os.fstat(file.fileno())
+    except FileNotFoundError:
+        raise ResultsError(
+            "unfinished", "vanished while the store was read; ingest again when its run is done"
+        ) from None
+    except OSError as error:
+        raise ResultsError(
+            "unreadable", f"cannot be read ({error.strerror}); mend it and ingest again"
+        ) from None
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise ResultsError("unfinished", "changed while it was read; ingest again when its run is done")
+    return parse_results(content)
+
+
+def parse_results(content: bytes) -> tuple[Split, Split]:
+    """Return the validation and the test split of a file's content.
+
+    Raises:
+        ResultsError: it is no JSON, lacks something, or its values contradict each other.
+    """
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise _why_not_json(content) from None
+    validation, test = (_split(document, name) for name in SPLITS)
+    return validation, test
+
+
+def _split(document: Any, name: str) -> Split:
+    part = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(part, dict):
+        raise ResultsError(
+            "incomplete", f"lacks {name!r}; a result holds validation and test, each with score and scores_i"
+        )
+    for key in ("score", "scores_i"):
+        if key not in part:
+            raise ResultsError("incomplete", f"lacks {key!r} in {name!r}; run this evaluation again")
+    score, entries = part["score"], part["scores_i"]
+    if not isinstance(entries, list):
+        raise ResultsError("value", f"has {name}.scores_i that is no list but {_short(entries)}")
+    if not entries:
+        raise ResultsError("incomplete", f"has an empty {name}.scores_i; run this evaluation again")
+    values = _floats(entries, name)
+    low, high = float(values.min()), float(values.max())
+    if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
+        wrong = low if low < -_RANGE_TOLERANCE else high
+        place = int(np.flatnonzero(values == wrong)[0])
+        raise ResultsError("value", f"has {name}.scores_i[{place}] = {wrong:g}, outside [0, 1]")
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise ResultsError("value", f"has a {name}.score that is no number but {_short(score)}")
+    mean = float(values.mean())
+    if not abs(score - mean) <= MEAN_TOLERANCE:
+        raise ResultsError(
+            "mean",
+            f"has {name}.score {score:.6f}, but its {len(values):,} scores_i have the mean {mean:.6f}; "
+            "the run is left out, evaluate it again",
+        )
+    return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
+
+
+def _floats(entries: list[Any], name: str) -> npt.NDArray[np.float64]:
+    conversions: tuple[Callable[[], npt.NDArray[Any]], ...] = (
+        lambda: np.frombuffer(bytes(entries), dtype=np.uint8).astype(np.float64),  # accuracies: 0 and 1 only
+        lambda: np.frombuffer(array("d", entries)),  # strict, unlike NumPy: refuses null and "0.5"
+    )
+    for convert in conversions:
+        try:
+            return convert()
+        except (TypeError, ValueError, OverflowError):
+            continue
+    place = next(i for i, entry in enumerate(entries) if not isinstance(entry, int | float))
+    raise ResultsError(
+        "value", f"has {name}.scores_i[{place}] = {_short(entries[place])}, which is no number"
+    )
+
+
+def _why_not_json(content: bytes) -> ResultsError:
+    if not content.strip(b" \t\r\n\0"):
+        return ResultsError("broken", "is empty; delete it and run this evaluation again")
+    constants: list[str] = []
+
+    def constant(text: str) -> float:
+        constants.append(text)
+        return 0.0
+
+    try:
+        json.loads(content, parse_constant=constant)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and not content[error.pos :].strip(b" \t\r\n\0"):
+            return ResultsError(
+                "broken", f"is cut off after {len(content):,} bytes; run this evaluation again"
+            )
+        where = f" (line {error.lineno}: {error.msg})" if isinstance(error, json.JSONDecodeError) else ""
+        return ResultsError("broken", f"is not JSON{where}; run this evaluation again")
+    if constants:
+        return ResultsError("value", f"holds {constants[0]}, which is no score; run this evaluation again")
+    return ResultsError("broken", "is not strict JSON; run this evaluation again")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

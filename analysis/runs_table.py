@@ -1,0 +1,277 @@
+"""The runs table: one row a run, the contract between a run store and every statistic made of it.
+
+    model, task, dataset     the run's model, and what it was fine-tuned and evaluated on
+    lr, seed                 its learning rate (float64) and seed (int64)
+    validation_score         in [0, 1] (float64); the learning rate is selected by it
+    test_score               in [0, 1] (float64)
+    n_validation, n_test     number of instances behind each score (Int64, missing when not known)
+
+Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (other
+models after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
+with the header `model,task,dataset,lr,seed,val_score,test_score`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.model_names import model_error
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, TASKS, format_lr
+from common.errors import UserError, nearest
+from common.files import write_bytes
+from pretraining.study import MODELS
+
+__all__ = ["COLUMNS", "KEYS", "added_models", "protocol_of", "read_runs", "sort_runs", "write_runs"]
+
+KEYS = ("model", "dataset", "lr", "seed")
+"""The columns that name a run."""
+
+COLUMNS = (
+    "model", "task", "dataset", "lr", "seed", "validation_score", "test_score", "n_validation", "n_test",
+)  # fmt: skip
+"""The table's columns, in order."""
+
+_OPTIONAL = ("n_validation", "n_test")
+_ALIASES = {"val_score": "validation_score"}
+_SCHEMA = pa.schema(
+    [
+        ("model", pa.string()),
+        ("task", pa.string()),
+        ("dataset", pa.string()),
+        ("lr", pa.float64()),
+        ("seed", pa.int64()),
+        ("validation_score", pa.float64()),
+        ("test_score", pa.float64()),
+        ("n_validation", pa.int64()),
+        ("n_test", pa.int64()),
+    ]
+)
+_METADATA = b"clm_or_mlm"
+_MODEL_ORDER = {name: i for i, name in enumerate(MODELS)}
+_DATASET_ORDER = {name: i for i, name in enumerate(DATASETS)}
+
+
+def added_models(path: Path) -> tuple[str, ...]:
+    """Return the models outside the released naming scheme that a Parquet runs table holds by its maker's word.
+
+    They were named with `ingest --add-model`; a CSV has none.
+    """
+    return tuple(_recorded(path).get("added_models", ()))
+
+
+def protocol_of(path: Path) -> str:
+    """Return the protocol whose scores a runs table holds, as a Parquet file records it; a CSV holds `paper`'s."""
+    return str(_recorded(path).get("protocol", PAPER))
+
+
+def _recorded(path: Path) -> dict[str, Any]:
+    if path.suffix.lower() == ".csv":
+        return {}
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        found = json.loads(metadata.get(_METADATA, b"{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
+
+    Args:
+        path: the file.
+        add_models: names or shell patterns of models outside the released scheme that are accepted beside
+            those that a Parquet file itself records.
+
+    Raises:
+        UserError: the file is absent or no table, its header lacks a column, or a row has an unknown model
+            or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats an earlier row.
+    """
+    if not path.is_file():
+        what = (
+            "is a folder; a run store becomes a runs table with"
+            if path.is_dir()
+            else "does not exist; make it with"
+        )
+        raise UserError(f"{path}: {what} python -m analysis ingest STORE --out runs.parquet")
+    if path.suffix.lower() == ".csv":
+        return _check(_read_csv(path), path, first_row=2, added=add_models)
+    try:
+        table = pq.read_table(path, memory_map=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from None
+    frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
+    _check_header([str(name) for name in frame.columns], path)
+    return _check(frame, path, first_row=1, added=(*add_models, *added_models(path)))
+
+
+def write_runs(
+    path: Path, runs: pd.DataFrame, *, add_models: Iterable[str] = (), protocol: str = PAPER
+) -> None:
+    """Write a runs table atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
+
+    A file that holds these bytes already is left untouched, so that what depends on it stays up to date.
+
+    Args:
+        path: the file, replaced when it exists.
+        runs: the columns of `COLUMNS`, in any row order.
+        add_models: the models outside the released naming scheme among them, recorded in a Parquet file.
+        protocol: the protocol of the scores, recorded likewise.
+    """
+    frame = sort_runs(runs)
+    if path.suffix.lower() == ".csv":
+        content = frame.loc[:, list(COLUMNS)].to_csv(index=False, lineterminator="\n").encode()
+    else:
+        columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
+        record = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
+        schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+    if not path.is_file() or path.read_bytes() != content:
+        write_bytes(path, content)
+
+
+def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the table's order with a fresh index; the argument is left as it is."""
+    last = len(_MODEL_ORDER)
+    order = pd.DataFrame(
+        {
+            "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, last)),
+            "model": runs["model"],
+            "dataset": runs["dataset"].map(_DATASET_ORDER),
+            "lr": runs["lr"],
+            "seed": runs["seed"],
+        }
+    )
+    ranked = order.reset_index(drop=True).sort_values(list(order.columns), kind="stable")
+    return runs.iloc[ranked.index].reset_index(drop=True)
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    reason = str(error).splitlines()[0].rstrip(".")
+    return UserError(f"{path}: no Parquet file that can be read ({reason}); make it again with ingest")
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    missing = [name for name in COLUMNS if name not in header and name not in _OPTIONAL]
+    if missing:
+        spare = [name for name in header if name not in COLUMNS]
+        named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
+        raise UserError(
+            f"{path}: the header lacks {named}; a runs table has "
+            f"{','.join(name for name in COLUMNS if name not in _OPTIONAL)} "
+            "(val_score is read as validation_score; n_validation and n_test may be absent)"
+        )
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None
+    if not rows:
+        raise UserError(f"{path}: the file is empty; the first line of a runs table names its columns")
+    header = [_ALIASES.get(name.strip(), name.strip()) for name in rows[0]]
+    _check_header(header, path)
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise UserError(f"{path}: line {number} has {len(row)} fields, the header has {len(header)}")
+    frame = pd.DataFrame(rows[1:], columns=header, dtype=object)
+    for name in ("lr", "seed", "validation_score", "test_score", *_OPTIONAL):
+        if name in frame:
+            frame[name] = [_number(text, name, path, line) for line, text in enumerate(frame[name], start=2)]
+    return frame
+
+
+def _number(text: str, name: str, path: Path, line: int) -> float | None:
+    if not text.strip() and name in _OPTIONAL:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{path}: line {line} has {name} {text!r}, which is no number") from None
+
+
+def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[str]) -> pd.DataFrame:
+    place = "line" if first_row == 2 else "row"
+
+    def at(mask: npt.NDArray[np.bool_]) -> str:
+        return f"{path}: {place} {int(np.flatnonzero(mask)[0]) + first_row}"
+
+    runs = pd.DataFrame(index=frame.index)
+    for name in ("model", "task", "dataset"):
+        runs[name] = frame[name].astype(str)
+    for model in runs["model"].unique():
+        if (error := model_error(model, added)) is not None:
+            raise UserError(f"{at((runs['model'] == model).to_numpy())}: {error}")
+    for dataset in runs["dataset"].unique():
+        if dataset not in DATASETS:
+            where = at((runs["dataset"] == dataset).to_numpy())
+            extra = " is outside the paper's twelve" if dataset in EXTRA_DATASETS else " is unknown"
+            raise UserError(
+                f"{where}: dataset {dataset!r}{extra}{nearest(dataset, DATASETS)}; "
+                f"the datasets are {', '.join(DATASETS)}"
+            )
+    expected = runs["dataset"].map({name: dataset.task for name, dataset in DATASETS.items()})
+    if (wrong := (runs["task"] != expected).to_numpy()).any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise UserError(
+            f"{at(wrong)} gives {runs['dataset'].iloc[row]} the task {runs['task'].iloc[row]!r}, "
+            f"it belongs to {expected.iloc[row]} ({TASKS[expected.iloc[row]].title.lower()})"
+        )
+    for name in ("lr", "seed", "validation_score", "test_score"):
+        runs[name] = _floats(frame[name], name, path)
+    lrs = runs["lr"].to_numpy()
+    if (wrong := ~(np.isfinite(lrs) & (lrs > 0))).any():
+        raise UserError(f"{at(wrong)} has a learning rate that is no positive number")
+    for known in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
+        lrs = np.where(np.abs(lrs - known) < 1e-6 * known, known, lrs)
+    runs["lr"] = lrs
+    seeds = runs["seed"].to_numpy()
+    if (wrong := ~(np.isfinite(seeds) & (seeds >= 0) & (seeds == np.floor(seeds)))).any():
+        raise UserError(f"{at(wrong)} has a seed that is no whole number from 0 on")
+    runs["seed"] = seeds.astype(np.int64)
+    for name in ("validation_score", "test_score"):
+        scores = runs[name].to_numpy()
+        if (wrong := ~((scores >= 0) & (scores <= 1))).any():
+            value = float(scores[np.flatnonzero(wrong)[0]])
+            hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
+            raise UserError(f"{at(wrong)} has {name} {value:g}, which is outside [0, 1]{hint}")
+    for name in _OPTIONAL:
+        counts = _floats(frame[name], name, path) if name in frame else np.full(len(runs), np.nan)
+        if (wrong := (counts < 1) | (counts != np.floor(counts)) & ~np.isnan(counts)).any():
+            raise UserError(
+                f"{at(wrong)} has {name} {counts[np.flatnonzero(wrong)[0]]:g}, no count from 1 on"
+            )
+        runs[name] = pd.array(counts, dtype="Float64").astype("Int64")
+    if (again := runs.duplicated(list(KEYS)).to_numpy()).any():
+        row = int(np.flatnonzero(again)[0])
+        same = (runs[list(KEYS)] == runs[list(KEYS)].iloc[row]).all(axis=1).to_numpy()
+        model, dataset, lr, seed = runs[list(KEYS)].iloc[row]
+        raise UserError(
+            f"{path}: {place}s {int(np.flatnonzero(same)[0]) + first_row} and {row + first_row} hold the same run, "
+            f"{model} on {dataset} with lr {format_lr(lr)}, seed {seed}; keep one of them"
+        )
+    return sort_runs(runs.loc[:, list(COLUMNS)])
+
+
+def _floats(column: pd.Series, name: str, path: Path) -> npt.NDArray[np.float64]:
+    try:
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise UserError(f"{path}: the column {name} holds something that is no number") from None

@@ -1,0 +1,270 @@
+"""Where scores come from: the published cells, the authors' released runs, or runs of one's own.
+
+`--source published | released | miniature | PATH`; PATH is a run store (a folder) or a runs table (Parquet or CSV).
+`miniature` is the example in `analysis/examples/miniature`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis import intervals, selection
+from analysis.cache import open_store
+from analysis.release import cached_release, released_runs
+from analysis.runs_table import protocol_of, read_runs
+from analysis.scores import Settings, published_scores, run_scores
+from analysis.stand_ins import StandIns, read_stand_ins
+from analysis.store_scan import results_folder
+from benchmarks.protocol import PAPER, STANDARD
+from benchmarks.runs import RUN
+from common.errors import UserError
+
+__all__ = [
+    "Source",
+    "add_score_options",
+    "add_source_options",
+    "open_source",
+    "score_settings",
+    "source_from",
+    "standard_of",
+]
+
+
+EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
+"""The runs of the miniature that come with the package (docs/miniature.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """An opened source of scores."""
+
+    label: str
+    """`published`, `released` or the path as given: the `source` column and every caption say it."""
+    runs: pd.DataFrame | None = None
+    """The runs table; None for the published cells."""
+    instances: Path | None = None
+    """The per-instance scores, where they are known."""
+    store: Path | None = None
+    """The run store that was read, if it was one."""
+    added_models: tuple[str, ...] = ()
+    """What was taken from it beside models in the released naming scheme."""
+    stand_ins: StandIns | None = None
+    """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
+
+    @property
+    def is_published(self) -> bool:
+        """Whether only the paper's printed cells are there."""
+        return self.runs is None
+
+    @cached_property
+    def name(self) -> str:
+        """The source by its content: `published`, `released`, or the first digits of the runs' hash.
+
+        A path would say where the runs happened to lie, and the same runs would give other bytes elsewhere.
+        """
+        if self.runs is None or self.label == "released":
+            return self.label
+        title = "" if self.stand_ins is None else f"{self.stand_ins.title} "
+        return title + _fingerprint(self.runs)
+
+    def scores(self, settings: Settings) -> pd.DataFrame:
+        """Return the source's scores (see `analysis.scores`)."""
+        if self.runs is None:
+            return published_scores(settings.interval)
+        return run_scores(self.runs, settings, source=self.label, instances=self.instances)
+
+    @property
+    def own_words(self) -> str:
+        """What a caption has to say first: that models are stand-ins, and for what; empty for the paper's own."""
+        return "" if self.stand_ins is None else f"{self.stand_ins.title}: {self.stand_ins.note}"
+
+    @property
+    def words(self) -> str:
+        """The label, and `own_words` where there are any."""
+        return f"{self.label} ({self.own_words.rstrip('.')})" if self.own_words else self.label
+
+    def need_runs(self, what: str) -> pd.DataFrame:
+        """Return the runs table.
+
+        Raises:
+            UserError: the source has none; the sentence says that `what` needs runs and how to get them.
+        """
+        if self.runs is None:
+            raise UserError(
+                f"{what} needs single runs, which the published tables do not hold: use --source released "
+                "(the authors' result files, fetched once with `python -m analysis fetch-released`) or "
+                "--source PATH with a run store or runs table of your own"
+            )
+        return self.runs
+
+
+def open_source(
+    source: str,
+    *,
+    instances: Path | None = None,
+    need_instances: bool = False,
+    add_models: Sequence[str] = (),
+    models: Sequence[str] | None = None,
+    protocol: str | None = None,
+) -> Source:
+    """Open a source by its name or path.
+
+    Args:
+        source: `published`, `released`, or a path to a run store, a Parquet or a CSV runs table.
+        instances: the per-instance Parquet; by default what lies beside a Parquet runs table under the name
+            `instances.parquet`, or what reading a run store yields.
+        need_instances: read the instances of a run store too, which takes longer.
+        add_models: names or shell patterns of models outside the released naming scheme.
+        models: of `released`, the models that are needed, which are fetched if they are not here; None: those
+            that are here. The other sources are read whole.
+        protocol: of a store, the scores to read (None: `paper`); a table must hold that protocol's scores.
+
+    Raises:
+        UserError: nothing usable there.
+    """
+    if source == "published":
+        return Source(label=source)
+    if source == "released":
+        return _open_release(models, need_instances)
+    path = EXAMPLE if source == "miniature" else Path(source)
+    if not source or not path.exists():
+        raise UserError(
+            f"{source or 'an empty --source'}: no such source; give published, released, or a path to a run "
+            "store or runs table"
+        )
+    stand_ins = read_stand_ins(path)
+    if stand_ins is not None:
+        if protocol not in (None, PAPER):
+            raise UserError(
+                f"{source}: stand-ins are read by the {PAPER} protocol alone; leave --protocol out"
+            )
+        return _open_stand_ins(source, path, stand_ins, add_models)
+    if path.is_dir():
+        return _open_folder(source, instances, need_instances, tuple(add_models), protocol or PAPER)
+    recorded = protocol_of(path)
+    if path.suffix.lower() == ".csv":
+        recorded = protocol or PAPER
+    if protocol not in (None, recorded):
+        raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
+    runs = read_runs(path, add_models=add_models)
+    if recorded != PAPER:
+        return Source(label=_label(source, recorded), runs=runs)
+    beside = path.with_name("instances.parquet")
+    if instances is None and path.suffix == ".parquet" and beside.exists():
+        instances = beside
+    return Source(label=source, runs=runs, instances=instances)
+
+
+def standard_of(source: Source) -> Source | None:
+    """Return the standard protocol's scores of the same runs, if the source is a store that carries them."""
+    if source.store is None or next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
+        return None
+    try:
+        return _open_folder(str(source.store), None, False, source.added_models, STANDARD)
+    except UserError:  # run.json of failed or unfinished runs only
+        return None
+
+
+def _open_folder(
+    source: str, instances: Path | None, need_instances: bool, add_models: tuple[str, ...], protocol: str
+) -> Source:
+    path = Path(source)
+    wanted = need_instances and instances is None and protocol == PAPER
+    runs, found = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
+    known = (instances or found) if protocol == PAPER else None
+    return Source(
+        label=_label(source, protocol), runs=runs, instances=known, store=path, added_models=add_models
+    )
+
+
+def _label(source: str, protocol: str) -> str:
+    return source if protocol == PAPER else f"{source} ({protocol} protocol)"
+
+
+def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, add_models: Sequence[str]) -> Source:
+    """Open a small study's runs under the paper's names, without instances, which know the own names only."""
+    names = [*add_models, *stand_ins.models, *stand_ins.others]
+    runs = open_store(path, add_models=names)[0] if path.is_dir() else read_runs(path, add_models=names)
+    return Source(label=source, runs=stand_ins.in_place(runs), stand_ins=stand_ins)
+
+
+def _fingerprint(runs: pd.DataFrame) -> str:
+    columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
+    rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
+    return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
+
+
+def _open_release(models: Sequence[str] | None, need_instances: bool) -> Source:
+    """Open the authors' released runs: of `models`, fetched if need be, or of those that lie in the cache."""
+    wanted = cached_release() if models is None else models
+    if not wanted:
+        raise UserError(
+            "no released runs are here yet: fetch them once with `python -m analysis fetch-released` "
+            "(--for table10, say, brings only what that needs), or use --source published"
+        )
+    runs, found = released_runs(wanted, instances=need_instances)
+    return Source(label="released", runs=runs, instances=found)
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """Add --source, --add-model and --instances."""
+    group = parser.add_argument_group("where the scores come from")
+    group.add_argument(
+        "--source", default="published", metavar="published|released|miniature|PATH",
+        help="the paper's tables (default), the authors' released runs, or a run store / runs table",
+    )  # fmt: skip
+    group.add_argument(
+        "--add-model", action="append", default=[], metavar="NAME",
+        help="take a model whose name is outside the released scheme (a shell pattern, may be repeated)",
+    )  # fmt: skip
+    group.add_argument(
+        "--instances", type=Path, metavar="PATH", help="per-instance scores that belong to a runs table"
+    )
+
+
+def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper") -> None:
+    """Add --selection, --interval, --resamples and --seed."""
+    group = parser.add_argument_group("from runs to scores")
+    group.add_argument(
+        "--selection", default="seed", metavar="|".join(selection.SELECTIONS),
+        help="how the learning rate is chosen (default: seed, for each seed on its own, as the paper does)",
+    )  # fmt: skip
+    group.add_argument(
+        "--interval", default=interval, metavar="|".join(intervals.INTERVALS),
+        help=f"kind of 95 %% interval (default: {interval})",
+    )  # fmt: skip
+    group.add_argument(
+        "--resamples", type=int, default=intervals.RESAMPLES, help="of a bootstrap (default: 10000)"
+    )
+    group.add_argument("--seed", type=int, default=intervals.DEFAULT_SEED, help="of a bootstrap's generator")
+
+
+def score_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of `add_score_options`."""
+    return Settings(
+        selection=args.selection, interval=args.interval, resamples=args.resamples, seed=args.seed
+    )
+
+
+def source_from(
+    args: argparse.Namespace, models: Sequence[str] | None = None, *, need_instances: bool = False
+) -> Source:
+    """Open the source of `add_source_options`; `models` and `need_instances` as in `open_source`.
+
+    The hierarchical interval needs the instances in any case.
+    """
+    return open_source(
+        args.source,
+        instances=args.instances,
+        need_instances=need_instances or getattr(args, "interval", "") == "hierarchical",
+        add_models=args.add_model,
+        models=models,
+    )

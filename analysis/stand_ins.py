@@ -1,0 +1,85 @@
+"""Runs of a small study whose models stand in the places of the paper's: `stand_ins.json` beside them says how.
+
+    {"title": "MINIATURE", "note": "...", "steps": 100, "models": {"mini-m-clm-420": "610m-clm-42k"}, "others": [],
+     "trajectories": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
+
+Tables, figures and claims are built around the paper's models. With stand-ins they show the small study's runs in
+these places, say so in every caption, and print none of the paper's numbers beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.protocol import datasets_of
+from common.errors import UserError
+
+__all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
+
+STAND_INS = "stand_ins.json"
+"""Name of the file, in a run store or beside a runs table."""
+
+_FAMILIES = "families"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIns:
+    """How a small study's names map onto the paper's."""
+
+    title: str
+    """Put before every heading, such as `MINIATURE`."""
+    note: str
+    """What is shown instead of the paper's models; part of every caption."""
+    steps: int
+    """Steps of the paper for one step of a log."""
+    models: dict[str, str]
+    """The paper's model in whose place each stands."""
+    others: tuple[str, ...]
+    """Models of the small study that stand for none of the paper's and keep their names."""
+    trajectories: dict[str, str]
+    """The same for the trajectories of logs."""
+    families: dict[str, tuple[str, ...]]
+    """The datasets that make a family's average."""
+    logs: Path | None
+    """Folder of the training logs."""
+
+    def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """Return the runs under the paper's names; `averaged_datasets` knows their families."""
+        placed = runs.assign(model=[self.models.get(name, name) for name in runs["model"]])
+        placed.attrs[_FAMILIES] = self.families
+        return placed
+
+
+def averaged_datasets(runs: pd.DataFrame, task: str) -> tuple[str, ...]:
+    """Return the datasets whose mean is the task's average: the paper's three unless the runs are stand-ins'."""
+    families = runs.attrs.get(_FAMILIES)
+    return datasets_of(task) if families is None else tuple(families.get(task, ()))
+
+
+def read_stand_ins(source: Path) -> StandIns | None:
+    """Return the stand-ins of a run store or runs table; None when there are none.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = (source if source.is_dir() else source.parent) / STAND_INS
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        return StandIns(
+            title=str(content["title"]),
+            note=str(content["note"]),
+            steps=int(content["steps"]),
+            models={str(own): str(paper) for own, paper in content["models"].items()},
+            others=tuple(map(str, content["others"])),
+            trajectories={str(own): str(paper) for own, paper in content["trajectories"].items()},
+            families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
+            logs=path.parent / str(content["logs"]) if content.get("logs") else None,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: says no stand-ins: {error!r}; make it again or remove it") from None

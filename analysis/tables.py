@@ -1,0 +1,294 @@
+"""Tables 1-17 of the paper, each cell with the published and, where runs exist, the recomputed value.
+
+A table is data; `analysis.render` prints it as Markdown, LaTeX, CSV or HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from analysis.frames import records
+from analysis.published import published_cells
+from analysis.stand_ins import StandIns
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
+from common.errors import UserError
+from pretraining.settings import SHAPES, TRAINING
+from pretraining.study import MODELS, TABLES, Model, format_steps, parse
+
+__all__ = ["Cell", "Table", "build_table", "table_numbers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One score of a table, in percent."""
+
+    model: str
+    dataset: str
+    """A dataset's name, or `average`."""
+    published: tuple[float, float] | None = None
+    """Mean and half-width as the paper prints them; None where the paper has no such cell."""
+    recomputed: tuple[float, float, float] | None = None
+    """Mean, low and high from the runs; None without runs."""
+    n_seeds: int = 0
+    """Seeds behind the recomputed value."""
+    alone: bool = False
+    """Whether the paper's number has no place here, because the model is a stand-in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of the paper, rows and columns in its order."""
+
+    number: int
+    caption: str
+    stubs: tuple[str, ...]
+    """Headings of the columns that name a row."""
+    labels: tuple[tuple[str, ...], ...]
+    """For each row, its entries under `stubs`."""
+    columns: tuple[str, ...]
+    """Headings of the other columns."""
+    cells: tuple[tuple[Cell, ...], ...] = ()
+    """For each row, one cell a column; empty in Table 1."""
+    texts: tuple[tuple[str, ...], ...] = ()
+    """Table 1's entries, row by row."""
+    models: tuple[str, ...] = ()
+    """For each row, its model."""
+    source: str = field(default="published")
+    """Where the recomputed values come from."""
+    interval: str = field(default="")
+    """Kind of interval of the recomputed values."""
+    alone: bool = False
+    """Whether its models are stand-ins, so that the paper's numbers are left out."""
+
+
+def table_numbers() -> tuple[int, ...]:
+    """Return the numbers of the paper's tables."""
+    return tuple(TABLES)
+
+
+def build_table(
+    number: int, scores: pd.DataFrame | None = None, *, stand_ins: StandIns | None = None
+) -> Table:
+    """Return a table of the paper.
+
+    Args:
+        number: 1-17.
+        scores: recomputed scores (see `analysis.scores`); None for the published cells alone. Models that the
+            paper does not have become rows below its own, in the table their kind belongs to.
+        stand_ins: the small study whose scores stand in the paper's places; its own numbers are printed alone.
+
+    Raises:
+        UserError: no such table.
+    """
+    if number not in TABLES:
+        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}")
+    if number == 1:
+        return _settings_table()
+    task = _task(number)
+    printed = published_cells().query("table == @number")
+    published = (
+        {}
+        if stand_ins
+        else {
+            (model, dataset): (mean, ci95)
+            for model, dataset, mean, ci95 in records(printed, "model", "dataset", "mean", "ci95")
+        }
+    )
+    recomputed = {} if scores is None else _by_cell(scores, task)
+    models = [*TABLES[number], *_own_models(number, [] if scores is None else scores["model"])]
+    datasets = [*(datasets_of(task) if stand_ins is None else stand_ins.families.get(task, ())), AVERAGE]
+    if stand_ins is not None:
+        measured = {model for model, _ in recomputed}
+        models = [name for name in models if name in measured]
+    words = "" if stand_ins is None else f"{stand_ins.title}: {stand_ins.note} "
+    group = _GROUPS[(number - 2) // 4]
+    return Table(
+        number=number,
+        caption=f"{words}{TASKS[task].title} ({TASKS[task].metric}, %): {group.title}.",
+        stubs=group.stubs,
+        labels=tuple(group.label(name) for name in models),
+        columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
+        cells=tuple(
+            tuple(
+                replace(_cell(model, name, published, recomputed), alone=stand_ins is not None)
+                for name in datasets
+            )
+            for model in models
+        ),
+        models=tuple(models),
+        alone=stand_ins is not None,
+        source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
+        interval="" if scores is None or scores.empty else str(scores["interval"].iloc[0]),
+    )
+
+
+def _task(number: int) -> str:
+    return list(TASKS)[(number - 2) % 4]
+
+
+def _by_cell(scores: pd.DataFrame, task: str) -> dict[tuple[str, str], tuple[float, float, float, int]]:
+    rows = scores[(scores["task"] == task) & (scores["source"] != "published")]
+    return {
+        (model, dataset): (mean, low, high, n_seeds)
+        for model, dataset, mean, low, high, n_seeds in records(
+            rows, "model", "dataset", "mean", "low", "high", "n_seeds"
+        )
+    }
+
+
+def _cell(
+    model: str,
+    dataset: str,
+    published: dict[tuple[str, str], tuple[float, float]],
+    recomputed: dict[tuple[str, str], tuple[float, float, float, int]],
+) -> Cell:
+    found = recomputed.get((model, dataset))
+    return Cell(
+        model=model,
+        dataset=dataset,
+        published=published.get((model, dataset)),
+        recomputed=None if found is None else found[:3],
+        n_seeds=0 if found is None else found[3],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Four tables of one layout, one for each task."""
+
+    title: str
+    stubs: tuple[str, ...]
+    label: Callable[[str], tuple[str, ...]]
+    takes: Callable[[Model], bool]
+
+
+def _model(name: str) -> Model | None:
+    if name in MODELS:
+        return MODELS[name]
+    try:
+        return parse(name)
+    except UserError:
+        return None
+
+
+def _objective(objective: str) -> str:
+    return "CLM" if objective == "clm" else f"MLM {objective[3:]} %"
+
+
+def _thousands(steps: int) -> str:
+    return format_steps(steps).replace("k", "K")
+
+
+def _labelled(label: Callable[[Model], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
+    def of(name: str) -> tuple[str, ...]:
+        model = _model(name)
+        return (name, "") if model is None else label(model)
+
+    return of
+
+
+def _size_label(model: Model) -> tuple[str, ...]:
+    stages = " + ".join(_objective(objective) for objective in model.objectives)
+    budget = "" if model.steps == 42_000 else f" ({_thousands(model.steps)})"
+    return model.size.upper(), f"{stages}{budget}"
+
+
+def _step_label(model: Model) -> tuple[str, ...]:
+    return _own_size(model, _objective(model.objectives[0])), f"{model.steps:,}"
+
+
+def _mix_label(model: Model) -> tuple[str, ...]:
+    clm = model.switch if model.switch is not None else (model.steps if model.objective == "clm" else 0)
+    mlm = model.steps - clm
+    mix = f"{_thousands(clm)}+{_thousands(mlm)}"
+    usual = model.ratio in (40, None) and model.objective in ("clm", "mlm", "clm+mlm")
+    stages = "" if usual else f" ({' + '.join(_objective(name) for name in model.objectives)})"
+    return _own_size(model, _thousands(model.steps)), f"{mix}{stages}"
+
+
+def _cpt_label(model: Model) -> tuple[str, ...]:
+    steps = "-" if model.switch is None else _thousands(model.steps - model.switch)
+    return _own_size(model, _objective(model.objectives[0])), steps
+
+
+def _own_size(model: Model, text: str) -> str:
+    """Put the size before a label of a model that is not 610M, the size of all of the paper's rows here."""
+    return text if model.size == "610m" else f"{model.size.upper()} {text}"
+
+
+_GROUPS = (
+    _Group(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
+           label=_labelled(_size_label), takes=lambda model: model.kind == "base"),
+    _Group(title="checkpoints along pretraining, 610M", stubs=("Objective", "Step"),
+           label=_labelled(_step_label), takes=lambda model: model.kind == "intermediate"),
+    _Group(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
+           label=_labelled(_mix_label), takes=lambda model: model.kind == "two-stage"),
+    _Group(title="continued pretraining with MLM from either start, 610M", stubs=("Start", "CPT steps"),
+           label=_labelled(_cpt_label), takes=lambda model: model.kind == "continued"),
+)  # fmt: skip
+
+
+def _own_models(number: int, names: Iterable[str]) -> list[str]:
+    """Return the models that no table of the paper holds and that belong into this one."""
+    group, first = _GROUPS[(number - 2) // 4], number < 6
+    held = {name for names_of_table in TABLES.values() for name in names_of_table}
+    found = []
+    for name in dict.fromkeys(names):
+        model = _model(name)
+        if name not in held and (first if model is None else group.takes(model)):
+            found.append(name)
+    return found
+
+
+def _settings_table() -> Table:
+    """Return Table 1 from the study plan: architectures and training settings."""
+    sizes = tuple(SHAPES.values())
+    same = len(sizes)
+    rows: list[tuple[str, tuple[str, ...]]] = [
+        (
+            "Parameters (embedding + body)",
+            tuple(f"{shape.encoder_parameters / 1e6:,.1f}M" for shape in sizes),
+        ),
+        (
+            "Parameters trained (with the untied head)",
+            tuple(f"{s.trained_parameters / 1e6:,.1f}M" for s in sizes),
+        ),
+        ("Layers", tuple(str(shape.layers) for shape in sizes)),
+        ("Embedding dimension", tuple(f"{shape.hidden:,}" for shape in sizes)),
+        ("FFN dimension", tuple(f"{shape.mlp:,}" for shape in sizes)),
+        ("Attention heads", tuple(str(shape.heads) for shape in sizes)),
+        ("Key/value heads", tuple(str(shape.kv_heads) for shape in sizes)),
+        ("Head dimension", tuple(str(shape.head_dim) for shape in sizes)),
+        ("Layer normalisation", ("RMSNorm",) * same),
+        ("RMSNorm epsilon", tuple(f"{shape.norm_eps:g}" for shape in sizes)),
+        ("Activation function", ("SwiGLU",) * same),
+        ("Positional embedding", tuple(f"RoPE, theta {shape.rope_theta:,.0f}" for shape in sizes)),
+        ("Maximum context length", tuple(f"{shape.max_length:,}" for shape in sizes)),
+        ("Vocabulary size", tuple(f"{shape.vocab:,}" for shape in sizes)),
+        ("Weight initialisation (standard deviation)", tuple(f"{shape.init_std:g}" for shape in sizes)),
+        ("Optimiser", ("AdamW",) * same),
+        ("Peak learning rate", (f"{TRAINING.peak_lr:g}",) * same),
+        ("Betas", (f"{TRAINING.betas[0]:g}, {TRAINING.betas[1]:g}",) * same),
+        ("Epsilon", (f"{TRAINING.eps:g}",) * same),
+        ("Weight decay", (f"{TRAINING.weight_decay:g}",) * same),
+        ("Gradient clipping", (f"{TRAINING.clip_norm:g}",) * same),
+        ("Schedule", ("WSD",) * same),
+        ("Warm-up steps", (f"{TRAINING.warmup_steps:,}",) * same),
+        ("Decay steps", (f"{TRAINING.decay_steps:,}",) * same),
+        ("Steps", tuple("12,000 / 22,000 / 42,000" if size == "610m" else "42,000" for size in SHAPES)),
+        ("Sequences per GPU and step", (str(TRAINING.device_batch),) * same),
+        ("GPUs", (str(TRAINING.devices),) * same),
+        ("Tokens per step (expected)", (f"{TRAINING.tokens_per_step:,}",) * same),
+    ]
+    return Table(
+        number=1,
+        caption="Model architectures and pretraining settings, from the study plan.",
+        stubs=("Setting",),
+        labels=tuple((name,) for name, _ in rows),
+        columns=tuple(size.upper() for size in SHAPES),
+        texts=tuple(tuple(values) for _, values in rows),
+        source="study plan",
+    )

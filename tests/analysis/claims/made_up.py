@@ -1,0 +1,97 @@
+"""Made-up runs and instances with known structure, for the tests of the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.instance_store import RunScores, open_folder, write_cell
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from pretraining.study import MODELS
+
+
+def made_up_runs(
+    rng: np.random.Generator,
+    *,
+    models: Iterable[str] = MODELS,
+    shift: Mapping[str, float] | None = None,
+    sd: float = 0.004,
+    rates: Iterable[float] = LEARNING_RATES,
+    seeds: Iterable[int] = SEEDS,
+) -> pd.DataFrame:
+    """Return runs around 0.8, best at 1e-04, with `shift` added for a model and a common effect of each seed."""
+    rows = []
+    common = {(name, seed): rng.normal(0, sd) for name in DATASETS for seed in seeds}
+    for model in models:
+        for dataset in DATASETS.values():
+            for place, lr in enumerate(rates):
+                for seed in seeds:
+                    level = 0.8 + (shift or {}).get(model, 0.0) - 0.01 * abs(place - 3)
+                    score = level + common[dataset.name, seed] + rng.normal(0, sd)
+                    rows.append((model, dataset.task, dataset.name, lr, seed, level, score, 100, 100))
+    columns = [
+        "model",
+        "task",
+        "dataset",
+        "lr",
+        "seed",
+        "validation_score",
+        "test_score",
+        "n_validation",
+        "n_test",
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def with_instances(
+    folder: Path,
+    rng: np.random.Generator,
+    *,
+    models: Iterable[str],
+    counts: Mapping[str, int],
+    shift: float = 0.0,
+) -> tuple[pd.DataFrame, Path]:
+    """Write per-instance scores and return the runs made of them; the last of `models` is better by `shift`."""
+    open_folder(folder)
+    models = list(models)
+    rows = []
+    for dataset in DATASETS.values():
+        count = counts.get(dataset.name, 60)
+        hard = rng.normal(0, 0.2, count)
+        for place, model in enumerate(models):
+            taste = rng.normal(0, 0.1, count)
+            runs = []
+            for seed in SEEDS:
+                base = hard + taste if dataset.paired else rng.normal(0, 0.22, count)
+                scores = 0.7 + base + rng.normal(0, 0.003) + rng.normal(0, 0.05, count)
+                scores = np.clip(scores + (shift if place == len(models) - 1 else 0.0), 0, 1)
+                runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
+                rows.append(
+                    (
+                        model,
+                        dataset.task,
+                        dataset.name,
+                        1e-4,
+                        seed,
+                        scores[:5].mean(),
+                        scores.mean(),
+                        5,
+                        count,
+                    )
+                )
+            write_cell(folder, model, dataset.name, runs)
+    columns = [
+        "model",
+        "task",
+        "dataset",
+        "lr",
+        "seed",
+        "validation_score",
+        "test_score",
+        "n_validation",
+        "n_test",
+    ]
+    return pd.DataFrame(rows, columns=columns), folder

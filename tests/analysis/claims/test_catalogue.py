@@ -1,0 +1,94 @@
+"""The claims as data: complete, made of the study's models, and with the weights they say they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
+from analysis.claims.evidence import PublishedEvidence
+from analysis.claims.statements import AtLeast, Contrast, Spread, leaves, weighted
+from analysis.published import published_values
+from benchmarks.protocol import TASKS
+from pretraining.study import MODELS, RATIOS
+
+LOOK = PublishedEvidence().look
+
+
+def contrasts(name: str) -> list[Contrast]:
+    return [leaf for leaf in leaves(CLAIMS[name].body) if isinstance(leaf, Contrast)]
+
+
+def test_every_finding_has_an_entry_in_order():
+    expected = [f"F{number}" for number in range(1, 16)]
+    expected[4:5] = [f"F5{letter}" for letter in "abcde"]
+    assert list(CLAIMS) == expected
+    assert all(claim.id == name and claim.family in FAMILIES for name, claim in CLAIMS.items())
+    assert all(claim.statement.endswith(".") and claim.where and claim.short for claim in CLAIMS.values())
+    assert set(MARGINS) == set(TASKS)
+
+
+def test_only_the_studys_models_are_compared():
+    for claim in CLAIMS.values():
+        for node in (claim.body, *claim.reported):
+            for leaf in leaves(node):
+                models = (
+                    [term.model for term in leaf.terms]
+                    if isinstance(leaf, Contrast)
+                    else [*leaf.narrow, *leaf.wide]
+                )
+                assert set(models) <= set(MODELS), (claim.id, leaf.label)
+
+
+def test_every_contrast_is_a_comparison():
+    for claim in CLAIMS.values():
+        for leaf in leaves(claim.body):
+            if isinstance(leaf, Contrast):
+                assert sum(term.weight for term in leaf.terms) == pytest.approx(0, abs=1e-12)
+                assert leaf.low < leaf.high
+
+
+def test_claims_that_need_runs_are_those_about_spreads():
+    for claim in CLAIMS.values():
+        spreads = any(isinstance(leaf, Spread) for leaf in leaves(claim.body))
+        assert spreads == (claim.needs == "runs"), claim.id
+
+
+def test_slopes_and_curvatures_are_least_squares():
+    cells = published_values()
+    cells = cells[(cells["dataset"] == "average")].set_index(["model", "task"])["mean"]
+    for size, task in (("210m", "TC"), ("1b", "IR"), ("610m", "QA")):
+        y = [cells[f"{size}-mlm{ratio}-42k", task] for ratio in RATIOS]
+        slope = np.polyfit(np.array(RATIOS) / 10, y, 1)[0]
+        bend = np.polyfit(np.array(RATIOS) / 10, y, 2)[0]
+        found = {leaf.label: LOOK(leaf).effect for name in ("F5c", "F5d", "F5e") for leaf in contrasts(name)}
+        if f"slope on {task}, {size}" in found:
+            assert found[f"slope on {task}, {size}"] == pytest.approx(slope)
+        if f"curvature on {task}, {size}" in found:
+            assert found[f"curvature on {task}, {size}"] == pytest.approx(bend)
+
+
+@pytest.mark.parametrize(
+    ("name", "effects"),
+    [
+        ("F14", [0.85, 0.86, 5.00, 0.33]),
+        ("F11", [0.93, 0.59, -1.04, 0.25]),
+        ("F13", [0.70, -0.14]),
+        ("F15", [0.84, 0.56, 0.44, 0.72]),
+        ("F4", [0.05, -0.05, 0.48]),
+    ],
+)
+def test_effects_are_the_differences_of_printed_averages(name: str, effects: list[float]):
+    assert [LOOK(leaf).effect for leaf in contrasts(name)] == pytest.approx(effects, abs=1e-9)
+
+
+def test_numbers_of_comparisons():
+    counts = {name: len(list(leaves(claim.body))) for name, claim in CLAIMS.items()}
+    assert counts["F1"] == 6 and counts["F6"] == 19 and counts["F8"] == 12 and counts["F9"] == 72
+    body = CLAIMS["F14"].body
+    assert isinstance(body, AtLeast) and body.count == 3 and len(body.parts) == 4
+
+
+def test_equal_cells_are_merged_and_cancelled_ones_left_out():
+    merged = weighted("x", [(1, "a", "SC"), (1, "b", "SC"), (0.5, "a", "SC"), (-1, "b", "SC")])
+    assert [(term.model, term.weight) for term in merged.terms] == [("a", 1.5)]

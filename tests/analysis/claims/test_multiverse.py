@@ -1,0 +1,89 @@
+"""Every analysis is made, counted and shown; the selection rule's effect on the gaps is visible."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.multiverse import explore, gap_by_selection, render_multiverse
+from analysis.scores import Settings, seed_scores
+from analysis.sources import Source, open_source
+from common.errors import UserError
+
+from ..test_selection import RELEASED
+from .made_up import made_up_runs, with_instances
+
+MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
+SETTINGS = Settings(interval="t", resamples=200)
+
+
+def test_published_cells_allow_two_analyses():
+    found = explore(Source(label="published"), SETTINGS)
+    assert set(found.verdicts["interval"]) == {"paper", "t"} and found.gaps.empty
+    shares = found.shares()
+    assert list(shares.index) == list(CLAIMS)
+    assert shares.loc["F1", "share_supporting"] == 1.0
+    assert (
+        shares.loc["F4", "share_supporting"] == 0.5
+    )  # the paper's narrower interval supports it, Welch does not
+    assert np.isnan(shares.loc["F7", "share_supporting"]) and shares.loc["F7", "decided"] == 0
+
+
+def test_runs_are_gone_through_under_every_rule_interval_and_protocol(tmp_path):
+    runs, folder = with_instances(
+        tmp_path / "instances", np.random.default_rng(0), models=(CLM, MLM), counts={}, shift=0.02
+    )
+    source = Source(label="x", runs=runs, instances=folder)
+    found = explore(source, SETTINGS, standard=Source(label="y", runs=runs)).verdicts
+    kinds = found.groupby(["protocol", "selection"])["interval"].agg(lambda values: sorted(set(values)))
+    assert kinds["paper", "seed"] == ["bca", "bootstrap", "hierarchical", "mixed", "paper", "t"]
+    assert kinds["standard", "pooled"] == ["bca", "bootstrap", "mixed", "paper", "t"]
+    assert set(found[found["interval"] == "mixed"]["id"]) == {"F1", "F2", "F3", "F4"}
+
+
+def test_the_released_runs_show_how_the_rule_moves_the_gap(capsys):
+    source = open_source(str(RELEASED))
+    assert source.runs is not None
+    gaps = gap_by_selection(source.runs).set_index("selection")
+    assert gaps["gap"].round(2).to_dict() == {"seed": 0.32, "mean": 0.64, "pooled": 0.64}
+    assert set(gaps["mlm_from"]) == {"runs, n = 5"} and set(gaps["clm_from"]) == {"published, n = 5"}
+    assert main(["claims", "--source", str(RELEASED), "--multiverse", "--resamples", "200"]) == 0
+    text = capsys.readouterr().out
+    assert "91.42 +- 0.62  91.10 +- 0.39  +0.32" in text and "91.74 +- 0.25  91.10 +- 0.39  +0.64" in text
+
+
+def test_with_runs_of_both_models_both_sides_follow_the_rule():
+    runs = made_up_runs(np.random.default_rng(1), models=(CLM, MLM))
+    runs["validation_score"] = np.random.default_rng(2).random(len(runs))
+    gaps = gap_by_selection(runs)
+    for rule in ("seed", "mean", "pooled"):
+        values = seed_scores(runs, rule)
+        row = gaps[(gaps["selection"] == rule) & (gaps["dataset"] == "nq")].iloc[0]
+        expected = (
+            values.loc[[(MLM, "IR", "nq")]].mean(axis=1).iloc[0]
+            - values.loc[[(CLM, "IR", "nq")]].mean(axis=1).iloc[0]
+        )
+        assert row["gap"] == pytest.approx(expected)
+    assert set(gaps["clm_from"]) == {"runs, n = 5"} and len(gaps) == 3 * 12
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "csv"])
+def test_every_format_shows_the_share(form):
+    found = explore(Source(label="published"), SETTINGS)
+    text = render_multiverse(found, ["F1", "F4"], form)
+    assert text.endswith("\n") and "F4" in text and "F5a" not in text
+    if form == "json":
+        content = json.loads(text)
+        assert [row["share_supporting"] for row in content["shares"]] == [1.0, 0.5]
+    if form == "text":
+        assert "50% of 2" in text
+
+
+def test_a_rule_that_cannot_be_followed_is_refused():
+    with pytest.raises(UserError):
+        explore(Source(label="x", runs=pd.DataFrame({"model": []})), Settings(selection="best"))

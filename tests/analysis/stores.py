@@ -1,0 +1,71 @@
+"""Small run stores for the tests, and what an ingest left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+
+from analysis.ingest import Ingested, ingest
+from benchmarks.protocol import DATASETS
+from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
+
+MODELS = ("610m-mlm40-42k", "610m-clm-42k")
+SIZES = {"sst2": (7, 5), "uner_en": (4, 6), "nq": (3, 3)}
+Bytes = dict[str, bytes]
+
+
+def scores_of(key: RunKey) -> dict[str, list[float]]:
+    rng = np.random.default_rng([MODELS.index(key.model), len(key.dataset), round(key.lr * 1e6), key.seed])
+    sizes = dict(zip(("validation", "test"), SIZES[key.dataset], strict=True))
+    if key.task == "SC":
+        return {split: rng.integers(0, 2, n).tolist() for split, n in sizes.items()}
+    return {split: rng.random(n).tolist() for split, n in sizes.items()}
+
+
+def fill(
+    store: Path, models: tuple[str, ...] = MODELS, datasets: tuple[str, ...] = tuple(SIZES)
+) -> list[RunKey]:
+    keys = [key for model in models for dataset in datasets for key in cell_keys(model, dataset)]
+    for key in keys:
+        write_results(store, key, scores_of(key))
+    age(store)
+    return keys
+
+
+def age(store: Path) -> None:
+    """Make all files an hour old, as they are when nobody writes any more (their change time stays)."""
+    for file in store.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            os.utime(file, (time.time() - 3600,) * 2)
+
+
+def read(store: Path, out: Path, **options: object) -> Ingested:
+    return ingest(store, out / "runs.parquet", instances=out / "instances", **options)  # type: ignore[arg-type]
+
+
+def contents(out: Path, *, state: bool = False) -> Bytes:
+    files = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    return {
+        str(p.relative_to(out)): p.read_bytes() for p in files if state or not p.name.endswith(".ingest.json")
+    }
+
+
+def kinds(ingested: Ingested) -> list[str]:
+    return [problem.kind for problem in ingested.problems if problem.kind != "missing"]
+
+
+def run_folder(store: Path, dataset: str = "sst2", name: str = "lr1e-04_sd0", model: str = MODELS[0]) -> Path:
+    return store / "results" / model / DATASETS[dataset].task / dataset / name
+
+
+def cut(store: Path) -> None:
+    file = run_folder(store) / RESULTS
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def twice(store: Path) -> None:
+    shutil.copytree(run_folder(store), run_folder(store, name="lr1e-4_sd0"))

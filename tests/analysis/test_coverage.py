@@ -1,0 +1,162 @@
+"""Simulated coverage against closed forms and against a bootstrap that resamples instances one by one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis import intervals
+from analysis.__main__ import main
+from analysis.coverage import (
+    KINDS,
+    TEST_INSTANCES,
+    Cells,
+    _wishart_root,
+    observed_cells,
+    published_cells_of,
+    simulate,
+    simulate_dataset,
+)
+from analysis.sources import Source
+from benchmarks.protocol import DATASETS
+from common.errors import UserError
+
+from .claims.made_up import made_up_runs, with_instances
+
+
+def cells(*, seed: float, common: float, joint: float, instances: int = 500) -> Cells:
+    one = np.ones(4)
+    return Cells(
+        dataset="sst2", instances=instances, seed_sd=seed * one, common_sd=common * one, joint_sd=joint * one,
+        shape=np.empty(0),
+    )  # fmt: skip
+
+
+def cover(given: Cells, trials: int = 3_000) -> dict[tuple[str, str], float]:
+    return simulate_dataset(given, trials=trials, resamples=400, rng=np.random.default_rng(0))
+
+
+ERROR = 4 * np.sqrt(0.12 * 0.88 / 3_000)
+
+
+def test_normal_seeds_give_the_coverages_of_students_distribution():
+    found = cover(cells(seed=1.0, common=0.0, joint=0.0))
+    assert found["paper", "seeds"] == pytest.approx(2 * stats.t.cdf(1.96, 4) - 1, abs=ERROR)
+    assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
+    # Without any noise of the test set both truths are one.
+    assert all(found[kind, "seeds"] == found[kind, "seeds and instances"] for kind in KINDS)
+    assert found["crossed", "seeds"] == pytest.approx(0.95, abs=ERROR)
+    assert found["bootstrap", "seeds"] < found["paper", "seeds"]
+
+
+def test_intervals_over_seeds_miss_the_test_sets_noise_and_the_crossed_one_does_not():
+    found = cover(cells(seed=1.0, common=2.0, joint=0.7))
+    # A normal truth 2 away from the centre of Student's interval, integrated.
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(200_000, 5)) + 2 * rng.normal(size=(200_000, 1))
+    low, high = intervals.t_interval(values)
+    assert found["t", "seeds and instances"] == pytest.approx(np.mean((low <= 0) & (high >= 0)), abs=ERROR)
+    assert found["crossed", "seeds and instances"] == pytest.approx(0.95, abs=ERROR)
+    assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
+
+
+def test_the_normal_limit_agrees_with_resampling_43_queries_one_by_one():
+    rng = np.random.default_rng(2)
+    seeds, queries, resamples, trials = 5, 43, 300, 400
+    hits = 0
+    for _ in range(trials):
+        shared = rng.normal(0, 10, queries)
+        data = shared + rng.normal(0, 0.5, (seeds, 1)) + rng.normal(0, 5, (seeds, queries))
+        picks = rng.integers(0, queries, (resamples, queries))
+        resampled = data[:, picks].mean(axis=2).T
+        low, high = intervals.hierarchical_interval(
+            resampled, intervals.resample_seeds(seeds, resamples, rng)
+        )
+        hits += bool(low <= 0 <= high)
+    joint = 5 / np.sqrt(queries)
+    found = cover(
+        cells(seed=float(np.hypot(0.5, joint)), common=10 / np.sqrt(queries), joint=joint, instances=queries),
+        2_000,
+    )
+    assert found["hierarchical", "seeds and instances"] == pytest.approx(hits / trials, abs=0.04)
+
+
+def test_published_variances_are_those_printed():
+    found = published_cells_of("sst2")
+    assert found.instances == 872 and len(found.seed_sd) == 46
+    assert 0.62 / 1.96 * np.sqrt(5) in found.seed_sd
+    assert (found.joint_sd <= found.seed_sd).all()
+    assert (published_cells_of("nq").common_sd == 0).all()
+    assert set(TEST_INSTANCES) == set(DATASETS)
+    small, large = published_cells_of("msmarco"), published_cells_of("mnli_m")
+    assert np.median(small.common_sd) > 8 * np.median(large.common_sd)
+
+
+def test_observed_variances_are_found_again(tmp_path):
+    rng = np.random.default_rng(3)
+    runs = made_up_runs(rng, models=("610m-clm-42k", "610m-mlm40-42k"))
+    found = observed_cells(Source(label="x", runs=runs), "qqp")
+    assert found is not None
+    chosen = runs[(runs["dataset"] == "qqp") & (runs["lr"] == 1e-4)]
+    expected = 100 * chosen.groupby("model")["test_score"].std()
+    assert sorted(found.seed_sd) == pytest.approx(sorted(expected))
+    assert found.shape.mean() == pytest.approx(0, abs=1e-9) and found.shape.var() == pytest.approx(1)
+    table, folder = with_instances(tmp_path / "i", rng, models=("610m-clm-42k",), counts={"sst2": 2_000})
+    source = Source(label="x", runs=table, instances=folder)
+    seen = observed_cells(source, "sst2")
+    assert seen is not None
+    # sd 0.2 of the instances and 0.1 of the model's taste are common to seeds, 0.05 is not.
+    assert seen.common_sd[0] == pytest.approx(100 * np.hypot(0.2, 0.1) / np.sqrt(2_000), rel=0.1)
+    assert seen.joint_sd[0] == pytest.approx(100 * 0.05 / np.sqrt(2_000), rel=0.15)
+    assert (observed_cells(source, "nq").common_sd == 0).all()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("freedom", [3, 42])
+def test_the_estimated_covariance_has_the_moments_of_wisharts_distribution(freedom):
+    root = _wishart_root(40_000, 5, freedom, np.random.default_rng(6))
+    drawn = root @ root.transpose(0, 2, 1)
+    np.testing.assert_allclose(drawn.mean(axis=0), np.eye(5), atol=0.02)
+    assert drawn[:, 0, 0].var() == pytest.approx(2 / freedom, rel=0.05)
+    assert drawn[:, 0, 1].var() == pytest.approx(1 / freedom, rel=0.05)
+
+
+def test_tiny_test_sets_and_seeds_that_agree_are_no_obstacle():
+    for instances in (1, 2, 5):
+        found = cover(cells(seed=1.0, common=1.0, joint=0.5, instances=instances), 100)
+        assert all(0 <= share <= 1 for share in found.values())
+    alike = Cells(
+        dataset="sst2", instances=50, seed_sd=np.ones(1), common_sd=np.ones(1), joint_sd=np.zeros(1),
+        shape=np.array([-1.0, 1.0]),
+    )  # fmt: skip
+    assert all(np.isfinite(share) for share in cover(alike, 200).values())
+
+
+def test_it_is_repeatable_and_every_dataset_has_its_own_draws():
+    source = Source(label="published")
+    first, second = (simulate(source, trials=100, resamples=100, seed=5) for _ in range(2))
+    assert first.equals(second)
+    assert not first.equals(simulate(source, trials=100, resamples=100, seed=6))
+    assert list(first["dataset"].unique()) == [*DATASETS, "average"]
+
+
+def test_runs_of_one_seed_have_no_variance():
+    runs = made_up_runs(np.random.default_rng(4), models=("610m-clm-42k",), seeds=(0,))
+    with pytest.raises(UserError, match="no model and dataset with two seeds"):
+        simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
+
+
+def test_the_command_prints_every_format(capsys, tmp_path):
+    for form in ("text", "markdown", "csv", "json"):
+        assert main(["coverage", "--trials", "100", "--resamples", "100", "--format", form]) == 0
+        text = capsys.readouterr().out
+        assert "crossed" in text
+        if form == "json":
+            assert len(json.loads(text)) == 26
+    with pytest.raises(UserError, match="100 trials"):
+        main(["coverage", "--trials", "5"])
+    out = tmp_path / "coverage.md"
+    assert main(["coverage", "--trials", "100", "--resamples", "100", "--out", str(out)]) == 0
+    assert "MS MARCO" in out.read_text()

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.cell_reader import read_cell
+from analysis.ingest import RefusedStoreError, ingest
+from analysis.runs_table import read_runs
+from analysis.store_scan import scan_store
+from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
+from common.errors import UserError
+from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, scores_of, twice
+
+
+def spoil(store: Path, edit: Callable[[dict[str, dict[str, object]]], None]) -> None:
+    file = run_folder(store) / RESULTS
+    document = json.loads(file.read_text())
+    edit(document)
+    file.write_text(json.dumps(document))
+
+
+def write(text: str, name: str = RESULTS) -> Callable[[Path], None]:
+    return lambda store: (run_folder(store) / name).write_text(text) and None
+
+
+def edited(edit: Callable[[dict[str, dict[str, object]]], object]) -> Callable[[Path], None]:
+    return lambda store: spoil(store, lambda document: edit(document) and None)
+
+
+def twice_differently(store: Path) -> None:
+    twice(store)
+    shutil.copyfile(
+        run_folder(store, name="lr1e-05_sd1") / RESULTS, run_folder(store, name="lr1e-4_sd0") / RESULTS
+    )
+
+
+def rename(old: str, new: str) -> Callable[[Path], None]:
+    return lambda store: (
+        (store / "results" / MODELS[1] / old).rename(store / "results" / MODELS[1] / new) and None
+    )
+
+
+def no_permission(store: Path) -> None:
+    (run_folder(store) / RESULTS).chmod(0)
+
+
+def folder_for_file(store: Path) -> None:
+    (run_folder(store) / RESULTS).unlink()
+    (run_folder(store) / RESULTS).mkdir()
+
+
+def wrong_task(store: Path) -> None:
+    shutil.copytree(run_folder(store, "uner_en").parent, store / "results" / MODELS[0] / "SC" / "uner_en")
+
+
+def loop(store: Path) -> None:
+    (store / "results" / MODELS[0] / "SC" / "sst2" / "lr1e-04_sd9").symlink_to("lr1e-04_sd9")
+
+
+BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
+    # what is done to the store: kind, words of the sentence, usable runs left of 180
+    "truncated": (cut, "broken", "is cut off after 100 bytes", 179),
+    "empty": (write(""), "broken", "is empty", 179),
+    "zeros": (write("\0" * 4096), "broken", "is empty", 179),
+    "no JSON": (write("<html>"), "broken", "is not JSON", 179),
+    "deep": (write("[" * 100_000), "broken", "is not JSON", 179),
+    "a list": (write("[1]"), "incomplete", "lacks 'validation'", 179),
+    "no test": (edited(lambda d: d.pop("test")), "incomplete", "lacks 'test'", 179),
+    "no score": (edited(lambda d: d["test"].pop("score")), "incomplete", "lacks 'score' in 'test'", 179),
+    "no scores_i": (edited(lambda d: d["test"].pop("scores_i")), "incomplete", "lacks 'scores_i'", 179),
+    "empty scores_i": (edited(lambda d: d["test"].update(scores_i=[])), "incomplete", "an empty test.scores_i", 179),
+    "NaN": (edited(lambda d: d["test"].update(score=float("nan"))), "value", "holds NaN", 179),
+    "infinity": (edited(lambda d: d["test"].update(score=float("inf"))), "value", "holds Infinity", 179),
+    "null": (edited(lambda d: d["test"]["scores_i"].__setitem__(2, None)), "value", r"scores_i\[2\] = null", 179),
+    "text": (edited(lambda d: d["test"]["scores_i"].__setitem__(0, "1")), "value", r'scores_i\[0\] = "1"', 179),
+    "a score as text": (edited(lambda d: d["test"].update(score="1")), "value", "test.score that is no number", 179),
+    "percent": (edited(lambda d: d["test"].update(score=100, scores_i=[100] * 5)), "value", "outside", 179),
+    "negative": (edited(lambda d: d["test"]["scores_i"].__setitem__(0, -1)), "value", "= -1, outside", 179),
+    "no list": (edited(lambda d: d["test"].update(scores_i={"a": 1})), "value", "no list", 179),
+    "not the mean": (edited(lambda d: d["test"].update(score=0.123)), "mean", "test.score 0.123000, but its 5", 179),
+    "count": (edited(lambda d: d["test"].update(score=1, scores_i=[1])), "count", "7 validation and 1 test", 179),
+    "permission": (no_permission, "unreadable", "Permission denied", 179),
+    "twice": (twice, "duplicate", "the run of lr1e-04_sd0 again, with the same scores", 180),
+    "twice differently": (twice_differently, "duplicate", "whose test score is", 180),
+    "model": (lambda s: (s / "results" / MODELS[1]).rename(s / "results" / "610m-clmm-42k") and None,
+              "unknown", "unknown model '610m-clmm-42k'; did you mean '610m-clm-42k'.*--add-model", 90),
+    "task": (rename("SC", "CS"), "unknown", "CS: is no task", 150),
+    "dataset": (rename("SC/sst2", "SC/sst-2"), "unknown", "no dataset of SC; did you mean 'sst2'", 150),
+    "wrong task": (wrong_task, "unknown", "it belongs under TC", 180),
+    "run folder": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_seed0"), "unknown", "reads lr1e-04_sd0", 179),
+    "a copy": (rename("SC/sst2/lr1e-04_sd0", "SC/sst2/lr1e-04_sd0 (copy)"), "unknown", "is no run of sst2", 179),
+    "no prefix": (rename("IR/nq/msmarco_pairs_lr1e-04_sd0", "IR/nq/lr1e-04_sd0"), "unknown",
+                  "reads msmarco_pairs_lr1e-04_sd0", 179),
+    "stray": (write("x", "results.json.bak"), "stray", "results.json.bak: is ignored", 180),
+    "stray above": (lambda s: (s / "results" / "notes.txt").write_text("x") and None, "stray", "notes.txt", 180),
+    "a folder": (folder_for_file, "unreadable", "is no file", 179),
+    "link to nowhere": (lambda s: (s / "results" / "610m-clm-22k").symlink_to("nowhere"), "unreadable",
+                        "leads nowhere", 180),
+    "loop of links": (loop, "unreadable", "lr1e-04_sd9", 180),
+}  # fmt: skip
+HARMLESS: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
+    "unfinished": (lambda s: (run_folder(s) / RESULTS).unlink(), "unfinished", "the run is unfinished", 179),
+    "being written": (write("{", ".results.json.77-ab.tmp.json"), "unfinished", "is being written", 180),
+    "qed": (lambda s: shutil.copytree(run_folder(s).parent, s / "results" / MODELS[1] / "QA" / "qed") and None,
+            "left out", "30 runs of qed in 1 models are left out", 180),
+    "empty model": (lambda s: (s / "results" / "610m-clm-22k").mkdir(), "unfinished", "holds no runs", 180),
+    "empty dataset": (lambda s: (s / "results" / MODELS[0] / "QA" / "squad").mkdir(parents=True), "unfinished",
+                      "holds no runs", 180),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*BAD, *HARMLESS])
+def test_a_bad_thing_is_told_once_and_the_good_runs_beside_it_are_used(
+    store: Path, tmp_path: Path, name: str
+) -> None:
+    if name == "permission" and os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    spoil_it, kind, sentence, runs = (BAD | HARMLESS)[name]
+    spoil_it(store)
+    ingested = read(store, tmp_path / "out")
+    assert kinds(ingested) == [kind]
+    problem = next(problem for problem in ingested.problems if problem.kind == kind)
+    assert problem.path.startswith(str(store / "results"))
+    assert "\n" not in str(problem)
+    assert re.search(sentence, str(problem)), str(problem)
+    assert len(ingested.runs) == runs
+    assert ingested.status == (name in BAD)
+    pd.testing.assert_frame_equal(read_runs(tmp_path / "out" / "runs.parquet"), ingested.runs)
+
+
+@pytest.mark.parametrize("name", ["truncated", "twice", "stray", "unfinished"])
+def test_strict_refuses_and_writes_nothing(store: Path, tmp_path: Path, name: str) -> None:
+    (BAD | HARMLESS)[name][0](store)
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(RefusedStoreError, match="--strict refuses") as error:
+        read(store, out, strict=True)
+    assert (BAD | HARMLESS)[name][1] in {problem.kind for problem in error.value.problems}
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.usefixtures("clock")
+def test_strict_refuses_missing_runs_and_takes_a_whole_store(store: Path, tmp_path: Path) -> None:
+    read(store, tmp_path / "plain")
+    strict = read(store, tmp_path / "strict", strict=True)
+    assert strict.status == 0
+    assert contents(tmp_path / "strict") == contents(tmp_path / "plain")
+    assert read(store, tmp_path / "strict", strict=True).cells_read == 0
+    shutil.rmtree(run_folder(store, "uner_en", "lr5e-04_sd4"))
+    with pytest.raises(RefusedStoreError, match="1 thing is") as error:
+        read(store, tmp_path / "strict", strict=True)
+    assert [(problem.kind, problem.sentence) for problem in error.value.problems] == [
+        ("missing", "has 29 of its 30 runs; it lacks lr5e-04_sd4")
+    ]
+    assert contents(tmp_path / "strict") == contents(tmp_path / "plain")
+
+
+def test_the_13th_dataset_does_not_trouble_strict(store: Path, tmp_path: Path) -> None:
+    HARMLESS["qed"][0](store)
+    assert read(store, tmp_path / "out", strict=True).status == 0
+
+
+def test_the_majority_decides_how_many_instances_a_dataset_has(store: Path, tmp_path: Path) -> None:
+    for key in cell_keys(MODELS[0], "nq")[:29]:
+        write_results(store, key, {"validation": [1.0] * 4, "test": [0.5] * 3})
+    ingested = read(store, tmp_path)
+    assert len(ingested.runs) == 180 - 29
+    assert kinds(ingested) == ["count"] * 29
+
+
+def test_of_two_spellings_the_releases_counts_whatever_the_order(store: Path, tmp_path: Path) -> None:
+    twice_differently(store)
+    runs = read(store, tmp_path).runs
+    key = RunKey(model=MODELS[0], dataset="sst2", lr=1e-4, seed=0)
+    row = runs[(runs.model == key.model) & (runs.dataset == "sst2") & (runs.lr == 1e-4) & (runs.seed == 0)]
+    assert row["test_score"].tolist() == [pytest.approx(np.mean(scores_of(key)["test"]))]
+    cut(store)  # where the usual spelling is broken, the other is used
+    ingested = read(store, tmp_path)
+    assert kinds(ingested) == ["broken"]
+    assert len(ingested.runs) == 180
+
+
+def test_a_file_that_changes_while_it_is_read_is_unfinished(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = next(cell for cell in scan_store(store).cells if cell.dataset == "sst2")
+    target = store / "results" / cell.name / cell.runs[0].folder / RESULTS
+    fstat, calls = os.fstat, []
+
+    def growing(descriptor: int) -> os.stat_result:
+        if Path(f"/proc/self/fd/{descriptor}").resolve() == target.resolve():
+            calls.append(descriptor)
+            if len(calls) == 2:
+                with target.open("a") as file:
+                    file.write(" ")
+        return fstat(descriptor)
+
+    monkeypatch.setattr("analysis.results_file.os.fstat", growing)
+    result = read_cell(store / "results", cell, None)
+    assert [(kind, sentence[:26]) for _, kind, sentence in result.problems] == [
+        ("unfinished", "changed while it was read;")
+    ]
+    target.unlink()
+    result = read_cell(store / "results", cell, None)
+    assert [sentence[:8] for _, _, sentence in result.problems] == ["vanished"]
+
+
+def test_a_file_without_permission_is_unreadable_for_root_too(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, open_file = run_folder(store) / RESULTS, Path.open
+
+    def closed(path: Path, *args: Any, **kwargs: Any) -> Any:
+        if path == target:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_file(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", closed)
+    ingested = read(store, tmp_path / "out")
+    assert kinds(ingested) == ["unreadable"]
+    assert len(ingested.runs) == 179
+
+
+def test_values_that_rounding_put_above_one_are_one(store: Path, tmp_path: Path) -> None:
+    key = cell_keys(MODELS[0], "nq")[0]
+    write_results(store, key, {"validation": [1.0000000000000002] * 3, "test": [1.0000000000000002] * 3})
+    ingested = read(store, tmp_path)
+    assert ingested.problems == ()
+    assert ingested.runs["test_score"].max() == 1.0
+
+
+def test_no_store_an_empty_one_and_a_models_own_folder_are_told(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        read(tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="is no folder"):
+        read(tmp_path / "file", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RefusedStoreError, match="no usable run found"):
+        read(tmp_path / "empty", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match="one model's folder"):
+        read(store / "results" / MODELS[0], tmp_path / "out")
+    with pytest.raises(UserError, match="is a folder; --out names a file"):
+        ingest(store, tmp_path)
+    with pytest.raises(UserError, match="holds something else than instances"):
+        ingest(store, tmp_path / "runs.parquet", instances=store)
+    with pytest.raises(UserError, match="is a file; --instances names a folder"):
+        ingest(store, tmp_path / "runs.parquet", instances=tmp_path / "file")
+
+
+def test_nothing_usable_leaves_the_old_table(store: Path, tmp_path: Path) -> None:
+    read(store, tmp_path / "out")
+    old = contents(tmp_path / "out")["runs.parquet"]
+    for file in store.rglob(RESULTS):
+        file.write_text("")
+    with pytest.raises(RefusedStoreError, match="no usable run found"):
+        read(store, tmp_path / "out")
+    assert contents(tmp_path / "out")["runs.parquet"] == old
+
+
+def test_own_models_are_taken_by_name_or_pattern(store: Path, tmp_path: Path) -> None:
+    (store / "results" / MODELS[1]).rename(store / "results" / "bert-base")
+    assert len(read(store, tmp_path / "a").runs) == 90
+    ingested = read(store, tmp_path / "a", add_models=["bert-*"])
+    assert (ingested.status, len(ingested.runs)) == (0, 180)
+    assert len(read_runs(tmp_path / "a" / "runs.parquet")) == 180  # the table remembers the name
+    with pytest.raises(UserError, match="a CSV cannot record"):
+        ingest(store, tmp_path / "runs.csv", add_models=["bert-base"])

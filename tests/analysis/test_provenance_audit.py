@@ -1,0 +1,114 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.provenance_audit import audit_provenance
+from benchmarks.runs import RunKey, write_results
+from common.errors import UserError
+
+
+def _record(**changes: object) -> dict[str, object]:
+    record = {
+        "status": "complete",
+        "protocol": {"results.json": "paper"},
+        "settings": {
+            "tuning": {"steps": 1000},
+            "pooling": "mean",
+            "training_data": "aa",
+            "evaluation_data": "bb",
+        },
+        "machine": {"device": "NVIDIA H100", "precision": "bf16"},
+        "provenance": {
+            "commit": "c1",
+            "lock": {"sha256": "00"},
+            "python": "3.11.2",
+            "versions": {"torch": "2.7.0"},
+        },
+    }
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        record[section] = {**record[section], name: value} if name else value  # type: ignore[dict-item]
+    return record
+
+
+def _run(store: Path, dataset: str, seed: int, **changes: object) -> Path:
+    key = RunKey(model="610m-clm-42k", dataset=dataset, lr=1e-4, seed=seed)
+    path = write_results(store, key, {"validation": [1.0], "test": [1.0, 0.0]})
+    (path.parent / "run.json").write_text(json.dumps(_record(**changes)))
+    return path.parent
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    for dataset in ("sst2", "qqp", "squad"):
+        for seed in range(3):
+            _run(tmp_path, dataset, seed)
+    return tmp_path
+
+
+def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = audit_provenance(store)
+    assert (found.runs, found.recorded, found.mismatches, found.failed) == (9, 9, (), ())
+    assert main(["provenance", str(store)]) == 0
+    assert "0 mismatches" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("aspect", "change", "table"),
+    [
+        ("lock", {"provenance": {"commit": "c1", "lock": {"sha256": "11"}, "python": "3.11.2",
+                                 "versions": {"torch": "2.7.0"}}}, "SC"),
+        ("commit", {"provenance__commit": "c2-dirty"}, "SC"),
+        ("training_data", {"settings__training_data": "cc"}, "sst2"),
+        ("protocol", {"protocol": {"results.json": "standard"}}, "SC"),
+        ("device", {"machine__device": "NVIDIA A100"}, "SC"),
+        ("tuning", {"settings__tuning": {"steps": 10}}, "SC"),
+    ],
+)  # fmt: skip
+def test_what_one_run_differs_in_is_flagged_with_its_path(
+    store: Path, aspect: str, change: dict[str, object], table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(store, "sst2", 1, **change)
+    (found,) = audit_provenance(store / "results").mismatches
+    assert (found.aspect, found.table) == (aspect, table)
+    assert found.examples == ("610m-clm-42k/SC/sst2/lr1e-04_sd1",)
+    assert sorted(found.values.values()) == [1, 2 if table == "sst2" else 5]
+    assert main(["provenance", str(store)]) == 1
+    assert "lr1e-04_sd1" in capsys.readouterr().out
+
+
+def test_data_of_different_datasets_may_differ(store: Path) -> None:
+    for seed in range(3):
+        _run(store, "qqp", seed, settings__training_data="another")
+    assert audit_provenance(store).mismatches == ()
+
+
+def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _run(store, "sst2", 4)
+    (folder / "results.json").unlink()
+    (folder / "run.json").write_text(json.dumps({"status": "failed", "reason": "the loss is NaN at step 7"}))
+    log = store / "logs" / "cell" / "610m-clm-42k__sst2.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {number}\n" for number in range(9)))
+    (failed,) = audit_provenance(store).failed
+    assert failed.reason == "the loss is NaN at step 7"
+    assert failed.log == tuple(f"line {number}" for number in range(4, 9))
+    assert main(["provenance", str(store), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"][0]["run"] == "610m-clm-42k/SC/sst2/lr1e-04_sd4"
+
+
+def test_released_runs_have_no_record(tmp_path: Path) -> None:
+    path = _run(tmp_path, "sst2", 0)
+    (path / "run.json").unlink()
+    found = audit_provenance(tmp_path)
+    assert (found.runs, found.recorded) == (1, 0)
+
+
+def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run store"):
+        audit_provenance(tmp_path)
+    (_run(tmp_path, "sst2", 0) / "run.json").write_text("{")
+    with pytest.raises(UserError, match=r"run.json: no JSON"):
+        audit_provenance(tmp_path)

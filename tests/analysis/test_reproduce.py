@@ -1,0 +1,72 @@
+"""`python -m analysis reproduce`: everything that a source allows, in one go."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.reproduce import Outcome, _figures
+from analysis.runs_table import write_runs
+from common.provenance import ROOT
+
+from .test_scores import made_up_runs
+
+
+def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *words], cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the figures beside the paper's, the one that is quickly drawn."""
+    monkeypatch.setattr("analysis.reproduce.FIGURES_BESIDE", ("claims",))
+
+
+def test_makes_everything_from_the_published_cells_in_a_relative_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "--out", "my results/\u00e9"]) == 0
+    answer = capsys.readouterr()
+    out = tmp_path / "my results" / "\u00e9"
+    made, _, missing = answer.out.partition("could not be made:")
+    listed = [line.strip() for line in made.splitlines()[1:]]
+    assert all((out / path).is_file() for path in listed)
+    assert {"scores.csv", "audit.json", "claims.md", "tables/table17.tex", "figures/figure3.pdf",
+            "figures/claims.svg"} <= set(listed)  # fmt: skip
+    for number in (5, 7, 12):
+        assert f"Figure {number} " in missing
+    record = json.loads((out / "reproduce.json").read_text())
+    assert record["source"] == "published" and record["made"] == listed[:-1]
+    assert str(tmp_path) not in (out / "reproduce.json").read_text()
+
+
+def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
+    models = ["210m-mlm40-42k", "210m-clm-42k"]
+    write_runs(tmp_path / "my runs.parquet", made_up_runs(models=models))
+    outcome = Outcome()
+    _figures(tmp_path / "out", ["--source", str(tmp_path / "my runs.parquet"), "--format", "svg"], outcome)
+    assert "figures/figure2.csv" in outcome.made and "figures/claims.csv" in outcome.made
+    assert "published" not in (tmp_path / "out/figures/figure2.csv").read_text()
+    for name in ("figure2", "claims"):
+        record = json.loads((tmp_path / f"out/figures/{name}.json").read_text())
+        assert record["source"]["name"].startswith("runs-")
+    assert any("Figure 8 " in why for _, why in outcome.missing)
+
+
+def test_a_figure_beside_the_papers_is_drawn_from_the_source_asked_for(tmp_path: Path) -> None:
+    """Without a numbered figure beside it too."""
+    write_runs(tmp_path / "runs.parquet", made_up_runs(models=["210m-mlm40-42k", "210m-clm-42k"]))
+    words = ["claims", "--source", "runs.parquet", "--format", "svg", "--out", "."]
+    assert call("paper_figures", *words, cwd=tmp_path).returncode == 0
+    record = json.loads((tmp_path / "claims.json").read_text())
+    assert record["source"]["given_as"] == "runs.parquet" and record["source"]["name"].startswith("runs-")

@@ -1,0 +1,145 @@
+"""Scores from runs and from published cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.published import published_cells
+from analysis.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
+from analysis.sources import open_source
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, datasets_of
+from common.errors import UserError
+
+from .test_selection import RELEASED
+
+
+def made_up_runs(seed: int = 0, models: tuple[str, ...] = ("610m-clm-42k", "610m-mlm40-42k")) -> pd.DataFrame:
+    """Return full grids of made-up runs on all twelve datasets."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (model, dataset.task, dataset.name, lr, run_seed, rng.random(), rng.random(), 100, 100)
+        for model in models
+        for dataset in DATASETS.values()
+        for lr in LEARNING_RATES
+        for run_seed in SEEDS
+    ]
+    columns = [
+        "model",
+        "task",
+        "dataset",
+        "lr",
+        "seed",
+        "validation_score",
+        "test_score",
+        "n_validation",
+        "n_test",
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_released_runs_give_the_published_digits() -> None:
+    score = open_source(str(RELEASED)).scores(Settings()).iloc[0]
+    assert f"{score['mean']:.2f} +- {score['mean'] - score['low']:.2f}" == "91.42 +- 0.62"
+    assert score["n_seeds"] == 5
+
+
+def test_averages_are_taken_per_seed_first() -> None:
+    runs = made_up_runs()
+    values = seed_scores(runs)
+    for task in ("SC", "TC", "QA", "IR"):
+        parts = [values.loc[("610m-clm-42k", task, name)].to_numpy() for name in datasets_of(task)]
+        average = values.loc[("610m-clm-42k", task, "average")].to_numpy()
+        assert average == pytest.approx(np.mean(parts, axis=0))
+    scores = run_scores(runs, Settings(), source="x").set_index(["model", "task", "dataset"])
+    row = scores.loc[("610m-clm-42k", "IR", "average")]
+    per_seed = np.mean([values.loc[("610m-clm-42k", "IR", name)] for name in datasets_of("IR")], axis=0)
+    assert row["high"] - row["mean"] == pytest.approx(1.96 * per_seed.std(ddof=1) / 5**0.5)
+
+
+def test_an_average_needs_all_three_datasets_of_a_seed() -> None:
+    runs = made_up_runs()
+    lacking = runs[~((runs["dataset"] == "qqp") & (runs["seed"] == 4))]
+    scores = run_scores(lacking, Settings(), source="x").query("model == '610m-clm-42k' and task == 'SC'")
+    assert scores.set_index("dataset")["n_seeds"].to_dict() == {
+        "sst2": 5,
+        "qqp": 4,
+        "mnli_m": 5,
+        "average": 4,
+    }
+    none = run_scores(runs[runs["dataset"] != "qqp"], Settings(), source="x")
+    assert "average" not in set(none.loc[none["task"] == "SC", "dataset"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
+    runs = made_up_runs()
+    shuffled = runs.iloc[np.random.default_rng(seed).permutation(len(runs))]
+    for interval in ("paper", "bootstrap"):
+        how = Settings(interval=interval, resamples=200)
+        pd.testing.assert_frame_equal(
+            run_scores(runs, how, source="x"), run_scores(shuffled, how, source="x")
+        )
+
+
+@pytest.mark.parametrize("interval", ["paper", "t", "bootstrap", "bca"])
+def test_columns_and_order(interval: str) -> None:
+    scores = run_scores(made_up_runs(), Settings(interval=interval, resamples=500), source="somewhere")
+    assert list(scores.columns) == COLUMNS
+    assert len(scores) == 2 * (12 + 4)
+    assert (scores["low"] <= scores["mean"]).all()
+    assert (scores["mean"] <= scores["high"]).all()
+    assert set(scores["source"]) == {"somewhere"}
+    again = run_scores(made_up_runs(), Settings(interval=interval, resamples=500), source="somewhere")
+    pd.testing.assert_frame_equal(scores, again)
+
+
+def test_a_bootstrap_depends_on_its_seed_only() -> None:
+    one = run_scores(made_up_runs(), Settings(interval="bootstrap", seed=1), source="x")
+    two = run_scores(made_up_runs(), Settings(interval="bootstrap", seed=2), source="x")
+    fewer = run_scores(
+        made_up_runs(models=("610m-clm-42k",)), Settings(interval="bootstrap", seed=1), source="x"
+    )
+    assert not one["low"].equals(two["low"])
+    assert fewer["mean"].notna().all()
+
+
+def test_published_scores_are_the_published_cells() -> None:
+    scores = published_scores().set_index(["model", "task", "dataset"])
+    cells = published_cells()
+    assert len(cells) == 800
+    for cell in cells.itertuples():
+        row = scores.loc[(cell.model, cell.task, cell.dataset)]
+        assert row["mean"] == cell.mean
+        assert row["high"] - row["mean"] == pytest.approx(cell.ci95)
+
+
+def test_published_t_interval_is_wider_by_the_ratio_of_quantiles() -> None:
+    paper, student = published_scores("paper"), published_scores("t")
+    ratio = (student["high"] - student["mean"]) / (paper["high"] - paper["mean"]).where(lambda half: half > 0)
+    assert ratio.dropna().to_numpy() == pytest.approx(2.7764451 / 1.96)
+
+
+@pytest.mark.parametrize("interval", ["bootstrap", "bca", "hierarchical"])
+def test_published_cells_cannot_be_resampled(interval: str) -> None:
+    with pytest.raises(UserError, match="needs runs"):
+        published_scores(interval)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"interval": "papper"}, "did you mean 'paper'"), ({"selection": "sed"}, "did you mean 'seed'"),
+     ({"resamples": 5}, "too few"), ({"seed": -1}, "from 0 on")],
+)  # fmt: skip
+def test_wrong_settings_are_refused(wrong: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_hierarchical_needs_instances() -> None:
+    with pytest.raises(UserError, match="per-instance"):
+        run_scores(made_up_runs(), Settings(interval="hierarchical"), source="x")

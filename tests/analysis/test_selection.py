@@ -1,0 +1,91 @@
+"""Learning-rate selection against the released runs, a brute-force rule, and its invariances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.runs_table import read_runs
+from analysis.selection import select_runs
+from common.errors import UserError
+
+RELEASED = Path(__file__).parents[1] / "data" / "released_sst2_610m-mlm40-42k.csv"
+RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
+
+
+def grid(
+    validation: np.ndarray, dataset: str = "sst2", task: str = "SC", model: str = "610m-clm-42k"
+) -> pd.DataFrame:
+    """A cell whose validation scores are `validation` (rates x seeds) and whose test scores name the rate."""
+    rows = [
+        (model, task, dataset, RATES[i], seed, validation[i, seed], (i + 1) / 10)
+        for i in range(validation.shape[0])
+        for seed in range(validation.shape[1])
+    ]
+    columns = ["model", "task", "dataset", "lr", "seed", "validation_score", "test_score"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@pytest.fixture(scope="module")
+def released() -> pd.DataFrame:
+    return read_runs(RELEASED)
+
+
+def test_published_rule_gives_the_published_cell(released: pd.DataFrame) -> None:
+    scores = 100 * select_runs(released, "seed")["test_score"]
+    assert round(scores.mean(), 2) == 91.42
+    assert round(1.96 * scores.std(ddof=1) / np.sqrt(5), 2) == 0.62
+
+
+def test_rule_by_mean_gives_another_cell(released: pd.DataFrame) -> None:
+    scores = 100 * select_runs(released, "mean")["test_score"]
+    assert round(scores.mean(), 2) == 91.74
+    assert round(1.96 * scores.std(ddof=1) / np.sqrt(5), 2) == 0.25
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=5, max_size=5), min_size=6, max_size=6))
+def test_seed_rule_equals_brute_force(validation: list[list[float]]) -> None:
+    scores = np.array(validation)
+    chosen = select_runs(grid(scores), "seed")
+    expected = [RATES[int(np.argmax(scores[:, seed]))] for seed in range(5)]
+    assert chosen["lr"].tolist() == expected
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["seed", "mean", "pooled"]))
+def test_order_of_rows_changes_nothing(seed: int, selection: str) -> None:
+    rng = np.random.default_rng(seed)
+    runs = pd.concat([grid(rng.random((6, 5)), d) for d in ("sst2", "qqp", "mnli_m")], ignore_index=True)
+    shuffled = runs.iloc[rng.permutation(len(runs))]
+    pd.testing.assert_frame_equal(select_runs(runs, selection), select_runs(shuffled, selection))
+
+
+def test_ties_go_to_the_smallest_rate() -> None:
+    assert set(select_runs(grid(np.full((6, 5), 0.5)), "seed")["lr"]) == {1e-5}
+    assert set(select_runs(grid(np.full((6, 5), 0.5)), "mean")["lr"]) == {1e-5}
+
+
+def test_mean_rule_ignores_a_rate_with_missing_seeds() -> None:
+    validation = np.full((6, 5), 0.5)
+    validation[2] = 0.6
+    validation[5] = 0.9
+    runs = grid(validation)
+    complete = runs[~((runs["lr"] == 5e-4) & (runs["seed"] > 0))]
+    assert set(select_runs(complete, "mean")["lr"]) == {5e-5}
+
+
+def test_pooled_rule_takes_one_rate_for_a_task() -> None:
+    rng = np.random.default_rng(0)
+    cells = {name: rng.random((6, 5)) for name in ("nq", "msmarco", "mldr_en")}
+    runs = pd.concat([grid(cell, name, "IR") for name, cell in cells.items()])
+    best = RATES[int(np.argmax(sum(cell.mean(axis=1) for cell in cells.values())))]
+    assert set(select_runs(runs, "pooled")["lr"]) == {best}
+
+
+def test_unknown_rule_is_told_with_the_nearest(released: pd.DataFrame) -> None:
+    with pytest.raises(UserError, match="did you mean 'pooled'"):
+        select_runs(released, "poold")

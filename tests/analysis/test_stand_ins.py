@@ -1,0 +1,102 @@
+"""A small study's runs in the paper's places: averages, tables, claims, and that it is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.claims.assessment import assess
+from analysis.claims.report import render_claims
+from analysis.render import FORMATS, render
+from analysis.runs_table import write_runs
+from analysis.scores import Settings, seed_scores
+from analysis.sources import open_source
+from analysis.stand_ins import STAND_INS
+from analysis.tables import build_table
+from common.errors import UserError
+
+MODELS = {
+    "mini-m-mlm40-42": "610m-mlm40-42k",
+    "mini-m-clm-42": "610m-clm-42k",
+    "mini-m-clm-10-mlm40-42": "610m-clm-10k-mlm40-42k",
+}
+FAMILIES = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "nq"}
+CONTENT = {
+    "title": "MINIATURE",
+    "note": "not the paper's models.",
+    "steps": 1000,
+    "models": MODELS,
+    "others": ["mini-m-random"],
+    "trajectories": {"mini-m-clm": "610m-clm"},
+    "families": {task: [name] for task, name in FAMILIES.items()},
+    "logs": "logs",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"model": model, "task": task, "dataset": dataset, "lr": 1e-3, "seed": seed,
+         "validation_score": rng.uniform(), "test_score": rng.uniform(), "n_validation": 10, "n_test": 10}
+        for model in (*MODELS, "mini-m-random") for task, dataset in FAMILIES.items() for seed in range(3)
+    ]  # fmt: skip
+    path = tmp_path / "runs.parquet"
+    write_runs(path, pd.DataFrame(rows), add_models=(*MODELS, "mini-m-random"))
+    (tmp_path / STAND_INS).write_text(json.dumps(CONTENT))
+    return path
+
+
+def test_a_familys_average_is_its_one_dataset(table: Path) -> None:
+    source = open_source(str(table))
+    assert source.runs is not None
+    values = seed_scores(source.runs)
+    for task, dataset in FAMILIES.items():
+        for model in (*MODELS.values(), "mini-m-random"):
+            average, alone = values.loc[(model, task, "average")], values.loc[(model, task, dataset)]
+            assert average.to_numpy() == pytest.approx(alone.to_numpy())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_tables_say_so_and_print_no_number_of_the_paper(table: Path, form: str) -> None:
+    source = open_source(str(table))
+    scores = source.scores(Settings(interval="t"))
+    for number in (2, 5, 10):
+        made = build_table(number, scores, stand_ins=source.stand_ins)
+        assert all(cell.published is None for row in made.cells for cell in row)
+        text = render(made, form)
+        if form != "csv":
+            assert "MINIATURE: not the paper" in text.replace("&#x27;", "'")
+    shown = build_table(2, scores, stand_ins=source.stand_ins)
+    assert shown.models == ("610m-mlm40-42k", "610m-clm-42k", "mini-m-random")
+    assert shown.columns == ("SST-2", "Average")
+
+
+def test_claims_say_so(table: Path) -> None:
+    source = open_source(str(table))
+    found = assess(source, Settings(interval="t"))
+    for form in ("text", "markdown", "json"):
+        assert "MINIATURE: not the paper" in render_claims(found, found.verdicts, form)
+    assert not found.mixed
+
+
+def test_without_the_file_the_runs_keep_their_names(table: Path) -> None:
+    (table.parent / STAND_INS).unlink()
+    source = open_source(str(table))
+    assert source.stand_ins is None and source.runs is not None
+    assert set(source.runs["model"]) == {*MODELS, "mini-m-random"}
+
+
+def test_a_damaged_file_is_told(table: Path) -> None:
+    (table.parent / STAND_INS).write_text("{}")
+    with pytest.raises(UserError, match=r"stand_ins\.json: says no stand-ins"):
+        open_source(str(table))
+
+
+def test_the_standard_protocol_is_refused(table: Path) -> None:
+    with pytest.raises(UserError, match="stand-ins are read by the paper protocol alone"):
+        open_source(str(table), protocol="standard")

@@ -1,0 +1,165 @@
+"""The standard protocol's scores: read from run.json, recorded, and kept apart from the paper's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.__main__ import main
+from analysis.ingest import RefusedStoreError, ingest
+from analysis.runs_table import protocol_of, read_runs
+from analysis.sources import open_source, standard_of
+from benchmarks.protocol import TASKS
+from benchmarks.runs import RUN, RunKey
+from common.errors import UserError
+
+from .stores import MODELS, age, fill, run_folder
+
+
+def score(key: RunKey, split: str) -> float:
+    """Another number than results.json holds, with all digits."""
+    return float(np.random.default_rng([len(key.model), len(key.dataset), key.seed, len(split)]).random())
+
+
+def record(store: Path, key: RunKey, **changes: object) -> None:
+    metrics = {"accuracy": "SC", "entity_f1": "TC", "f1": "QA", "ndcg_at_10": "IR"}
+    name = next(metric for metric, task in metrics.items() if task == key.task)
+    standard = {
+        split: {name: score(key, split), "exact_match": 0.0, "instances": {"x": [1]}}
+        for split in ("validation", "test")
+    }
+    content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard, **changes}
+    (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> tuple[Path, list[RunKey]]:
+    store = tmp_path / "my store"
+    keys = fill(store)
+    for key in keys:
+        record(store, key)
+    age(store)
+    return store, keys
+
+
+def test_takes_each_tasks_headline_metric_and_says_so_everywhere(
+    both: tuple[Path, list[RunKey]], tmp_path: Path
+) -> None:
+    store, keys = both
+    out = tmp_path / "standard.parquet"
+    assert main(["ingest", str(store), "--protocol", "standard", "--out", str(out)]) == 0
+    runs = read_runs(out).set_index(["model", "dataset", "lr", "seed"])
+    assert len(runs) == len(keys)
+    for key in keys:
+        row = runs.loc[key.model, key.dataset, key.lr, key.seed]
+        assert (row["validation_score"], row["test_score"]) == (score(key, "validation"), score(key, "test"))
+    assert protocol_of(out) == "standard"
+    assert open_source(str(out)).label == f"{out} (standard protocol)"
+    assert main(["ingest", str(store), "--out", str(tmp_path / "paper.parquet")]) == 0
+    assert protocol_of(tmp_path / "paper.parquet") == "paper"
+
+
+def test_every_task_has_a_headline_that_its_evaluator_writes() -> None:
+    assert {name: task.headline for name, task in TASKS.items()} == {
+        "SC": "accuracy", "TC": "entity_f1", "QA": "f1", "IR": "ndcg_at_10",
+    }  # fmt: skip
+
+
+def test_runs_without_it_are_told_and_the_others_used(
+    both: tuple[Path, list[RunKey]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, keys = both
+    spoiled = {
+        "lr1e-05_sd0": lambda path: path.unlink(),
+        "lr1e-05_sd1": lambda path: path.write_text("{"),
+        "lr1e-05_sd2": lambda path: path.write_text('{"status": "failed"}'),
+        "lr1e-05_sd3": lambda path: path.write_text('{"standard": {"validation": {"accuracy": NaN}}}'),
+        "lr2e-05_sd0": lambda path: path.write_text(json.dumps({"dataset": "qqp"})),
+        "lr2e-05_sd1": lambda path: path.write_text(
+            json.dumps({"standard": {name: {"accuracy": 91.4} for name in ("validation", "test")}})
+        ),
+    }
+    for name, spoil in spoiled.items():
+        spoil(run_folder(store, name=name) / RUN)
+    found = ingest(store, tmp_path / "x.parquet", protocol="standard")
+    told = {Path(p.path).name: p.sentence for p in found.problems if p.kind in ("standard", "value")}
+    told |= {Path(p.path).parent.name: p.sentence for p in found.problems if p.kind == "value"}
+    assert set(spoiled) <= set(told) and found.status == 1
+    assert "holds no run.json" in told["lr1e-05_sd0"] and "of another run" in told["lr2e-05_sd0"]
+    assert len(found.runs) == len(keys) - len(spoiled)
+    assert ingest(store, tmp_path / "y.parquet").status == 0  # the paper's scores need none of it
+
+
+def test_a_changed_record_is_read_again_and_only_it(both: tuple[Path, list[RunKey]], tmp_path: Path) -> None:
+    store, keys = both
+    out = tmp_path / "x.parquet"
+    first = ingest(store, out, protocol="standard")
+    key = keys[3]
+    values = {split: {TASKS[key.task].headline: 0.5} for split in ("validation", "test")}
+    record(store, key, standard=values)
+    second = ingest(store, out, protocol="standard")
+    changed = (first.runs["test_score"] != second.runs["test_score"]).to_numpy()
+    assert changed.sum() == 1 and second.runs["test_score"][changed].tolist() == [0.5]
+    assert ingest(store, out).runs["test_score"].tolist() != second.runs["test_score"].tolist()
+
+
+def test_of_a_store_without_records_nothing_is_left(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    with pytest.raises(RefusedStoreError, match="no usable run"):
+        ingest(tmp_path / "store", tmp_path / "x.parquet", protocol="standard")
+    assert not (tmp_path / "x.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--protocol", "standard", "--out", "x.csv"], "cannot record the protocol"),
+        (["--protocol", "standard", "--out", "x.parquet", "--instances", "i"], "leave --instances away"),
+    ],
+)
+def test_what_a_file_cannot_say_is_refused(
+    both: tuple[Path, list[RunKey]], words: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(both[0].parent)
+    with pytest.raises(UserError, match=sentence):
+        main(["ingest", str(both[0]), *words])
+    assert not (both[0].parent / "x.csv").exists()
+
+
+def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]], tmp_path: Path) -> None:
+    paper, standard = tmp_path / "paper.parquet", tmp_path / "standard.parquet"
+    ingest(both[0], paper, instances=tmp_path / "instances.parquet")
+    ingest(both[0], standard, protocol="standard")
+    assert open_source(str(paper)).instances is not None
+    assert open_source(str(standard)).instances is None  # they are the paper's
+    with pytest.raises(UserError, match="of the paper protocol, not of standard"):
+        open_source(str(paper), protocol="standard")
+    with pytest.raises(UserError, match="standard metrics are in the run store"):
+        main(["ingest", str(paper), "--protocol", "standard", "--out", str(tmp_path / "z.parquet")])
+    assert main(["ingest", str(standard), "--out", str(tmp_path / "copy.parquet")]) == 0
+    assert protocol_of(tmp_path / "copy.parquet") == "standard"
+
+
+def test_the_multiverse_uses_both_protocols_of_a_store(
+    both: tuple[Path, list[RunKey]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    source = open_source(str(both[0]))
+    assert (found := standard_of(source)) is not None and found.label.endswith("(standard protocol)")
+    assert standard_of(found) is not None and standard_of(open_source("published")) is None
+    words = ["claims", "--source", str(both[0]), "--multiverse", "--id", "F1", "--resamples", "100"]
+    assert main([*words, "--format", "csv"]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert {row.split(",")[1] for row in rows} == {"paper", "standard"}
+
+
+def test_a_store_of_the_release_has_one_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    fill(tmp_path / "store", MODELS[:1], ("sst2",))
+    assert standard_of(open_source(str(tmp_path / "store"))) is None

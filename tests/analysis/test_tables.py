@@ -1,0 +1,155 @@
+"""Every table's cells against the published CSV, and every format against the table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from analysis.published import published_cells
+from analysis.render import EXTENSIONS, FORMATS, render
+from analysis.scores import Settings, run_scores
+from analysis.tables import build_table, table_numbers
+from common.errors import UserError
+from pretraining.settings import SHAPES
+
+from .test_scores import made_up_runs
+
+CELLS = published_cells()
+
+
+@pytest.mark.parametrize("number", range(2, 18))
+def test_every_cell_is_the_published_one(number: int) -> None:
+    table = build_table(number)
+    shown = {(cell.model, cell.dataset): cell.published for row in table.cells for cell in row}
+    printed = CELLS[CELLS["table"] == number]
+    assert len(shown) == len(printed)
+    for cell in printed.itertuples():
+        assert shown[cell.model, cell.dataset] == (cell.mean, cell.ci95)
+
+
+def test_rows_and_columns_of_a_table_of_each_layout() -> None:
+    assert build_table(2).columns == ("SST-2", "QQP", "MNLI", "Average")
+    assert build_table(3).columns == ("OntoNotes", "CoNLL", "UNER", "Average")
+    assert build_table(4).columns == ("SQuAD", "SQuAD-v2", "ReCoRD", "Average")
+    assert build_table(5).columns == ("NQ", "MS MARCO", "MLDR", "Average")
+    assert build_table(2).labels[:5] == tuple(
+        ("210M", o) for o in ("MLM 20 %", "MLM 30 %", "MLM 40 %", "MLM 50 %", "CLM")
+    )
+    assert build_table(6).labels[0] == ("MLM 40 %", "1,000")
+    assert build_table(10).labels[:2] == (("12K", "0+12K"), ("12K", "3K+9K"))
+    assert build_table(14).labels[:4] == tuple(("MLM 40 %", steps) for steps in ("-", "2K", "12K", "22K"))
+
+
+def test_table_1_states_the_plan() -> None:
+    rows = dict(zip((label[0] for label in build_table(1).labels), build_table(1).texts, strict=True))
+    assert rows["Layers"] == ("12", "26", "28")
+    assert rows["Parameters (embedding + body)"] == ("211.8M", "607.9M", "1,187.9M")
+    assert rows["Tokens per step (expected)"][0] == "2,373,120"
+    assert len(rows["Steps"]) == len(SHAPES)
+
+
+def test_recomputed_values_stand_beside_the_published_ones() -> None:
+    scores = run_scores(made_up_runs(), Settings(interval="bootstrap", resamples=500), source="runs.parquet")
+    table = build_table(2, scores)
+    by_key = scores.set_index(["model", "task", "dataset"])
+    for row in table.cells:
+        for cell in row:
+            assert cell.published is not None
+            if cell.model in ("610m-clm-42k", "610m-mlm40-42k"):
+                expected = by_key.loc[(cell.model, "SC", cell.dataset)]
+                assert cell.recomputed == (expected["mean"], expected["low"], expected["high"])
+            else:
+                assert cell.recomputed is None
+    assert "runs.parquet" in render(table, "markdown")
+
+
+def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
+    own = (
+        "610m-mlm60-42k",
+        "610m-clm-20k-mlm40-42k",
+        "bert-base",
+        "610m-mlm40-42k-3000",
+        "610m-clm-dec42k-mlm30-64k",
+    )
+    scores = run_scores(made_up_runs(models=own), Settings(), source="mine")
+    held = {number: set(build_table(number, scores).models) & set(own) for number in (2, 6, 10, 14)}
+    assert held == {2: {own[0], own[2]}, 6: {own[3]}, 10: {own[1]}, 14: {own[4]}}
+    row = build_table(2, scores)
+    assert row.labels[row.models.index("610m-mlm60-42k")] == ("610M", "MLM 60 %")
+    assert row.cells[row.models.index("610m-mlm60-42k")][0].published is None
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("number", table_numbers())
+def test_every_format_shows_every_number(number: int, form: str) -> None:
+    text = render(build_table(number), form)
+    assert text == render(build_table(number), form)
+    for cell in CELLS[CELLS["table"] == number].itertuples():
+        assert f"{cell.mean:.2f}" in text
+        assert f"{cell.ci95:.2f}" in text
+    assert form in EXTENSIONS
+
+
+def test_csv_can_be_read_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(render(build_table(4), "csv"))))
+    cells = CELLS[CELLS["table"] == 4].set_index(["model", "dataset"])
+    for row in rows:
+        for dataset in ("squad", "squad_v2", "record", "average"):
+            assert float(row[f"{dataset}_published_mean"]) == cells.loc[(row["model"], dataset), "mean"]
+
+
+def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
+    scores = run_scores(made_up_runs(), Settings(), source="x")
+    for line in render(build_table(2, scores), "markdown").splitlines()[2:]:
+        assert line.count("|") == 7
+
+
+def test_latex_is_balanced_and_escaped() -> None:
+    scores = run_scores(made_up_runs(), Settings(), source="my_runs")
+    text = render(build_table(2, scores), "latex")
+    assert text.count("\\begin{") == text.count("\\end{") == 2
+    assert text.count("{") == text.count("}")
+    assert "my\\_runs" in text
+    assert not re.search(r"(?<!\\)%(?! needs)", text)
+    for line in text.splitlines():
+        if line.endswith("\\\\"):
+            assert line.count(" & ") == 5
+
+
+def test_html_is_well_formed() -> None:
+    class Checker(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag != "br":
+                self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    checker = Checker()
+    checker.feed(render(build_table(10, run_scores(made_up_runs(), Settings(), source="<x>")), "html"))
+    assert checker.open == []
+
+
+@pytest.mark.parametrize("number", [0, 18, -1])
+def test_a_table_the_paper_does_not_have(number: int) -> None:
+    with pytest.raises(UserError, match="Tables 1 to 17"):
+        build_table(number)
+
+
+def test_an_unknown_format_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'markdown'"):
+        render(build_table(2), "markdwn")
+
+
+def test_published_cells_come_in_the_order_of_the_rows() -> None:
+    for number, cells in CELLS.groupby("table"):
+        assert list(pd.unique(cells["model"])) == list(build_table(int(number)).models)
