@@ -1,0 +1,1 @@
+"""From knowledge to pictures: one module a figure of the paper."""

@@ -1,0 +1,142 @@
+"""The claims as a forest plot: for each finding the comparison its verdict hangs on, the others behind it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.claims.assessment import Assessment
+from analysis.claims.evidence import Finding
+from analysis.claims.report import format_effect, format_p
+from analysis.claims.statements import Contrast
+from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
+from paper_figures.style import GREY, INK, LIGHT
+
+__all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]
+
+COLORS = dict(zip(VERDICTS, ("#1f7a5c", "#b3261e", "#9a6b00", "#8a8a8a"), strict=True))
+"""Of each verdict; every one has a mark and a word of its own too."""
+MARKERS = dict(zip(VERDICTS, ("o", "X", "D", "_"), strict=True))
+
+_ROW = 0.23
+_WIDTH = 7.2
+
+
+def claims_data(assessment: Assessment) -> pd.DataFrame:
+    """Return what is drawn.
+
+    Returns:
+        Columns `id, claim, verdict, role, contrast, unit, effect, low, high, region_low, region_high, p, p_holm`,
+        `role` being `decisive` (one row a claim) or `other`.
+    """
+    rows: list[dict[str, object]] = []
+    for verdict in assessment.verdicts:
+        decisive, known = verdict.decisive, bool(verdict.known)
+        base = {"id": verdict.claim.id, "claim": verdict.claim.short, "verdict": verdict.verdict}
+        numbers = {
+            "p": verdict.p if known else math.nan,
+            "p_holm": verdict.p_adjusted if known else math.nan,
+        }
+        rows.append(base | {"role": "decisive"} | _point(decisive) | numbers)
+        rows += [
+            base | {"role": "other"} | _point(finding) | {"p": math.nan, "p_holm": math.nan}
+            for finding in verdict.known
+            if finding is not decisive
+        ]
+    return pd.DataFrame(rows)
+
+
+def _point(finding: Finding) -> dict[str, object]:
+    leaf = finding.leaf
+    region = (leaf.low, leaf.high) if isinstance(leaf, Contrast) else (-math.inf, 1.0)
+    return {
+        "contrast": leaf.label, "unit": leaf.unit, "effect": finding.effect, "low": finding.low,
+        "high": finding.high, "region_low": region[0], "region_high": region[1],
+        "text": format_effect(finding),
+    }  # fmt: skip
+
+
+def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
+    """Return the forest plot: a row a claim, effects in points on an axis that is linear near 0 and then bends.
+
+    Ratios of spreads (F7, F10) are written out, not drawn: they have another unit.
+    """
+    decisive = data[data["role"] == "decisive"].reset_index(drop=True)
+    height = 0.62 + _ROW * len(decisive) + 0.62
+    figure = Figure(figsize=(_WIDTH, height))
+    ax = figure.add_axes((2.55 / _WIDTH, 0.62 / height, 2.3 / _WIDTH, _ROW * len(decisive) / height))
+    ax.set_xscale("asinh", linear_width=1.0)
+    ax.set_ylim(len(decisive) - 0.5, -0.5)
+    drawn = data[~data["unit"].str.startswith("ratio") & data["effect"].notna()]
+    reach = max(1.0, float(drawn[["low", "high"]].abs().max().max())) if len(drawn) else 1.0
+    ax.set_xlim(-reach * 1.15, reach * 1.15)
+    ticks = [tick for tick in (-30, -10, -3, -1, 0, 1, 3, 10, 30) if abs(tick) <= reach * 1.1]
+    ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_yticks([])
+    ax.grid(axis="x", color=LIGHT)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    for row, record in enumerate(decisive.to_dict("records")):
+        color = COLORS[record["verdict"]]
+        others = drawn[(drawn["id"] == record["id"]) & (drawn["role"] == "other")]
+        ax.scatter(others["effect"], [row + 0.28] * len(others), s=3, color=GREY, alpha=0.45, linewidths=0)
+        if math.isfinite(record["effect"]) and not record["unit"].startswith("ratio"):
+            for end in (record["region_low"], record["region_high"]):
+                if math.isfinite(end) and end:
+                    ax.plot([end, end], [row - 0.3, row + 0.16], color=INK, linewidth=0.7, linestyle=":")
+            ax.plot([record["low"], record["high"]], [row - 0.06] * 2, color=color, linewidth=1.4)
+            ax.scatter(
+                [record["effect"]],
+                [row - 0.06],
+                s=20,
+                color=color,
+                marker=MARKERS[record["verdict"]],
+                zorder=3,
+            )
+        middle = (0.62 + _ROW * (len(decisive) - 0.5 - row)) / height
+        word = "not decidable" if record["verdict"] == UNDECIDABLE else record["verdict"]
+        ratio = " (ratio)" if record["unit"].startswith("ratio") and math.isfinite(record["effect"]) else ""
+        for x, text, ink, weight in (
+            (0.1, record["id"], INK, "bold"),
+            (0.4, record["claim"], INK, "normal"),
+            (4.9, word, color, "bold"),
+            (5.64, record["text"].replace("-", "\u2212") + ratio, INK, "normal"),
+            (6.72, format_p(record["p_holm"]), GREY, "normal"),
+        ):
+            figure.text(
+                x / _WIDTH, middle, str(text), va="center", fontsize=6.2, color=ink, fontweight=weight
+            )
+    top = (0.62 + _ROW * len(decisive) + 0.09) / height
+    for x, text in ((4.9, "verdict"), (5.64, "effect, 95 % interval"), (6.72, "Holm p")):
+        figure.text(x / _WIDTH, top, text, fontsize=5.8, color=GREY)
+    figure.text(
+        0.1 / _WIDTH, 1 - 0.2 / height, "Which findings survive a test", fontsize=8.6, fontweight="bold"
+    )
+    axis = "effect (points; slopes: points per 10 % masking)"
+    figure.text(3.7 / _WIDTH, 0.35 / height, axis, ha="center", fontsize=6.6)
+    _foot(figure, caption, height)
+    return figure
+
+
+def _foot(figure: Figure, caption: str, height: float) -> None:
+    import textwrap
+
+    lines = textwrap.wrap(caption, 172)[:3]
+    for place, line in enumerate(lines):
+        y = 0.05 + 0.1 * (len(lines) - 1 - place)
+        figure.text(0.1 / _WIDTH, y / height, line, fontsize=5.6, color=GREY)
+
+
+def describe_claims(data: pd.DataFrame) -> str:
+    """Return what is seen, in sentences."""
+    decisive = data[data["role"] == "decisive"]
+    counts = Counter(decisive["verdict"])
+    told = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    lines = [
+        f"{record['id']}, {record['claim']}: {record['verdict']}, {record['text']}."
+        for record in decisive.to_dict("records")
+    ]
+    return f"Forest plot of {len(decisive)} findings: {told}. " + " ".join(lines)

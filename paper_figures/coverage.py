@@ -1,0 +1,93 @@
+"""The true coverage of each nominal 95 % interval, by dataset, for two meanings of the truth."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.coverage import KINDS, TARGETS
+from analysis.frames import records
+from benchmarks.protocol import AVERAGE, DATASETS
+from paper_figures.style import GREY, INK, LIGHT
+
+__all__ = ["describe_coverage", "draw_coverage"]
+
+_WIDTH, _ROW = 7.2, 0.19
+_MARKS = {
+    "paper": ("X", "#b3261e"), "t": ("o", "#15508f"), "bootstrap": ("v", "#b07d00"), "bca": ("^", "#8a8a8a"),
+    "hierarchical": ("s", "#8654b3"), "crossed": ("D", "#1f7a5c"),
+}  # fmt: skip
+_TITLES = {
+    "seeds": "over seeds, on these test instances",
+    "seeds and instances": "over seeds and test instances",
+}
+
+
+def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
+    """Return two panels of coverages, a row a dataset and a mark an interval.
+
+    Args:
+        data: as `analysis.coverage.simulate` returns it.
+        caption: the line below.
+    """
+    single = data[data["dataset"] != AVERAGE]
+    names = list(dict.fromkeys(single["dataset"]))
+    lines = textwrap.wrap(caption, 172)[:3]
+    foot, head = 0.5, 0.62
+    height = head + _ROW * len(names) + foot
+    figure = Figure(figsize=(_WIDTH, height))
+    width = 2.85
+    for column, target in enumerate(TARGETS):
+        left = 0.95 + column * (width + 0.3)
+        ax = figure.add_axes((left / _WIDTH, foot / height, width / _WIDTH, _ROW * len(names) / height))
+        part = single[single["target"] == target].set_index("dataset").loc[names]
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        smallest = float(part[list(KINDS)].to_numpy().min())
+        ax.set_xlim(100 * min(0.8, smallest) - 3, 101.5)
+        ax.grid(axis="x", color=LIGHT)
+        ax.grid(axis="y", visible=False)
+        ax.axvline(95, color=INK, linewidth=0.9)
+        titles = [DATASETS[name].title for name in names]
+        ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names), fontsize=6.2)
+        for place, kind in enumerate(KINDS):
+            marker, color = _MARKS[kind]
+            heights = [row + (place - 2.5) * 0.1 for row in range(len(names))]
+            ax.scatter(
+                100 * part[kind], heights, marker=marker, s=12, color=color, linewidths=0.4,
+                edgecolors="white", label=kind, zorder=3,
+            )  # fmt: skip
+        figure.text(
+            left / _WIDTH, (height - head + 0.08) / height, _TITLES[target], fontsize=7, fontweight="bold"
+        )
+        figure.text(
+            (left + width / 2) / _WIDTH, (foot - 0.27) / height, "coverage (%)", ha="center", fontsize=6.6
+        )
+        if column == 0:
+            figure.legend(
+                *ax.get_legend_handles_labels(), loc="upper right", ncols=len(KINDS), fontsize=6.2,
+                bbox_to_anchor=(1 - 0.08 / _WIDTH, 1 - 0.05 / height), columnspacing=1.0, handletextpad=0.1,
+            )  # fmt: skip
+    figure.text(
+        0.1 / _WIDTH, 1 - 0.2 / height, "Coverage of nominal 95 % intervals", fontsize=8.6, fontweight="bold"
+    )
+    for place, line in enumerate(lines):
+        figure.text(
+            0.1 / _WIDTH, (0.05 + 0.1 * (len(lines) - 1 - place)) / height, line, fontsize=5.6, color=GREY
+        )
+    return figure
+
+
+def describe_coverage(data: pd.DataFrame) -> str:
+    """Return what is seen, in sentences."""
+    told = ["Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."]
+    for target in TARGETS:
+        part = data[(data["target"] == target) & (data["dataset"] != AVERAGE)]
+        ranges = [
+            f"{kind} {100 * min(v for (v,) in records(part, kind)):.0f} to "
+            f"{100 * max(v for (v,) in records(part, kind)):.0f} %"
+            for kind in KINDS
+        ]
+        told.append(f"For the mean {_TITLES[target]}: {', '.join(ranges)}.")
+    return " ".join(told)

@@ -1,0 +1,196 @@
+"""What a figure draws, as data: one tidy frame that is both the figure's CSV and all that its drawing reads.
+
+panel, series     where the point is drawn; a panel is a task (SC, TC, QA, IR) unless the figure says otherwise
+model             the model behind it
+x                 its place on the x axis, a number or the name of a group of bars
+mean, low, high   what is drawn (percent unless the figure says otherwise); low and high are missing where
+                  a single seed has no interval
+n_seeds, interval, source   as in the scores
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.frames import records
+from analysis.scores import Settings
+from analysis.sources import Source
+from benchmarks.protocol import AVERAGE, TASKS
+from common.errors import UserError
+from pretraining.study import FIGURES, MODELS, Design, Model, parse
+
+__all__ = [
+    "COLUMNS",
+    "Inputs",
+    "Missing",
+    "Place",
+    "Placing",
+    "collect",
+    "find_model",
+    "missing",
+    "refuse_empty",
+    "size_rank",
+]
+
+COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Where a figure's numbers come from."""
+
+    source: Source
+    """Scores, and the runs behind them where there are any."""
+    settings: Settings = field(default_factory=Settings)
+    """How runs become scores."""
+    logs: Path | None = None
+    """Folder of training logs; Figure 12 reads it."""
+
+    @property
+    def name(self) -> str:
+        """The source by its content (`Source.name`)."""
+        return self.source.name
+
+    @cached_property
+    def averages(self) -> pd.DataFrame:
+        """The task averages of the source's scores."""
+        scores = self.source.scores(self.settings)
+        return scores[scores["dataset"] == AVERAGE].assign(source=self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a figure draws a model."""
+
+    series: str
+    """Name in the legend."""
+    x: float | str
+    """Value on the x axis, or name of a group of bars."""
+
+
+Placing = Callable[[Model], Place | None]
+"""A figure's rule: a model's place, or None for a model that the figure does not show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """A model of the paper's figure without a score here."""
+
+    model: str
+    panels: tuple[str, ...]
+    """The panels that lack it."""
+
+
+def collect(
+    number: int,
+    place: Placing,
+    inputs: Inputs,
+    panels: Iterable[str] = tuple(TASKS),
+    *,
+    required: bool = True,
+    others: bool = False,
+) -> pd.DataFrame:
+    """Return the data of a figure of task averages: the paper's models, then those of one's own that the rule places.
+
+    A model that the paper has but shows elsewhere is drawn only with `others`.
+
+    Args:
+        number: the figure's number.
+        place: its rule.
+        inputs: the source.
+        panels: the tasks it shows.
+        required: whether to refuse an empty figure.
+        others: whether models that the paper shows elsewhere may be drawn too.
+
+    Returns:
+        Columns `COLUMNS`, ordered by panel, series and x as drawn.
+
+    Raises:
+        UserError: the source holds not one of the figure's points.
+    """
+    averages = inputs.averages
+    names = [*FIGURES[number], *(name for name in averages["model"].unique() if others or name not in MODELS)]
+    found = {name: model for name in names if (model := find_model(name)) is not None}
+    places = {name: spot for name, model in found.items() if (spot := place(model)) is not None}
+    own = sorted(
+        (name for name in places if name not in FIGURES[number]), key=lambda name: _rank(places[name])
+    )
+    order = {name: rank for rank, name in enumerate([*(n for n in FIGURES[number] if n in places), *own])}
+    series = {spot: rank for rank, spot in enumerate(dict.fromkeys(places[name].series for name in order))}
+    rows = averages[averages["model"].isin(order) & averages["task"].isin(list(panels))]
+    if required:
+        refuse_empty(number, rows, inputs)
+    drawn = rows.rename(columns={"task": "panel"}).assign(
+        series=[places[name].series for name in rows["model"]], x=[places[name].x for name in rows["model"]]
+    )
+    tasks = list(TASKS)
+    drawn = drawn.assign(
+        _panel=drawn["panel"].map(tasks.index),
+        _series=drawn["series"].map(series),
+        _x=[_x_rank(x) for x in drawn["x"]],
+    )
+    return drawn.sort_values(["_panel", "_series", "_x"], ignore_index=True, kind="stable")[COLUMNS]
+
+
+def refuse_empty(number: int, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    """Return `data`, unless it has no rows.
+
+    Raises:
+        UserError: it has none; the sentence names what the figure needs.
+    """
+    if data.empty:
+        raise UserError(
+            f"Figure {number} cannot be drawn from {inputs.source.label}: it holds no task average (all three "
+            f"datasets of a task) of {_some(FIGURES[number])}"
+        )
+    return data
+
+
+def missing(number: int, data: pd.DataFrame) -> tuple[Missing, ...]:
+    """Return the models of the paper's figure that `data` lacks, wholly or in some of the panels it should have."""
+    panels = list(dict.fromkeys(data["panel"]))
+    wanted = list(TASKS) if set(panels) <= set(TASKS) else panels
+    have = set(records(data, "model", "panel"))
+    gaps = []
+    for name in FIGURES[number]:
+        without = tuple(panel for panel in wanted if (name, panel) not in have)
+        if without and (set(wanted) <= set(TASKS) or len(without) == len(wanted)):
+            gaps.append(Missing(model=name, panels=without))
+    return tuple(gaps)
+
+
+def find_model(name: str) -> Model | None:
+    """Return the model of a name in the released scheme, of any size such as `2b`; None for any other name."""
+    if name in MODELS:
+        return MODELS[name]
+    size = name.split("-")[0]
+    try:
+        return Design(sizes=(size,)).parse(name) if re.fullmatch(r"\d+(\.\d+)?[mb]", size) else parse(name)
+    except UserError:
+        return None
+
+
+def size_rank(size: str) -> float:
+    """Return the number that a size such as `610m` or `1B` stands for; infinity for a name without one."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
+    return float("inf") if match is None else float(match[1]) * (1e6 if match[2] == "m" else 1e9)
+
+
+def _x_rank(x: float | str) -> float:
+    if not isinstance(x, str):
+        return float(x)
+    return -1.0 if x == "Base" else size_rank(x)
+
+
+def _rank(place: Place) -> tuple[str, float]:
+    return place.series, _x_rank(place.x)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} other models"

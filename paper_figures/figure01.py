@@ -1,0 +1,81 @@
+"""Figure 1: the two result panels of the overview, sequence classification at 610M (Tables 10 and 14).
+
+The paper's figure also draws the two set-ups as diagrams; only its results are drawn here.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from benchmarks.protocol import TASKS
+from paper_figures import figure06, figure08
+from paper_figures.drawn import Inputs, Place, collect, refuse_empty
+from paper_figures.figure import PaperFigure
+from paper_figures.layout import Panel, make_page
+from paper_figures.marks import bar_handles, draw_bars, draw_lines
+from paper_figures.placing import BUDGET, continued_only, expected_points
+from paper_figures.style import RAMP_PURPLE, looks
+from paper_figures.wording import describe_differences, describe_points
+from pretraining.study import Model
+
+__all__ = ["FIGURE"]
+
+_SHARE, _CPT = "SC: CLM share", "SC: CPT"
+_UNIT = f"SC: {TASKS['SC'].metric} (%)"
+
+
+def place_share(model: Model) -> Place | None:
+    """Return the point of a model of the full budget by its share of CLM, as in Figure 6."""
+    return figure06.place(model) if model.steps == BUDGET else None
+
+
+def draw(data: pd.DataFrame, caption: str) -> Figure:
+    """Return accuracy against the share of CLM, and before and after CPT."""
+    shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
+    look = looks(list(dict.fromkeys(cpt["series"])) or list(figure08.LOOKS), figure08.LOOKS)
+    panels = (
+        Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
+        Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
+    )
+    page = make_page(title=FIGURE.heading, panels=panels, x_label="", caption=caption, handles=bar_handles(look),
+                     gap=0.55)  # fmt: skip
+    line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
+    draw_lines(page.axes[_SHARE], shares, line, expected=expected_points(1, place_share))
+    draw_bars(page.axes[_CPT], cpt, look, groups=figure08.GROUPS)
+    return page.figure
+
+
+def describe(data: pd.DataFrame) -> str:
+    """Return what is seen."""
+    shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
+    parts = ["Two panels of accuracy (%) on sequence classification."]
+    if len(shares):
+        parts.append(describe_points(shares, x_text=lambda x: f"{x:g} % CLM",
+                                     panel_text=lambda _: "A line against the share of CLM in 42K steps"))  # fmt: skip
+    if len(cpt):
+        parts.append(describe_differences(cpt, x_text=str, panel_text=lambda _: "Bars before and after CPT"))
+    return " ".join(parts)
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    collect(1, lambda model: place_share(model) or figure08.place(model), inputs, panels=("SC",))
+    parts = []
+    for name, place in ((_SHARE, place_share), (_CPT, figure08.place)):
+        part = collect(1, place, inputs, panels=("SC",), required=False, others=name == _CPT)
+        if name == _CPT:
+            part = continued_only(part, figure08.LOOKS)
+        parts.append(part.assign(panel=name))
+    held = [part for part in parts if len(part)]
+    return refuse_empty(1, pd.concat(held or parts, ignore_index=True), inputs)
+
+
+FIGURE = PaperFigure(
+    number=1,
+    title="MLM with CLM before it, on sequence classification",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    tables=(10, 14),
+    note="610M, MLM masks 40 %. Axes do not start at 0, and each panel has its own range.",
+)

@@ -1,0 +1,59 @@
+"""Figure 2: MLM against CLM at three sizes, 42K steps (Tables 2-5)."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from paper_figures.drawn import Inputs, Place, collect, size_rank
+from paper_figures.figure import PaperFigure
+from paper_figures.layout import make_page, task_panels
+from paper_figures.marks import bar_handles, draw_bars
+from paper_figures.placing import BUDGET
+from paper_figures.style import CLM, MLM, looks
+from paper_figures.wording import describe_differences
+from pretraining.study import Model
+
+__all__ = ["FIGURE"]
+
+_LOOKS = {"MLM": MLM, "CLM": CLM}
+
+
+def place(model: Model) -> Place | None:
+    """Return the bar of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
+    if model.kind != "base" or model.steps != BUDGET or model.ratio not in (40, None):
+        return None
+    return Place(series=model.objective.upper(), x=model.size.upper())
+
+
+def draw(data: pd.DataFrame, caption: str) -> Figure:
+    """Return grouped bars: a panel a task, a group a size."""
+    look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
+    groups = sorted(dict.fromkeys(data["x"]), key=size_rank)
+    page = make_page(title=FIGURE.heading, panels=task_panels(), x_label="Model size", caption=caption,
+                     handles=bar_handles(look))  # fmt: skip
+    for task, ax in page.axes.items():
+        draw_bars(ax, data[data["panel"] == task], look, groups=groups)
+    return page.figure
+
+
+def describe(data: pd.DataFrame) -> str:
+    """Return what is seen."""
+    return "Grouped bars in four panels, one a task: MLM at 40 % and CLM at each model size. " + (
+        describe_differences(data, x_text=str)
+    )
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    return collect(2, place, inputs)
+
+
+FIGURE = PaperFigure(
+    number=2,
+    title="MLM and CLM by model size",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    tables=(2, 3, 4, 5),
+    note="MLM masks 40 %; 42K steps. Axes marked // do not start at 0, and each panel has its own range.",
+)

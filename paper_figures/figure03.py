@@ -1,0 +1,61 @@
+"""Figure 3: the masking ratio of MLM at three sizes, 42K steps (Tables 2-5)."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from paper_figures.drawn import Inputs, Place, collect
+from paper_figures.figure import PaperFigure
+from paper_figures.layout import make_page, task_panels
+from paper_figures.marks import draw_lines, line_handles
+from paper_figures.placing import BUDGET, expected_points
+from paper_figures.style import RAMP_BLUE, looks
+from paper_figures.wording import describe_points
+from pretraining.study import Model
+
+__all__ = ["FIGURE"]
+
+_LOOKS = dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True))
+
+
+def place(model: Model) -> Place | None:
+    """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
+    if model.kind != "base" or model.steps != BUDGET or model.ratio is None:
+        return None
+    return Place(series=model.size.upper(), x=float(model.ratio))
+
+
+def draw(data: pd.DataFrame, caption: str) -> Figure:
+    """Return lines over the masking ratio: a panel a task, a line a size."""
+    look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
+    page = make_page(title=FIGURE.heading, panels=task_panels(), x_label="Masking ratio (%)", caption=caption,
+                     handles=line_handles(look))  # fmt: skip
+    expected = expected_points(3, place)
+    ticks = sorted({float(x) for x in data["x"]})
+    for task, ax in page.axes.items():
+        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
+    return page.figure
+
+
+def describe(data: pd.DataFrame) -> str:
+    """Return what is seen."""
+    return (
+        "Lines in four panels, one a task: score against the masking ratio of MLM, a line a model size. "
+        + (describe_points(data, x_text=lambda x: f"{x:g} % masking"))
+    )
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    return collect(3, place, inputs)
+
+
+FIGURE = PaperFigure(
+    number=3,
+    title="MLM masking ratio by model size",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    tables=(2, 3, 4, 5),
+    note="42K steps. Axes do not start at 0, and each panel has its own range.",
+)

@@ -1,0 +1,62 @@
+"""Figure 4: scores along pretraining, MLM and CLM at 610M (Tables 6-9)."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from paper_figures.drawn import Inputs, Place, collect
+from paper_figures.figure import PaperFigure
+from paper_figures.layout import make_page, task_panels
+from paper_figures.marks import draw_lines, line_handles
+from paper_figures.placing import expected_points, objective_series
+from paper_figures.style import CLM, MLM, looks
+from paper_figures.wording import describe_differences
+from pretraining.study import Model
+
+__all__ = ["FIGURE"]
+
+_LOOKS = {"MLM": MLM, "CLM": CLM}
+
+
+def place(model: Model) -> Place | None:
+    """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
+    if model.kind != "intermediate":
+        return None
+    return Place(series=objective_series(model), x=model.steps / 1000)
+
+
+def draw(data: pd.DataFrame, caption: str) -> Figure:
+    """Return lines over the step, on a logarithmic axis: a panel a task."""
+    look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
+    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption,
+                     x_label="Pretraining steps (thousands, logarithmic)", handles=line_handles(look))  # fmt: skip
+    expected = expected_points(4, place)
+    ticks = sorted({float(x) for x in data["x"]})
+    for task, ax in page.axes.items():
+        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks, log_x=True)
+    return page.figure
+
+
+def describe(data: pd.DataFrame) -> str:
+    """Return what is seen."""
+    return (
+        "Lines in four panels, one a task: score against the pretraining step, a line for MLM and one for CLM. "
+        + describe_differences(data, x_text=lambda x: f"{x:g}K steps")
+    )
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    return collect(4, place, inputs)
+
+
+FIGURE = PaperFigure(
+    number=4,
+    title="MLM and CLM along pretraining",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    tables=(6, 7, 8, 9),
+    note="610M, checkpoints before any decay; MLM masks 40 %. "
+    "Axes do not start at 0, and each panel has its own range.",
+)

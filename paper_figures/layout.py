@@ -1,0 +1,128 @@
+"""The page of a figure: a heading with its legend, a row of panels, one x label, the caption with the source.
+
+Sizes are in inches, so that every figure has the same type size; the height grows with the caption.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.protocol import TASKS
+from paper_figures.style import GREY
+
+__all__ = ["Page", "Panel", "axis_limits", "make_page", "task_panels"]
+
+_WIDTH = 7.2
+_LEFT, _RIGHT = 0.36, 0.08
+_HEAD, _TITLES, _PLOT, _TICKS, _LABEL = 0.34, 0.38, 1.62, 0.19, 0.15
+_CAPTION_LINE, _CAPTION_PAD = 0.112, 0.08
+_CAPTION_CHARACTERS = 172
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One panel's name and headings."""
+
+    name: str
+    """Its `panel` in the data."""
+    title: str
+    unit: str
+    """What the y axis shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """An empty figure and its axes."""
+
+    figure: Figure
+    axes: Mapping[str, Axes]
+    """Axes by the panel's name."""
+
+
+def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
+    """Return the four panels of the paper, a task each; `centred` scores are differences in points."""
+    unit = "\u2212 mean (points)" if centred else "(%)"
+    return tuple(
+        Panel(name=task.name, title=task.title, unit=f"{task.name}: {task.metric} {unit}")
+        for task in TASKS.values()
+    )
+
+
+def make_page(
+    *,
+    title: str,
+    panels: Sequence[Panel],
+    x_label: str,
+    caption: str,
+    handles: Sequence[Artist] = (),
+    gap: float = 0.36,
+) -> Page:
+    """Return a page with empty panels.
+
+    Args:
+        title: the heading, such as `Figure 3`, a line break short.
+        panels: left to right.
+        x_label: one label below all panels; empty for none.
+        caption: what is drawn and from where, wrapped here.
+        handles: what the legend shows, with their labels.
+        gap: between two panels, in inches.
+    """
+    lines = textwrap.wrap(caption, _CAPTION_CHARACTERS)
+    labels = [str(handle.get_label()) for handle in handles]
+    beside = 0.073 * len(title) + sum(0.56 + 0.058 * len(text) for text in labels) < _WIDTH
+    head = _HEAD if beside else _HEAD + 0.2
+    label = _LABEL if x_label else 0.0
+    foot = _CAPTION_PAD + _CAPTION_LINE * len(lines) + 0.05
+    height = head + _TITLES + _PLOT + _TICKS + label + foot
+    figure = Figure(figsize=(_WIDTH, height))
+    width = (_WIDTH - _LEFT - _RIGHT - gap * (len(panels) - 1)) / len(panels)
+    bottom = foot + label + _TICKS
+    axes = {}
+    for index, panel in enumerate(panels):
+        left = _LEFT + index * (width + gap)
+        ax = figure.add_axes((left / _WIDTH, bottom / height, width / _WIDTH, _PLOT / height))
+        top = bottom + _PLOT
+        for offset, text, color, weight, size in (
+            (0.235, panel.title, None, "bold", 7.6),
+            (0.105, panel.unit, GREY, "normal", 6.6),
+        ):
+            figure.text((left - 0.24) / _WIDTH, (top + offset) / height, text, fontsize=size, fontweight=weight,
+                        color=color, va="baseline")  # fmt: skip
+        axes[panel.name] = ax
+    figure.text(0.12 / _WIDTH, 1 - 0.2 / height, title, fontsize=8.6, fontweight="bold", va="baseline")
+    if handles:
+        figure.legend(
+            handles=list(handles), loc="center right", ncols=len(handles), handlelength=2.6, handletextpad=0.6,
+            bbox_to_anchor=(1 - 0.1 / _WIDTH, 1 - (0.165 if beside else 0.39) / height),
+            columnspacing=1.6, borderaxespad=0, borderpad=0,
+        )  # fmt: skip
+    if x_label:
+        middle = (_LEFT + _WIDTH - _RIGHT) / 2 / _WIDTH
+        figure.text(middle, (foot + 0.03) / height, x_label, ha="center", va="baseline", fontsize=7.2)
+    for index, line in enumerate(lines):
+        y = 0.05 + _CAPTION_LINE * (len(lines) - 1 - index) + 0.02
+        figure.text(0.12 / _WIDTH, y / height, line, fontsize=5.6, color=GREY, va="baseline")
+    return Page(figure=figure, axes=axes)
+
+
+def axis_limits(
+    low: float, high: float, *, least: float, below: float = 0.06, above: float = 0.06
+) -> tuple[float, float]:
+    """Return limits around [low, high].
+
+    Args:
+        low: smallest value drawn.
+        high: largest value drawn.
+        least: smallest span of the values, so that a difference of no account does not fill the panel.
+        below: room below, as a share of the span.
+        above: room above, as a share of the span.
+    """
+    span = max(high - low, least)
+    middle = (low + high) / 2
+    return min(low, middle - span / 2) - below * span, max(high, middle + span / 2) + above * span

@@ -1,0 +1,103 @@
+"""Training losses from the logs below a folder, such as what `python -m pretraining train --out DIR` wrote.
+
+A trajectory's steps stand in its own log (`DIR/trajectories/610m-clm/log.jsonl`) and again in the log of every
+finished model they led to (`DIR/models/610m-clm-42k/log.jsonl`); either is enough. What a row of a log holds:
+`pretraining.training_log`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.stand_ins import StandIns
+from common.errors import UserError
+from pretraining.training_log import LOG, read_log
+
+__all__ = ["COLUMNS", "placed_losses", "training_losses"]
+
+COLUMNS = ["trajectory", "step", "objective", "loss"]
+
+_OBJECTIVES = ("clm", "mlm")
+
+
+def placed_losses(
+    folder: Path, models: Mapping[str, Collection[str]], stand_ins: StandIns | None
+) -> pd.DataFrame:
+    """Return `training_losses` under the paper's names and steps, where a small study stands in its place."""
+    if stand_ins is None:
+        return training_losses(folder, models)
+    own_models = {own: paper for own, paper in stand_ins.models.items() if paper in models}
+    own_trajectory = {paper: own for own, paper in stand_ins.trajectories.items()}
+    wanted = {own: [own_trajectory[name] for name in models[paper]] for own, paper in own_models.items()}
+    losses = training_losses(folder, wanted)
+    return losses.assign(
+        trajectory=losses["trajectory"].map(stand_ins.trajectories), step=losses["step"] * stand_ins.steps
+    )
+
+
+def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.DataFrame:
+    """Return the training losses of the trajectories that lead to `models`, as far as there are logs of them.
+
+    Args:
+        folder: searched with all its folders for logs in folders named after a trajectory or a model.
+        models: for each model the trajectories that lead to it.
+
+    Returns:
+        Columns `COLUMNS`, a row a step, sorted; empty when no log is one of theirs.
+
+    Raises:
+        UserError: no such folder, no log in it, a line of a log that is no row, or two logs that differ.
+    """
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no such folder; --logs names the one that python -m pretraining train wrote into"
+        )
+    paths: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob(LOG)):
+        paths.setdefault(path.parent.name, []).append(path)
+    if not paths:
+        raise UserError(f"{folder}: no {LOG} below it; python -m pretraining train writes one for every run")
+    wanted = {trajectory for trajectories in models.values() for trajectory in trajectories}
+    # A model's log repeats those of its trajectories: it is read only where one of them is absent.
+    names = wanted | {name for name, trajectories in models.items() if not set(trajectories) <= paths.keys()}
+    losses: dict[tuple[str, int, str], tuple[float, Path]] = {}
+    for path in (path for name in sorted(names) for path in paths.get(name, [])):
+        for row in _rows(path):
+            if row["split"] != "train" or row["trajectory"] not in wanted:
+                continue
+            step, objective, loss = _checked(row, path)
+            key = row["trajectory"], step, objective
+            known, elsewhere = losses.setdefault(key, (loss, path))
+            if known != loss:
+                raise UserError(
+                    f"{path}: step {step} of {row['trajectory']} has another loss here than in {elsewhere}; name the "
+                    "folder of one training with --logs"
+                )
+    return pd.DataFrame([(*key, loss) for key, (loss, _) in sorted(losses.items())], columns=COLUMNS)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        return read_log(path)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: no text in UTF-8, so no training log") from None
+    except TypeError:
+        raise UserError(f"{path}: a step that is no number, so no training log") from None
+
+
+def _checked(row: dict[str, Any], path: Path) -> tuple[int, str, float]:
+    step, objective, loss = row["step"], row["objective"], row.get("loss")
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise UserError(f"{path}: a row has step {step!r}, which is no whole number from 0 on")
+    if objective not in _OBJECTIVES:
+        raise UserError(
+            f"{path}: step {step} has objective {objective!r}; it is one of {', '.join(_OBJECTIVES)}"
+        )
+    if not isinstance(loss, int | float) or isinstance(loss, bool) or not math.isfinite(loss) or loss <= 0:
+        raise UserError(f"{path}: step {step} has loss {loss!r}, which a logarithmic axis cannot show")
+    return step, str(objective), float(loss)

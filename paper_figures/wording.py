@@ -1,0 +1,166 @@
+"""The words of a figure: its caption line, its alt text, and what it says about points that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pandas as pd
+
+from analysis.frames import records
+from benchmarks.protocol import TASKS
+from paper_figures.drawn import Inputs, Missing, missing
+from paper_figures.figure import PaperFigure
+
+__all__ = [
+    "alt_text",
+    "caption",
+    "describe_differences",
+    "describe_points",
+    "missing_sentence",
+    "source_sentence",
+]
+
+_INTERVALS = {
+    "paper": "95 % interval as the paper computes it (1.96 sd/\u221an)",
+    "t": "95 % interval by Student's t",
+    "bootstrap": "95 % percentile bootstrap interval over seeds",
+    "bca": "95 % BCa bootstrap interval over seeds",
+    "hierarchical": "95 % bootstrap interval over seeds and test instances",
+}
+_SELECTIONS = {
+    "seed": "learning rate chosen for each seed by its validation score",
+    "mean": "one learning rate a cell, by the mean validation score",
+    "pooled": "one learning rate a model and task, by the mean validation score",
+}
+
+
+def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return the line below the picture: source, what is drawn of the seeds, how to read it, what is missing."""
+    parts = [
+        inputs.source.own_words,
+        source_sentence(figure, data, inputs),
+        figure.note,
+        missing_sentence(missing(figure.number, data), _why(figure, inputs)),
+    ]
+    return " ".join(part for part in parts if part).replace(" %", "\u00a0%")
+
+
+def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return where the numbers come from and what the interval is."""
+    if figure.measure == "loss":
+        return "Source: training logs."
+    runs = inputs.source.runs
+    if runs is None:
+        where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
+        how = ""
+    else:
+        drawn = {name for names in data["model"] for name in names.split()}
+        size = f"{runs['model'].isin(drawn).sum():,} runs of {_count(len(drawn), 'model')}"
+        where = (
+            f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
+        )
+        how = f", {_SELECTIONS[inputs.settings.selection]}"
+    if figure.measure == "spread":
+        return f"Source: {where}{how if figure.number == 7 else ''}."
+    seeds = data["n_seeds"]
+    low, high = int(seeds.min()), int(seeds.max())
+    many = f"{low}" if low == high else f"{low} to {high}"
+    seeds_word = "seed" if high == 1 else "seeds"
+    return f"Source: {where}; mean over {many} {seeds_word}{how}, {_INTERVALS[inputs.settings.interval]}."
+
+
+def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str:
+    """Return `Not drawn: ..., why.` with at most `most` models by name; empty when nothing is missing."""
+    if not gaps:
+        return ""
+    names = [gap.model if len(gap.panels) in (0, len(TASKS)) or not set(gap.panels) <= set(TASKS)
+             else f"{gap.model} ({', '.join(gap.panels)})" for gap in gaps]  # fmt: skip
+    shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
+    return f"Not drawn: {_and(shown)}, {why}."
+
+
+def alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    gaps = missing_sentence(missing(figure.number, data), _why(figure, inputs), most=99)
+    return " ".join(
+        part for part in (f"{figure.heading}.", figure.describe(data), figure.note,
+                          source_sentence(figure, data, inputs), gaps) if part
+    )  # fmt: skip
+
+
+def describe_points(
+    data: pd.DataFrame, *, x_text: Callable[[float], str], panel_text: Callable[[str], str] | None = None
+) -> str:
+    """Return, for each panel and series, first, last and highest point, in sentences."""
+    sentences = []
+    for panel, rows in data.groupby("panel", sort=False):
+        parts = []
+        for series, part in rows.groupby("series", sort=False):
+            points = [(float(x), float(mean)) for x, mean in records(part, "x", "mean")]
+            (first, start), (last, end) = points[0], points[-1]
+            text = f"{series} {start:.2f} at {x_text(first)}"
+            if len(points) > 1:
+                best, peak = max(points, key=lambda point: point[1])
+                text += f", {end:.2f} at {x_text(last)}"
+                text += "" if best in (first, last) else f", highest {peak:.2f} at {x_text(best)}"
+            parts.append(text)
+        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def describe_differences(
+    data: pd.DataFrame,
+    *,
+    x_text: Callable[[float | str], str],
+    panel_text: Callable[[str], str] | None = None,
+    values: bool = True,
+) -> str:
+    """Return, for each panel, the values at every x and by how much the first series is above the second."""
+    sentences = []
+    for panel, rows in data.groupby("panel", sort=False):
+        names = list(dict.fromkeys(rows["series"]))
+        parts = []
+        for x in dict.fromkeys(rows["x"]):
+            here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
+            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here) if values else ""
+            if len(names) > 1 and names[0] in here and names[1] in here:
+                gap = here[names[0]] - here[names[1]]
+                text += f" (difference {gap:+.2f})" if values else f"{gap:+.2f}"
+            if text:
+                parts.append(f"{text} at {x_text(x)}")
+        lead = "" if values or len(names) < 2 else f"{names[0]} minus {names[1]} "
+        if parts:
+            sentences.append(f"{_panel(str(panel), panel_text)}: {lead}{'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _why(figure: PaperFigure, inputs: Inputs) -> str:
+    if figure.measure == "loss":
+        return "of which there is no log"
+    return "which no published table holds" if inputs.source.is_published else "which the source lacks"
+
+
+def _panel(name: str, text: Callable[[str], str] | None) -> str:
+    if text is not None:
+        return text(name)
+    return f"{TASKS[name].title} ({TASKS[name].metric}, %)" if name in TASKS else name
+
+
+def _tables(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    texts = [f"{a}" if a == b else f"{a}\u2013{b}" for a, b in spans]
+    return f"Table{'s' if len(numbers) > 1 else ''} {_and(texts)}"
+
+
+def _and(names: Iterable[str]) -> str:
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

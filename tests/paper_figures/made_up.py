@@ -1,0 +1,66 @@
+"""Runs and training logs made up for tests: small, seeded, with every value known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.scores import Settings
+from analysis.sources import Source
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from paper_figures.drawn import Inputs
+from pretraining.study import FIGURES, MODELS
+from pretraining.training_log import LOG, write_log
+
+ALL_MODELS = tuple(dict.fromkeys(name for names in FIGURES.values() for name in names))
+
+
+def made_up_runs(models: Iterable[str] = ALL_MODELS, seed: int = 0) -> pd.DataFrame:
+    """Return a complete grid of runs with scores drawn uniformly from [0.4, 0.9]."""
+    rng = np.random.default_rng(seed)
+    keys = [
+        (model, DATASETS[name].task, name, lr, number)
+        for model in models for name in DATASETS for lr in LEARNING_RATES for number in SEEDS
+    ]  # fmt: skip
+    runs = pd.DataFrame(keys, columns=["model", "task", "dataset", "lr", "seed"])
+    runs["validation_score"] = rng.uniform(0.4, 0.9, len(runs))
+    runs["test_score"] = rng.uniform(0.4, 0.9, len(runs))
+    counts = pd.array([100] * len(runs), dtype="Int64")
+    return runs.assign(n_validation=counts, n_test=counts)
+
+
+def from_runs(runs: pd.DataFrame, **settings: object) -> Inputs:
+    return Inputs(source=Source(label="runs.parquet", runs=runs), settings=Settings(**settings))  # type: ignore[arg-type]
+
+
+def write_logs(
+    folder: Path, *, every: int = 50, leave_out: Iterable[str] = ()
+) -> dict[str, dict[int, float]]:
+    """Write a log for every run of Figure 12; return its losses by step."""
+    ends: dict[str, list[tuple[int, int, str]]] = {}
+    for name in FIGURES[12]:
+        for segment in MODELS[name].segments:
+            ends.setdefault(segment.trajectory, []).append((segment.start, segment.end, segment.objective))
+    losses: dict[str, dict[int, float]] = {}
+    for run, spans in ends.items():
+        if run in leave_out:
+            continue
+        start, end, objective = min(spans)[0], max(span[1] for span in spans), spans[0][2]
+        first, ratio = {"clm": (3.0, None), "mlm": (2.0, 40)}[objective]
+        losses[run] = {step: first + 100 / step for step in range(start + every, end + 1, every)}
+        rows = [
+            {
+                "step": step,
+                "split": "train",
+                "objective": objective,
+                "ratio": ratio,
+                "trajectory": run,
+                "loss": loss,
+            }
+            for step, loss in losses[run].items()
+        ]
+        write_log(folder / "trajectories" / run / LOG, rows)
+    return losses

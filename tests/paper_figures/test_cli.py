@@ -1,0 +1,113 @@
+"""`python -m paper_figures` as a user types it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.runs_table import write_runs
+from analysis.sources import Source
+from common.errors import UserError
+from paper_figures.__main__ import main, numbers
+from paper_figures.drawn import Inputs
+from paper_figures.figure import get_figure
+from paper_figures.wording import source_sentence
+from pretraining.study import FIGURES
+from tests.paper_figures.made_up import made_up_runs
+
+
+def test_figures_are_named_by_number_or_all() -> None:
+    assert numbers(["3", "figure8", "3"]) == (3, 8)
+    assert numbers(["2", "all"]) == tuple(range(1, 13))
+    for word in ("0", "13", "three", "-1", "3.0"):
+        with pytest.raises(UserError, match=f"there is no Figure {word}; give numbers from 1 to 12, or all"):
+            numbers([word])
+
+
+def test_all_from_published_makes_nine_and_says_why_not_three(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["all", "--out", str(tmp_path), "--format", "svg"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    made = [Path(line) for line in lines if not line.startswith("not drawn: ")]
+    assert sorted(made) == sorted(tmp_path.iterdir())
+    assert {path.stem for path in made} == {f"figure{number}" for number in (1, 2, 3, 4, 6, 8, 9, 10, 11)}
+    refused = [line for line in lines if line.startswith("not drawn: ")]
+    assert [line.split()[3] for line in refused] == ["5", "7", "12"]
+    assert all("--source released" in line for line in refused[:2])
+    assert "--logs DIR" in refused[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["5"], "Figure 5 needs single runs"),
+        (["12"], "Figure 12 needs training logs"),
+        (["3", "--source", "absent.parquet"], "absent.parquet: "),
+        (["3", "--format", "jpg"], "unknown format 'jpg'"),
+        (["3", "--interval", "bootstrap"], "interval needs runs"),
+        (["3", "--interval", "papre"], "did you mean 'paper'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: list[str], says: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        main([*arguments, "--out", str(tmp_path)])
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["3", "5", "--out", str(tmp_path), "--format", "svg"]) == 2
+    out = capsys.readouterr().out
+    assert "figure3.svg" in out
+    assert "not drawn: Figure 5 needs single runs" in out
+
+
+@pytest.mark.parametrize("interval", ["t", "bootstrap", "bca"])
+def test_runs_of_ones_own_with_another_interval(
+    interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
+    arguments = ["3", "--source", str(tmp_path / "runs.parquet"), "--out", str(tmp_path), "--format", "svg"]
+    assert main([*arguments, "--interval", interval, "--resamples", "200", "--selection", "mean"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert f",5,{interval},runs-" in (tmp_path / "figure3.csv").read_text()
+    text = (tmp_path / "figure3.txt").read_text()
+    assert "one learning rate a cell, by the mean validation score" in text
+    assert "4,320 runs of 12 models" in text
+
+
+def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd.DataFrame, None]:
+        asked.append(tuple(models))
+        return made_up_runs(models), None
+
+    monkeypatch.setattr("analysis.sources.released_runs", runs)
+    monkeypatch.setattr("analysis.sources.cached_release", lambda: FIGURES[2])
+    for words in (["3"], ["3", "8"], ["all"]):
+        assert (
+            main([*words, "--source", "released", "--out", str(tmp_path / words[-1]), "--format", "svg"]) == 0
+        )
+    assert asked == [FIGURES[3], tuple(dict.fromkeys((*FIGURES[3], *FIGURES[8]))), FIGURES[2]]
+    text = (tmp_path / "3" / "figure3.txt").read_text()
+    assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
+
+
+def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> None:
+    figure = get_figure(8)
+    few, many = (
+        Source(label="released", runs=made_up_runs(names))
+        for names in (FIGURES[8], dict.fromkeys(FIGURES[8] + FIGURES[2]))
+    )
+    one, two = (Inputs(source=source) for source in (few, many))
+    assert source_sentence(figure, figure.collect(one), one) == source_sentence(
+        figure, figure.collect(two), two
+    )

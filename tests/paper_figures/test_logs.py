@@ -1,0 +1,189 @@
+"""Training logs and Figure 12."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.sources import open_source
+from common.errors import UserError
+from paper_figures.drawn import Inputs, missing
+from paper_figures.figure import get_figure
+from paper_figures.figure12 import POINTS
+from paper_figures.logs import training_losses
+from paper_figures.style import paper_style
+from paper_figures.wording import alt_text, caption
+from pretraining.study import FIGURES
+from tests.paper_figures.made_up import write_logs
+
+FIGURE = get_figure(12)
+
+
+def logged(folder: Path | None) -> Inputs:
+    return Inputs(source=open_source("published"), logs=folder)
+
+
+TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
+
+
+def row(step: object, loss: object = 3.0, **other: object) -> dict[str, object]:
+    about = {"split": "train", "objective": "clm", "ratio": None, "trajectory": "610m-clm"}
+    return {"step": step, "loss": loss, **about, **other}
+
+
+def log(folder: Path, *lines: object, name: str = "trajectories/610m-clm", end: str = "\n") -> Path:
+    path = folder / name / "log.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end)
+    return path
+
+
+def test_losses_come_in_the_order_of_steps_without_validation(tmp_path: Path) -> None:
+    log(tmp_path, row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation"))
+    assert training_losses(tmp_path, TRUNK).to_numpy().tolist() == [
+        ["610m-clm", 10, "clm", 4.0],
+        ["610m-clm", 30, "clm", 2.0],
+    ]
+
+
+def test_a_step_done_again_counts_as_it_was_done_last_and_a_cut_line_not_at_all(tmp_path: Path) -> None:
+    log(tmp_path, row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj', end="")
+    assert training_losses(tmp_path, TRUNK)["loss"].tolist() == [4.0, 2.5]
+
+
+def test_the_log_of_a_finished_model_is_enough(tmp_path: Path) -> None:
+    rows = [row(10), row(20, trajectory="610m-clm-42k"), row(20, trajectory="610m-mlm40")]
+    log(tmp_path, *rows, name="models/610m-clm-42k")
+    assert training_losses(tmp_path, TRUNK)["trajectory"].tolist() == ["610m-clm", "610m-clm-42k"]
+
+
+def test_the_log_of_a_model_may_repeat_those_of_its_trajectories(tmp_path: Path) -> None:
+    log(tmp_path, row(10))
+    log(tmp_path, row(20, trajectory="610m-clm-42k"), name="trajectories/610m-clm-42k")
+    log(tmp_path, row(10), row(20, trajectory="610m-clm-42k"), name="models/610m-clm-42k")
+    assert training_losses(tmp_path, TRUNK)["step"].tolist() == [10, 20]
+
+
+def test_two_trainings_of_one_trajectory_are_not_mixed(tmp_path: Path) -> None:
+    log(tmp_path, row(10, 3.0), name="a/610m-clm")
+    second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
+    with pytest.raises(
+        UserError, match=rf"^{second}: step 10 of 610m-clm has another loss here than in .*/a/"
+    ):
+        training_losses(tmp_path, TRUNK)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{oops", "line 2 is no row"),
+        ([1], "line 2 is no row"),
+        ({"step": 3}, "line 2 is no row"),
+        (row(-1), "a row has step -1"),
+        (row(True), "a row has step True"),
+        (row("5"), "a step that is no number"),
+        (row(5, objective="rtd"), "step 5 has objective 'rtd'"),
+        (row(5, float("nan")), "step 5 has loss nan"),
+        (row(5, 0.0), r"step 5 has loss 0\.0"),
+        (row(5, None), "step 5 has loss None"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: Path) -> None:
+    path = log(tmp_path, row(2), line, row(9))
+    with pytest.raises(UserError, match=rf"^{path}: {says}") as error:
+        training_losses(tmp_path, TRUNK)
+    assert "\n" not in str(error.value)
+
+
+def test_a_log_that_is_no_text(tmp_path: Path) -> None:
+    log(tmp_path).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="no text in UTF-8"):
+        training_losses(tmp_path, TRUNK)
+
+
+def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        training_losses(tmp_path / "absent", TRUNK)
+    with pytest.raises(UserError, match=r"no log\.jsonl below it"):
+        training_losses(tmp_path, TRUNK)
+
+
+def test_figure_12_without_logs_says_how_to_get_them() -> None:
+    with pytest.raises(UserError, match=r"^Figure 12 needs training logs.*--logs DIR$") as error:
+        FIGURE.collect(logged(None))
+    assert all(name in str(error.value) for name in FIGURES[12])
+
+
+def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
+    log(tmp_path, row(1), name="210m-clm")
+    with pytest.raises(
+        UserError, match="no log of a run that Figure 12 shows; it looks for folders named 610m-clm,"
+    ):
+        FIGURE.collect(logged(tmp_path))
+
+
+def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Path) -> None:
+    losses = write_logs(tmp_path)
+    data = FIGURE.collect(logged(tmp_path))
+    assert list(dict.fromkeys(data["panel"])) == ["CPT 2K", "CPT 12K", "CPT 22K"]
+    for extra, panel in ((2, "CPT 2K"), (12, "CPT 12K"), (22, "CPT 22K")):
+        total = 42_000 + extra * 1000
+        for start, objective in (("MLM start", "mlm40"), ("CLM start", "clm")):
+            rows = data[(data["panel"] == panel) & (data["series"] == start)]
+            trunk = f"610m-{objective}"
+            path = {step: loss for step, loss in losses[trunk].items() if step <= 40_000}
+            path |= losses[f"{trunk}-42k"]
+            stable = losses.get(f"{trunk}-dec42k-mlm40", {})
+            path |= {step: loss for step, loss in stable.items() if step <= total - 2000}
+            path |= losses[f"{trunk}-dec42k-mlm40-{42 + extra}k"]
+            assert len(rows) <= POINTS + 4
+            assert rows["x"].is_monotonic_increasing
+            assert rows["x"].max() <= total / 1000
+            # The bins partition the steps: weighted by their counts, their means give the mean of all steps.
+            steps = np.array(sorted(path))
+            width = -(-total // POINTS)
+            starts = np.array([0, 40_000, 42_000, total - 2000])
+            first = starts[np.searchsorted(starts, steps, side="left") - 1]
+            bins = np.unique(np.stack([first, (steps - first - 1) // width]), axis=1, return_inverse=True)[1]
+            for index, got in enumerate(rows.to_dict("records")):
+                inside = steps[bins.ravel() == index]
+                values = [path[step] for step in inside]
+                assert got["x"] == pytest.approx(inside.mean() / 1000)
+                assert [got["mean"], got["low"], got["high"]] == pytest.approx(
+                    [np.mean(values), min(values), max(values)]
+                )
+
+
+def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_hole(tmp_path: Path) -> None:
+    write_logs(tmp_path, leave_out=("610m-clm-42k",))
+    inputs = logged(tmp_path)
+    data = FIGURE.collect(inputs)
+    with paper_style():
+        drawn = FIGURE.draw(data, caption(FIGURE, data, inputs))
+    assert len(drawn.axes) == 3
+    for ax, panel in zip(drawn.axes, ("CPT 2K", "CPT 12K", "CPT 22K"), strict=True):
+        assert ax.get_yscale() == "log"
+        for series in ("MLM start", "CLM start"):
+            lines = [line for line in ax.lines if line.get_label() == series]
+            rows = data[(data["panel"] == panel) & (data["series"] == series)]
+            assert np.concatenate([line.get_xdata() for line in lines]).tolist() == rows["x"].tolist()  # type: ignore[misc]
+            assert np.concatenate([line.get_ydata() for line in lines]).tolist() == rows["mean"].tolist()  # type: ignore[misc]
+            for line in lines:
+                x = np.asarray(line.get_xdata(), float)
+                assert not ((x <= 42).any() and (x > 42).any())
+                assert not ((x <= 40).any() and (x > 42).any())
+    assert missing(12, data) == ()
+    assert "MLM start" in alt_text(FIGURE, data, inputs)
+
+
+def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
+    runs = ("", "-42k", "-dec42k-mlm40", *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)))
+    write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
+    data = FIGURE.collect(logged(tmp_path))
+    assert [gap.model for gap in missing(12, data)] == [
+        name for name in FIGURES[12] if name.startswith("610m-clm")
+    ]
+    assert "610m-clm-dec42k-mlm40-64k, of which there is no log." in alt_text(FIGURE, data, logged(tmp_path))

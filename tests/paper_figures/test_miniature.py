@@ -1,0 +1,34 @@
+"""The example that comes with the package: drawn offline, and marked wherever it is shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis.sources import EXAMPLE, open_source
+from paper_figures.drawn import Inputs
+from paper_figures.figure import get_figure
+from paper_figures.writing import write_figure
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 6, 8, 9, 10, 12])
+def test_figures_of_the_example_say_what_it_is(number: int, tmp_path: Path) -> None:
+    source = open_source("miniature")
+    paths, data = write_figure(get_figure(number), Inputs(source=source), tmp_path, ("svg",))
+    assert len(data)
+    text = next(path for path in paths if path.suffix == ".svg").read_text()
+    assert f"<title>MINIATURE. Figure {number}." in text
+    assert re.search("MINIATURE: not the paper", text.replace("\u00a0", " "))
+
+
+def test_the_curves_are_on_the_papers_axis() -> None:
+    """420 steps of pretraining and 220 of continued pretraining stand where the paper has 42,000 and 22,000."""
+    data = get_figure(12).collect(Inputs(source=open_source("miniature")))
+    last = data[data["model"] == "610m-clm-dec42k-mlm40-64k"]["x"]
+    assert 63 < last.max() <= 64 and last.min() < 1
+
+
+def test_the_example_is_small() -> None:
+    assert sum(path.stat().st_size for path in EXAMPLE.parent.rglob("*") if path.is_file()) < 600_000

@@ -1,0 +1,192 @@
+"""Every point of every figure drawn from published cells, against the CSV of those cells and in the picture itself."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from analysis.sources import open_source
+from common.provenance import ROOT
+from paper_figures.drawn import COLUMNS, Inputs
+from paper_figures.figure import get_figure
+from paper_figures.style import paper_style
+
+TASKS = ("SC", "TC", "QA", "IR")
+SIZES = {"210M": "210m", "610M": "610m", "1B": "1b"}
+STEPS = (1, 2, 5, 10, 20, 40)
+SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
+# Training FLOPs of one step at 610M by Hoffmann et al., Appendix F, with 1,365.7 tokens of context and 2,373,120
+# tokens a step: embedding and head 128,256 x 1,152, 26 blocks of 1,152 with 18 heads of 64 (6 for keys and values)
+# and three matrices of 1,152 x 4,096; backward is twice forward.
+CONTEXT = sum(n * n for n in range(12, 2049)) / sum(range(12, 2049))
+BLOCK = (
+    2 * 1152 * (1152 + 2 * 384) + 2 * CONTEXT * 1152 + 3 * 18 * CONTEXT + 2 * CONTEXT * 1152 + 2 * 1152 * 1152
+    + 3 * 2 * 1152 * 4096
+)  # fmt: skip
+STEP_FLOPS = 3 * (2 * 2 * 128_256 * 1152 + 26 * BLOCK) * 2_373_120
+
+
+def _mix(budget: int, share: int) -> str:
+    if share in (0, 100):
+        return f"610m-{'clm' if share else 'mlm40'}-{budget}k"
+    return f"610m-clm-{SPLITS[budget][share // 25 - 1]}k-mlm40-{budget}k"
+
+
+def _start(objective: str, steps: int) -> str:
+    return f"610m-{objective}-dec42k-mlm40-{42 + steps}k" if steps else f"610m-{objective}-42k"
+
+
+BOTH = {"MLM": "mlm40", "CLM": "clm"}
+POINTS: dict[int, dict[tuple[str, float | str], str]] = {
+    2: {(o, size): f"{s}-{name}-42k" for o, name in BOTH.items() for size, s in SIZES.items()},
+    3: {(size, r): f"{s}-mlm{r}-42k" for size, s in SIZES.items() for r in (20, 30, 40, 50)},
+    4: {(o, k): f"610m-{name}-42k-{k}000" for o, name in BOTH.items() for k in STEPS},
+    6: {(f"{b}K steps", x): _mix(b, x) for b in SPLITS for x in (0, 25, 50, 75, 100)},
+    8: {(f"{o} start", x): _start(n, 22 * (x == "CPT")) for o, n in BOTH.items() for x in ("Base", "CPT")},
+    9: {(f"{o} start", k): _start(n, k) for o, n in BOTH.items() for k in (0, 2, 12, 22)},
+    10: {(o, k * 1000 * STEP_FLOPS / 1e20): f"610m-{name}-42k-{k}000" for o, name in BOTH.items() for k in STEPS},
+    11: {("1B", 0): "1b-mlm40-42k", ("1B", 100): "1b-clm-42k"},
+}  # fmt: skip
+"""For each figure its points as the paper's captions and axes say: (series, x) -> model."""
+FIRST_TABLE = {2: 2, 3: 2, 4: 6, 6: 10, 8: 14, 9: 14, 10: 6, 11: 2}
+"""The table of the figure's SC cells; TC, QA and IR follow."""
+
+
+def _cells() -> dict[tuple[int, str], tuple[float, float]]:
+    with (ROOT / "analysis" / "data" / "published_scores.csv").open(newline="") as file:
+        return {
+            (int(row["table"]), row["model"]): (float(row["mean"]), float(row["ci95"]))
+            for row in csv.DictReader(file) if row["dataset"] == "average"
+        }  # fmt: skip
+
+
+CELLS = _cells()
+
+
+def _expected(number: int) -> Iterator[tuple[str, str, float | str, str, float, float]]:
+    """Yield panel, series, x, model, mean and half-width."""
+    if number == 1:
+        for share in (0, 25, 50, 75, 100):
+            yield "SC: CLM share", "42K steps", share, _mix(42, share), *CELLS[10, _mix(42, share)]
+        for (series, x), model in POINTS[8].items():
+            yield "SC: CPT", series, x, model, *CELLS[14, model]
+        return
+    for offset, task in enumerate(TASKS):
+        for (series, x), model in POINTS[number].items():
+            yield task, series, x, model, *CELLS[FIRST_TABLE[number] + offset, model]
+
+
+@pytest.fixture(scope="module")
+def published() -> Inputs:
+    return Inputs(source=open_source("published"))
+
+
+def _key(x: object) -> object:
+    return x if isinstance(x, str) else round(float(x), 6)  # type: ignore[arg-type]
+
+
+NUMBERS = (1, 2, 3, 4, 6, 8, 9, 10, 11)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_drawn_value_is_the_published_cell(number: int, published: Inputs) -> None:
+    data = get_figure(number).collect(published)
+    assert list(data.columns) == COLUMNS
+    drawn = {
+        (row["panel"], row["series"], _key(row["x"])): (row["model"], row["mean"], row["low"], row["high"])
+        for row in data.to_dict("records")
+    }
+    expected = {
+        (panel, series, _key(x)): (model, mean, mean - half, mean + half)
+        for panel, series, x, model, mean, half in _expected(number)
+    }
+    assert drawn.keys() == expected.keys()
+    assert len(drawn) == len(data)
+    for key, (model, *values) in expected.items():
+        assert drawn[key][0] == model
+        assert drawn[key][1:] == pytest.approx(values, abs=1e-9)
+    assert set(data["n_seeds"]) == {5}
+    assert set(data["interval"]) == {"paper"}
+    assert set(data["source"]) == {"published"}
+
+
+def _axes(figure: Figure, data: pd.DataFrame) -> Iterator[tuple[Axes, pd.DataFrame]]:
+    panels = list(dict.fromkeys(data["panel"]))
+    assert len(figure.axes) == len(panels)
+    for ax, panel in zip(figure.axes, panels, strict=True):
+        yield ax, data[data["panel"] == panel]
+
+
+def _intervals(ax: Axes) -> list[tuple[float, float, float]]:
+    found = []
+    for collection in ax.collections:
+        assert isinstance(collection, LineCollection)
+        for segment in collection.get_segments():
+            (x, low), (_, high) = segment
+            found.append((round(float(x), 6), round(float(low), 6), round(float(high), 6)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_lines_and_bars_stand_at_the_data(number: int, published: Inputs) -> None:
+    figure = get_figure(number)
+    data = figure.collect(published)
+    with paper_style():
+        drawn = figure.draw(data, "caption")
+    for ax, rows in _axes(drawn, data):
+        low, high = ax.get_ylim()
+        assert low <= rows["low"].min()
+        assert rows["high"].max() <= high
+        bars = {str(container.get_label()): container for container in ax.containers}
+        ticks = dict(zip(ax.get_xticks(), (label.get_text() for label in ax.get_xticklabels()), strict=True))
+        centres = []
+        for series, part in rows.groupby("series", sort=False):
+            if bars:
+                patches = bars[str(series)].patches  # type: ignore[attr-defined]
+                tops = [patch.get_y() + patch.get_height() for patch in patches]
+                middles = [patch.get_x() + patch.get_width() / 2 for patch in patches]
+                groups = [ticks[min(ticks, key=lambda tick, at=middle: abs(tick - at))] for middle in middles]
+                assert tops == pytest.approx(part["mean"].tolist())
+                assert groups == part["x"].tolist()
+                assert {patch.get_y() for patch in patches} == {low}
+                centres += middles
+                continue
+            (line,) = [line for line in ax.lines if line.get_label() == series]
+            x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+            there = np.isfinite(y)
+            assert x[there].tolist() == pytest.approx(part["x"].astype(float).tolist())
+            assert y[there].tolist() == pytest.approx(part["mean"].tolist())
+            centres += part["x"].astype(float).tolist()
+        wanted = zip(centres, rows["low"], rows["high"], strict=True)
+        assert _intervals(ax) == sorted((round(x, 6), round(a, 6), round(b, 6)) for x, a, b in wanted)
+
+
+def test_figure_10_ends_below_5e20_flops(published: Inputs) -> None:
+    assert max(get_figure(10).collect(published)["x"]) == pytest.approx(40_000 * STEP_FLOPS / 1e20)
+
+
+def test_figure_11_leaves_a_gap_where_the_two_stage_model_is_missing(published: Inputs) -> None:
+    figure = get_figure(11)
+    with paper_style():
+        drawn = figure.draw(figure.collect(published), "caption")
+    (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "1B"]
+    assert list(line.get_xdata()) == [0, 25, 100]  # type: ignore[arg-type]
+    assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False, True, False]
+
+
+def test_bars_are_never_cut_above_their_smallest_interval(published: Inputs) -> None:
+    for number in (2, 8):
+        figure = get_figure(number)
+        data = figure.collect(published)
+        with paper_style():
+            drawn = figure.draw(data, "caption")
+        for ax, rows in _axes(drawn, data):
+            span = rows["high"].max() - rows["low"].min()
+            assert ax.get_ylim()[0] <= rows["low"].min() - 0.2 * span

@@ -1,0 +1,155 @@
+"""Figures 5 and 7 against plain NumPy over a cube of runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+from benchmarks.protocol import LEARNING_RATES, datasets_of
+from common.errors import UserError
+from paper_figures.drawn import Inputs
+from paper_figures.figure import get_figure
+from paper_figures.style import paper_style
+from pretraining.study import FIGURES
+from tests.paper_figures.made_up import from_runs, made_up_runs
+
+Array = npt.NDArray[np.float64]
+RUNS = made_up_runs(dict.fromkeys((*FIGURES[5], *FIGURES[7])))
+TASKS = ("SC", "TC", "QA", "IR")
+
+
+VALUES = {
+    column: dict(
+        zip(zip(RUNS.model, RUNS.dataset, RUNS.lr, RUNS.seed, strict=True), 100 * RUNS[column], strict=True)
+    )
+    for column in ("validation_score", "test_score")
+}
+
+
+def cube(model: str, task: str, column: str) -> Array:
+    """Return (3 datasets, 6 rates, 5 seeds) scores in percent."""
+    values = VALUES[column]
+    return np.array(
+        [
+            [[values[model, name, lr, s] for s in range(5)] for lr in LEARNING_RATES]
+            for name in datasets_of(task)
+        ]
+    )
+
+
+def figure_5(task: str, model: str) -> Array:
+    """Return the task averages at the four rates from 1e-5 to 1e-4 and the five seeds."""
+    return cube(model, task, "test_score")[:, :4].mean(axis=0).ravel()
+
+
+def figure_7(task: str, scheme: str) -> Array:
+    """Return the task averages of four ratios and five seeds, each dataset at the rate of its best validation."""
+    found = []
+    for ratio in (20, 30, 40, 50):
+        model = scheme.format(ratio)
+        validation, test = cube(model, task, "validation_score"), cube(model, task, "test_score")
+        best = validation.argmax(axis=1)[:, None]
+        found.append(np.take_along_axis(test, best, axis=1)[:, 0].mean(axis=0))
+    return np.concatenate(found)
+
+
+CASES = {
+    5: {"MLM": lambda t: figure_5(t, "610m-mlm40-42k"), "CLM": lambda t: figure_5(t, "610m-clm-42k")},
+    7: {
+        "MLM": lambda t: figure_7(t, "610m-mlm{}-42k"),
+        "CLM+MLM": lambda t: figure_7(t, "610m-clm-40k-mlm{}-42k"),
+    },
+}
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_spread_is_the_standard_deviation_of_task_averages(number: int) -> None:
+    data = get_figure(number).collect(from_runs(RUNS))
+    for task in TASKS:
+        for column, scores_of in CASES[number].items():
+            scores = scores_of(task)
+            assert len(scores) == 20
+            rows = data[(data["panel"] == task) & (data["x"] == column)]
+            bar = rows[rows["interval"] == "sd"].squeeze()
+            assert (bar["mean"], bar["n_seeds"]) == (0, 5)
+            assert [bar["low"], bar["high"]] == pytest.approx([-scores.std(ddof=1), scores.std(ddof=1)])
+            single = rows.loc[rows["interval"] == "single", "mean"]
+            assert np.sort(single) == pytest.approx(np.sort(scores - scores.mean()))
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_the_picture_holds_the_spread(number: int) -> None:
+    figure = get_figure(number)
+    data = figure.collect(from_runs(RUNS))
+    with paper_style():
+        drawn = figure.draw(data, "caption")
+    for task, ax in zip(TASKS, drawn.axes, strict=True):
+        rows = data[data["panel"] == task]
+        for container in ax.containers:
+            column = str(container.get_label())
+            (bars,) = container.lines[2]  # type: ignore[attr-defined]
+            ((_, low), (_, high)) = bars.get_segments()[0]
+            bar = rows[(rows["series"] == column) & (rows["interval"] == "sd")].squeeze()
+            assert (low, high) == pytest.approx((bar["low"], bar["high"]))
+            (points,) = [line for line in ax.lines if line.get_label() == f"{column} single"]
+            single = rows[(rows["x"] == column) & (rows["interval"] == "single")]["mean"]
+            assert list(points.get_ydata()) == pytest.approx(single.tolist())  # type: ignore[arg-type]
+
+
+def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() -> None:
+    wild = RUNS.copy()
+    wild.loc[wild["lr"] > 1e-4, "test_score"] = 0.0
+    assert_same(5, wild, RUNS)
+    holed = RUNS[~((RUNS.dataset == "sst2") & (RUNS.lr == 5e-5) & (RUNS.model == "610m-clm-42k"))]
+    data = get_figure(5).collect(from_runs(holed))
+    counts = data[(data["panel"] == "SC") & (data["interval"] == "single")].groupby("x").size()
+    assert counts.to_dict() == {"MLM": 20, "CLM": 15}
+
+
+def test_figure_7_follows_the_selection_rule() -> None:
+    figure = get_figure(7)
+    per_seed, pooled = (figure.collect(from_runs(RUNS, selection=rule)) for rule in ("seed", "pooled"))
+    assert not np.allclose(per_seed["mean"], pooled["mean"])
+
+
+def assert_same(number: int, first: pd.DataFrame, second: pd.DataFrame) -> None:
+    columns = ["panel", "series", "model", "x", "mean", "low", "high"]
+    one, two = (get_figure(number).collect(from_runs(runs))[columns] for runs in (first, second))
+    pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_shuffling_the_runs_changes_nothing(number: int) -> None:
+    assert_same(number, RUNS.sample(frac=1, random_state=1).reset_index(drop=True), RUNS)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_adding_a_constant_to_every_score_changes_nothing(number: int) -> None:
+    shifted = RUNS.assign(test_score=RUNS["test_score"] + 0.05)
+    one, two = (get_figure(number).collect(from_runs(runs)) for runs in (shifted, RUNS))
+    assert one["mean"].to_numpy() == pytest.approx(two["mean"].to_numpy(), abs=1e-9)
+    assert one["high"].to_numpy() == pytest.approx(two["high"].to_numpy(), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_published_cells_cannot_show_a_spread(number: int) -> None:
+    from analysis.sources import open_source
+
+    with pytest.raises(UserError, match=rf"^Figure {number} needs single runs, .* --source released"):
+        get_figure(number).collect(Inputs(source=open_source("published")))
+
+
+def test_a_source_without_the_models_is_refused_in_one_sentence() -> None:
+    with pytest.raises(UserError, match=r"no task average .* of 610m-mlm40-42k, 610m-clm-42k$"):
+        get_figure(5).collect(from_runs(made_up_runs(["1b-clm-42k"])))
+
+
+def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
+    one = RUNS[(RUNS.seed == 0) & (RUNS.lr == 1e-5) & (RUNS.model == "610m-clm-42k")]
+    figure = get_figure(5)
+    data = figure.collect(from_runs(one))
+    assert data.loc[data["interval"] == "sd", "high"].isna().all()
+    with paper_style():
+        figure.draw(data, "caption")

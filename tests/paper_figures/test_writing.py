@@ -1,0 +1,147 @@
+"""The files of a figure: the same bytes everywhere, no dates, the data beside the picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from analysis.runs_table import write_runs
+from analysis.sources import open_source
+from common.errors import UserError
+from common.provenance import ROOT
+from paper_figures.drawn import COLUMNS, Inputs
+from paper_figures.figure import get_figure
+from paper_figures.writing import check_formats, write_figure
+from pretraining.study import FIGURES
+from tests.paper_figures.made_up import made_up_runs, write_logs
+
+PICTURES = ("pdf", "png", "svg")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("figure3")
+    paths, _ = write_figure(get_figure(3), Inputs(source=open_source("published")), folder)
+    assert [path.name for path in paths] == [f"figure3.{end}" for end in (*PICTURES, "csv", "txt", "json")]
+    return {path.suffix[1:]: path.read_bytes() for path in paths}
+
+
+def test_the_csv_is_what_is_drawn(files: dict[str, bytes]) -> None:
+    read = pd.read_csv(io.BytesIO(files["csv"]), float_precision="round_trip")
+    data = get_figure(3).collect(Inputs(source=open_source("published")))
+    assert list(read.columns) == COLUMNS
+    pd.testing.assert_frame_equal(read.astype({"x": float}), data.astype({"x": float}), check_exact=True)
+
+
+def test_no_picture_holds_a_date_or_a_version(files: dict[str, bytes]) -> None:
+    assert b"CreationDate" not in files["pdf"]
+    assert b"atplotlib" not in files["pdf"]
+    assert set(Image.open(io.BytesIO(files["png"])).info) <= {"dpi", "Title", "Description"}
+    assert not re.search(rb"dc:date|atplotlib v|20\d\d-\d\d-\d\d", files["svg"])
+
+
+def test_the_png_has_300_dots_an_inch_and_the_width_of_a_page(files: dict[str, bytes]) -> None:
+    image = Image.open(io.BytesIO(files["png"]))
+    assert image.size[0] == 2160
+    assert image.info["dpi"][0] == pytest.approx(300, abs=0.1)
+
+
+def test_the_svg_needs_no_font_and_carries_its_description(files: dict[str, bytes]) -> None:
+    root = ElementTree.fromstring(files["svg"])
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.get("role") == "img"
+    title, description = root.find(f"{space}title"), root.find(f"{space}desc")
+    assert title is not None
+    assert title.text == "Figure 3. MLM masking ratio by model size"
+    assert description is not None
+    assert description.text == files["txt"].decode().strip()
+    assert not list(root.iter(f"{space}text"))
+
+
+def test_the_pdf_embeds_its_fonts_as_outlines_a_publisher_accepts(files: dict[str, bytes]) -> None:
+    assert b"/Subtype /Type3" not in files["pdf"]
+    assert b"/FontFile2" in files["pdf"]
+
+
+def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) -> None:
+    text = files["txt"].decode()
+    for part in (
+        "610M 87.56 at 20 % masking",
+        "highest 88.23 at 40 % masking",
+        "Tables 2\u20135",
+        "1.96 sd/\u221an",
+    ):
+        assert part in text
+
+
+def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
+    record = json.loads(files["json"])
+    assert record["source"] == {"name": "published", "given_as": "published"}
+    assert record["points"] == 48
+    assert record["settings"]["selection"] == "seed"
+    assert {"commit", "lock", "python", "versions", "command"} <= record.keys()
+
+
+def test_formats_are_checked_and_ordered() -> None:
+    assert check_formats(["svg", "pdf"]) == ("pdf", "svg")
+    with pytest.raises(UserError, match=r"unknown format 'pgn'; did you mean 'png'\?"):
+        check_formats(["pgn"])
+
+
+def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> dict[str, bytes]:
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-m", "paper_figures", "3", "5", "8", "12", "--source", str(runs), "--logs", str(logs),
+         "--out", str(out)],
+        cwd=cwd, env={**kept, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 4 * 6
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+
+
+def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> None:
+    """Another clock, language, home, folder, hash seed, thread count, matplotlibrc and place of the runs."""
+    first, second = tmp_path / "first", tmp_path / "second" / "deeper"
+    names = dict.fromkeys(name for number in (3, 5, 8) for name in FIGURES[number])
+    first.mkdir()
+    write_runs(first / "runs.parquet", made_up_runs(names))
+    write_logs(first / "logs", every=500)
+    shutil.copytree(first, second)
+    (second / "runs.parquet").rename(second / "others.parquet")
+    home = tmp_path / "home"
+    (home / ".config" / "matplotlib").mkdir(parents=True)
+    for folder in (home / ".config" / "matplotlib", second):
+        (folder / "matplotlibrc").write_text(
+            "font.size: 25\naxes.facecolor: black\nsavefig.dpi: 10\nfont.family: serif\nsvg.fonttype: none\n"
+            "text.usetex: True\naxes.prop_cycle: cycler('color', ['g'])\nbackend: TkAgg\nlines.linewidth: 9\n"
+        )
+    one = _draw(
+        first / "runs.parquet", first / "logs", tmp_path / "out1", first,
+        TZ="UTC", LANG="C", HOME=str(tmp_path), PYTHONHASHSEED="1", OMP_NUM_THREADS="1",
+    )  # fmt: skip
+    two = _draw(
+        second / "others.parquet", second / "logs", tmp_path / "out2", second,
+        TZ="Pacific/Kiritimati", LANG="de_DE.UTF-8", LC_ALL="tr_TR.UTF-8", HOME=str(home), PYTHONHASHSEED="77",
+        OMP_NUM_THREADS="2", SOURCE_DATE_EPOCH="86400", MPLCONFIGDIR=str(tmp_path / "elsewhere"),
+        MPLBACKEND="nonsense", PYTHONUTF8="1",
+    )  # fmt: skip
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name] and not name.endswith(".json")] == []
+    for name in one:
+        if name.endswith(".json"):
+            left, right = json.loads(one[name]), json.loads(two[name])
+            assert {key for key in left if left[key] != right[key]} == {"source", "command"}
+            assert left["source"]["name"] == right["source"]["name"]
