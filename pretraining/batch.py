@@ -1,0 +1,141 @@
+"""A packed batch: sequences of different lengths laid end to end, so that no padding is ever computed.
+
+Shape suffixes here and in the model: T packed tokens, S sequences, B x L a padded batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = ["PackedBatch", "positions_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedBatch:
+    """S sequences laid end to end in T tokens; attention never crosses from one into the next (section 3)."""
+
+    tokens: Tensor
+    """Token ids, shape (T,), int64."""
+    cu_seqlens: Tensor
+    """Cumulative lengths, shape (S + 1,), int32: sequence s is `tokens[cu_seqlens[s]:cu_seqlens[s + 1]]`."""
+    max_length: int
+    """Upper bound of the sequences' lengths; a constant (the model's limit) spares torch.compile a new graph."""
+    sample_ids: Tensor
+    """Number of each sequence in the data's global order, shape (S,), int64; masks are keyed by it."""
+    epoch: int = 0
+    """Pass over the data; masks are keyed by it."""
+
+    @classmethod
+    def of(
+        cls,
+        sequences: Sequence[npt.ArrayLike],
+        sample_ids: Sequence[int] | npt.NDArray[np.int64] | None = None,
+        *,
+        epoch: int = 0,
+        max_length: int | None = None,
+    ) -> PackedBatch:
+        """Pack 1-D arrays of token ids, in their order.
+
+        Args:
+            sequences: token ids, one non-empty 1-D array of whole numbers each.
+            sample_ids: their numbers in the data's global order; 0, 1, 2, ... when left out.
+            epoch: pass over the data.
+            max_length: bound to record; the longest sequence's length when left out.
+
+        Raises:
+            ValueError: no sequence, an empty one, one that is not 1-D, another number of ids, too long a one.
+        """
+        arrays = [np.asarray(sequence) for sequence in sequences]
+        if not arrays:
+            raise ValueError("a packed batch needs at least one sequence")
+        for number, array in enumerate(arrays):
+            if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+                raise ValueError(
+                    f"sequence {number} of a packed batch must be a non-empty 1-D array of token ids, "
+                    f"not {array.dtype} of shape {array.shape}"
+                )
+        ids = np.arange(len(arrays)) if sample_ids is None else np.asarray(sample_ids)
+        if ids.shape != (len(arrays),):
+            raise ValueError(f"{len(arrays)} sequences need as many sample ids, not {ids.size}")
+        lengths = np.array([array.size for array in arrays])
+        bound = int(lengths.max()) if max_length is None else max_length
+        if lengths.max() > bound:
+            raise ValueError(f"sequence {lengths.argmax()} has {lengths.max()} tokens, more than {bound}")
+        return cls(
+            tokens=torch.from_numpy(np.concatenate(arrays).astype(np.int64)),
+            cu_seqlens=torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
+            max_length=bound,
+            sample_ids=torch.from_numpy(ids.astype(np.int64)),
+            epoch=epoch,
+        )
+
+    def __len__(self) -> int:
+        """Return S, the number of sequences."""
+        return int(self.sample_ids.shape[0])
+
+    @property
+    def num_tokens(self) -> int:
+        """T, the number of tokens."""
+        return int(self.tokens.shape[0])
+
+    @property
+    def lengths(self) -> Tensor:
+        """Length of each sequence, shape (S,), int64."""
+        return self.cu_seqlens.diff().long()
+
+    @property
+    def sequence_index(self) -> Tensor:
+        """Which sequence each token belongs to, shape (T,), int64."""
+        index = torch.arange(len(self), device=self.tokens.device)
+        return torch.repeat_interleave(index, self.lengths, output_size=self.num_tokens)
+
+    @property
+    def positions(self) -> Tensor:
+        """Place of each token in its sequence, shape (T,), int64: it restarts at 0 with every sequence."""
+        return positions_of(self.cu_seqlens, self.num_tokens)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PackedBatch:
+        """Return the batch with its tensors on `device`."""
+        return replace(
+            self,
+            tokens=self.tokens.to(device, non_blocking=non_blocking),
+            cu_seqlens=self.cu_seqlens.to(device, non_blocking=non_blocking),
+            sample_ids=self.sample_ids.to(device, non_blocking=non_blocking),
+        )
+
+    def split(self, size: int) -> list[PackedBatch]:
+        """Return micro-batches of at most `size` sequences, in order; the same tokens, nothing padded."""
+        if size < 1:
+            raise ValueError(f"a micro-batch holds at least one sequence, not {size}")
+        bounds = self.cu_seqlens.tolist()
+        return [
+            replace(
+                self,
+                tokens=self.tokens[bounds[first] : bounds[min(first + size, len(self))]],
+                cu_seqlens=self.cu_seqlens[first : first + size + 1] - bounds[first],
+                sample_ids=self.sample_ids[first : first + size],
+            )
+            for first in range(0, len(self), size)
+        ]
+
+    def padded(self, pad_token_id: int) -> tuple[Tensor, Tensor]:
+        """Return `input_ids` and `attention_mask`, both (S, longest) and int64, padded on the right."""
+        longest = int(self.lengths.max())
+        input_ids = self.tokens.new_full((len(self), longest), pad_token_id)
+        attention_mask = torch.zeros_like(input_ids)
+        where = (self.sequence_index, self.positions)
+        input_ids[where] = self.tokens
+        attention_mask[where] = 1
+        return input_ids, attention_mask
+
+
+def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:
+    """Return each packed token's place in its sequence, shape (T,), int64, from cumulative lengths (S + 1,)."""
+    starts = torch.repeat_interleave(cu_seqlens[:-1].long(), cu_seqlens.diff().long(), output_size=num_tokens)
+    return torch.arange(num_tokens, device=cu_seqlens.device) - starts

@@ -1,0 +1,203 @@
+"""The batch of any step, for any rank: read, cut, ordered, masked, split into micro-batches and fingerprinted.
+
+Everything follows from the recipe, the data and the step, so that nothing has to be stored to go on after a
+kill, and two models of the study meet the same sequences at the same step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import queue
+import tempfile
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from common.errors import UserError
+from pretraining.batch import PackedBatch
+from pretraining.configuration import EncoderConfig
+from pretraining.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
+from pretraining.objectives import ObjectiveBatch, clm, mlm
+from pretraining.recipe import Recipe
+from pretraining.sequences import Cut, Order, split_documents
+from pretraining.shard_files import TokenStream
+from pretraining.shards import load_manifest
+
+__all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
+
+logger = logging.getLogger(__name__)
+_AHEAD = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepBatch:
+    """One rank's share of a step."""
+
+    step: int
+    """The update it is for, counted from 0."""
+    microbatches: list[ObjectiveBatch]
+    """The share, in parts of equal numbers of samples."""
+    tokens: int
+    """Tokens of the share."""
+    fingerprint: int
+    """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
+    ranks' sum does not depend on how the batch is shared."""
+
+
+class Data:
+    """Shards, cut and ordered by a recipe."""
+
+    def __init__(self, folder: Path, recipe: Recipe, config: EncoderConfig) -> None:
+        """Open the shards in `folder`.
+
+        Raises:
+            UserError: no or damaged shards, too few sequences, a vocabulary that the model has no rows for.
+        """
+        self.manifest = load_manifest(folder)
+        self._recipe, self._config = recipe, config
+        tokenizer = self.manifest["tokenizer"]
+        if tokenizer["vocab_size"] > config.vocab_size:
+            raise UserError(
+                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for {config.vocab_size} "
+                f"only; write shards with the model's tokenizer or choose a model with a larger vocabulary"
+            )
+        if recipe.max_length > config.max_position_embeddings:
+            raise UserError(
+                f"max_length={recipe.max_length} is longer than the model's {config.max_position_embeddings} tokens"
+            )
+        cache = Path(recipe.cache) if recipe.cache else Path(tempfile.gettempdir(), "clm-or-mlm-shards")
+        cache /= self.manifest["sha256"][:16]
+        limit = recipe.cache_gb * 1e9
+        self._train = TokenStream(folder / "train", cache / "train", limit_bytes=limit)
+        self._validation = TokenStream(folder / "validation", cache / "validation", limit_bytes=limit)
+        self._cut = Cut(
+            mode=recipe.cut, shortest=recipe.min_length, longest=recipe.max_length, seed=recipe.seed
+        )
+
+        if recipe.eval_sequences and not self._cut.count(self._validation.tokens):
+            raise UserError(
+                f"{folder}: its validation split of {self._validation.tokens} tokens holds no whole sequence; write "
+                f"shards with a larger --validation-share or set eval_sequences=0"
+            )
+
+    @cached_property
+    def order(self) -> Order:
+        """The order of the training sequences."""
+        return Order(
+            samples=self._cut.count(self._train.tokens),
+            batch=self._recipe.global_batch,
+            seed=self._recipe.seed,
+            block=self._recipe.shuffle_block,
+        )
+
+    def step(self, step: int, ratio: int | None, *, rank: int = 0, world: int = 1) -> StepBatch:
+        """Return one rank's share of a step.
+
+        Args:
+            step: update, counted from 0 at the start of pretraining.
+            ratio: masking ratio in percent; None for CLM.
+            rank: number of the rank.
+            world: number of ranks.
+        """
+        epoch, samples = self.order.batch_of(step, rank, world)
+        size = microbatch_size(len(samples), self._recipe.microbatch)
+        found, tokens, fingerprint = [], 0, 0
+        for first in range(0, len(samples), size):
+            packed = self._pack(self._train, samples[first : first + size], epoch)
+            made = self._prepare(packed, ratio, MLM_STREAM)
+            found.append(made)
+            tokens += packed.num_tokens
+            fingerprint += _fingerprint(packed, made)
+        return StepBatch(step=step, microbatches=found, tokens=tokens, fingerprint=fingerprint % 2**64)
+
+    def validation(self, ratio: int | None, *, rank: int = 0, world: int = 1) -> Iterator[ObjectiveBatch]:
+        """Yield one rank's share of the validation micro-batches, whose masks never change."""
+        count = min(self._cut.count(self._validation.tokens), self._recipe.eval_sequences)
+        size = self._recipe.microbatch
+        for number, first in enumerate(range(0, count, size)):
+            if number % world == rank:
+                samples = np.arange(first, min(first + size, count))
+                packed = self._pack(self._validation, samples, epoch=0)
+                yield self._prepare(packed, ratio, VALIDATION_STREAM)
+
+    def _pack(self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int) -> PackedBatch:
+        """Pack the samples; a sequence's id, which keys its mask, is the place of its first token in the stream."""
+        starts, stops = self._cut.spans(samples)
+        spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        sequences = [stream.read(start, stop) for start, stop in spans]
+        ids = [start for start, _ in spans]
+        if self._recipe.attention == "document":
+            end = self.manifest["tokenizer"]["eos_id"]
+            parts = [
+                (start + part.start, tokens[part])
+                for start, tokens in zip(ids, sequences, strict=True)
+                for part in split_documents(tokens, end)
+            ]
+            ids, sequences = [place for place, _ in parts], [tokens for _, tokens in parts]
+        return PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._recipe.max_length)
+
+    def _prepare(self, packed: PackedBatch, ratio: int | None, stream: int) -> ObjectiveBatch:
+        if ratio is None:
+            return clm(packed)
+        return mlm(
+            packed, MaskRule.of(self._config, ratio=ratio / 100, seed=self._recipe.seed, stream=stream)
+        )
+
+
+def microbatch_size(share: int, most: int) -> int:
+    """Return the largest number of samples, at most `most`, that a rank's share divides into equally."""
+    return next(size for size in range(min(share, most), 0, -1) if share % size == 0)
+
+
+def prefetched(
+    data: Data, ratio: int | None, start: int, end: int, rank: int, world: int
+) -> Generator[StepBatch, None, None]:
+    """Yield the shares of steps [start, end), made a few steps ahead by a thread."""
+    ready: queue.Queue[StepBatch | BaseException] = queue.Queue(_AHEAD)
+    stop = threading.Event()
+
+    def put(item: StepBatch | BaseException) -> None:
+        while not stop.is_set():
+            with suppress(queue.Full):
+                ready.put(item, timeout=0.2)
+                return
+
+    def work() -> None:
+        try:
+            for step in range(start, end):
+                if stop.is_set():
+                    return
+                put(data.step(step, ratio, rank=rank, world=world))
+        except BaseException as error:
+            put(error)
+
+    thread = threading.Thread(target=work, name="batches", daemon=True)
+    thread.start()
+    try:
+        for _ in range(start, end):
+            item = ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:
+    tokens, inputs = packed.tokens.numpy(), made.inputs.tokens.numpy()
+    bounds, total = packed.cu_seqlens.tolist(), 0
+    for number, sample in enumerate(packed.sample_ids.tolist()):
+        part = slice(bounds[number], bounds[number + 1])
+        digest = hashlib.blake2b(np.array([sample, packed.epoch], "<i8").tobytes(), digest_size=8)
+        digest.update(tokens[part].astype("<i4").tobytes())
+        digest.update(inputs[part].astype("<i4").tobytes())
+        total += int.from_bytes(digest.digest(), "little")
+    return total

@@ -1,0 +1,181 @@
+"""Checkpoints to go on from: weights and optimiser moments as safetensors, everything else as JSON.
+
+    <out>/trajectories/<trajectory>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
+
+A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to go on,
+since batches, masks and rates follow from the step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from common.errors import UserError
+from common.files import write_text
+
+__all__ = ["Checkpoint", "checkpoint_steps", "latest", "load_state", "prune", "restore", "save"]
+
+_NAME = re.compile(r"step-(\d{8})")
+_MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A complete checkpoint on disk."""
+
+    path: Path
+    """Its folder."""
+    step: int
+    """Updates done, counted from random weights."""
+
+
+def checkpoint_steps(folder: Path) -> list[Checkpoint]:
+    """Return the complete checkpoints of a trajectory's folder by rising step."""
+    found = []
+    for path in folder.glob("step-*"):
+        match = _NAME.fullmatch(path.name)
+        if match and (path / _STATE).is_file():
+            found.append(Checkpoint(path=path, step=int(match[1])))
+    return sorted(found, key=lambda item: item.step)
+
+
+def latest(folder: Path, up_to: int) -> Checkpoint | None:
+    """Return the newest checkpoint at or before a step, or None."""
+    found = [item for item in checkpoint_steps(folder) if item.step <= up_to]
+    return found[-1] if found else None
+
+
+def save(
+    folder: Path,
+    step: int,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+) -> Checkpoint:
+    """Write the checkpoint of a step, whole or not at all.
+
+    Raises:
+        UserError: the disk has no room for it; what was there before is untouched.
+        OSError: the disk failed otherwise.
+    """
+    final = folder / f"step-{step:08}"
+    if (final / _STATE).is_file():
+        return Checkpoint(path=final, step=step)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    moments = _moments(model, optimizer)
+    size = sum(t.numel() * t.element_size() for part in (weights, moments) for t in part.values())
+    free = shutil.disk_usage(folder).free
+    if free < size * 1.02:
+        raise UserError(
+            f"{folder}: the checkpoint of step {step} needs {size / 1e9:.3g} GB and {free / 1e9:.3g} GB are free; "
+            f"the checkpoints before it are untouched, free some space and run the same command again"
+        )
+    making = folder / f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    making.mkdir()
+    try:
+        try:
+            save_file(weights, making / _MODEL)
+            save_file(moments, making / _OPTIMIZER)
+        except SafetensorError as error:
+            raise UserError(
+                f"{final}: could not be written: {error}; the checkpoints before it are untouched"
+            ) from None
+        write_text(making / _STATE, json.dumps({"step": step, **state}, indent=2, sort_keys=True) + "\n")
+        for path in making.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        if final.exists():
+            shutil.rmtree(final)
+        making.replace(final)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return Checkpoint(path=final, step=step)
+
+
+def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what the checkpoint records beside its tensors.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        state: dict[str, Any] = json.loads((checkpoint.path / _STATE).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{checkpoint.path}: is damaged: {error}; remove it to go on from the one before"
+        ) from None
+    return state
+
+
+def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """Return the weights, named as in `EuroBertForMaskedLM`, on the CPU."""
+    return _load(checkpoint.path / _MODEL)
+
+
+def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put weights and moments back, bit for bit.
+
+    Raises:
+        UserError: it cannot be read or belongs to another architecture.
+    """
+    try:
+        model.load_state_dict(load_weights(checkpoint))
+    except RuntimeError as error:
+        first = str(error).splitlines()[-1].strip()
+        raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
+    moments = _load(checkpoint.path / _OPTIMIZER)
+    for name, parameter in model.named_parameters():
+        found = {
+            kind: moments[f"{kind}.{name}"]
+            for kind in ("step", "exp_avg", "exp_avg_sq")
+            if f"{kind}.{name}" in moments
+        }
+        if found:
+            optimizer.state[parameter] = {
+                "step": found["step"].reshape(()),
+                "exp_avg": found["exp_avg"].to(parameter.device),
+                "exp_avg_sq": found["exp_avg_sq"].to(parameter.device),
+            }
+
+
+def prune(folder: Path, keep: Iterable[int]) -> None:
+    """Remove the checkpoints that are neither the newest nor at a step to keep, and what killed runs left."""
+    kept, found = set(keep), checkpoint_steps(folder)
+    for item in found[:-1]:
+        if item.step not in kept:
+            # Without its state.json a half-removed folder is no checkpoint any more.
+            (item.path / _STATE).unlink()
+            shutil.rmtree(item.path, ignore_errors=True)
+    for path in folder.glob(".step-*.tmp"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _moments(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    return {
+        f"{kind}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
+        for name, parameter in model.named_parameters()
+        for kind, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _load(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        tensors: dict[str, torch.Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{path}: is damaged: {error}; remove its folder to go on from the one before"
+        ) from None
+    return tensors

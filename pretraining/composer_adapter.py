@@ -1,0 +1,301 @@
+"""One stretch of training on MosaicML's Composer, the only module that knows it.
+
+Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. What decides about results is handed to it:
+batches by step (`pretraining.batches`), the loss (`pretraining.objectives`), the rate by step
+(`pretraining.schedule`), checkpoints (`pretraining.checkpoints`). Composer's own counterparts are not used where
+they would change numbers: its schedulers are stepped before its clock, so that every rate is one step late, and
+its loaders are replayed from the start of an epoch to go on after a kill.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Protocol
+
+import torch
+from composer.core import Callback, DataSpec, State, Timestamp
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
+from composer.models import ComposerModel
+from composer.trainer import Trainer
+from composer.utils import dist
+
+from common.errors import UserError
+from pretraining.batches import StepBatch
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.objectives import LossSum, ObjectiveBatch, loss_sum
+from pretraining.recipe import Recipe
+from pretraining.slurm import slurm_environment
+
+__all__ = ["Ranks", "Stretch", "StretchEnd", "StretchHooks", "train_stretch"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """This process among those of the job."""
+
+    rank: int
+    """Number of this process, from 0."""
+    world: int
+    """Processes of the job."""
+    device: torch.device
+    """What this process computes on."""
+
+    @classmethod
+    def here(cls) -> Ranks:
+        """Return this process's place, as torchrun, `composer` or Slurm's variables tell it."""
+        os.environ.update(slurm_environment(os.environ))
+        if torch.cuda.is_available():
+            device = torch.device("cuda", dist.get_local_rank())
+            torch.cuda.set_device(device)
+        else:
+            device = torch.device("cpu")
+        ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
+        if ranks.world > 1 and not dist.is_initialized():
+            # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
+            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
+        return ranks
+
+    def barrier(self) -> None:
+        """Wait for the other processes."""
+        if self.world > 1:
+            dist.barrier()
+
+    def total(self, *values: float) -> list[float]:
+        """Return each value's sum over the processes, in double precision."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        if self.world > 1:
+            tensor = tensor.to(self.device)
+            dist.all_reduce(tensor)
+        return [float(value) for value in tensor.tolist()]
+
+    def total_bits(self, value: int) -> int:
+        """Return the sum modulo 2^64 over the processes."""
+        halves = torch.tensor([value >> 32, value & 0xFFFFFFFF], dtype=torch.int64)
+        if self.world > 1:
+            halves = halves.to(self.device)
+            dist.all_reduce(halves)
+        high, low = halves.tolist()
+        return int(((high << 32) + low) % 2**64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """What is trained: updates [start, end) of one trajectory."""
+
+    start: int
+    """First update."""
+    end: int
+    """Update after the last."""
+    batches: Iterator[StepBatch]
+    """This rank's shares, one an update."""
+    rate: Callable[[int], float]
+    """Learning rate of an update."""
+    bf16: bool
+    """Whether forward passes run under bf16 autocast."""
+
+
+class StretchHooks(Protocol):
+    """What happens around updates; `step` counts the updates done."""
+
+    def updated(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
+        """Take note of an update, save and validate when it is time; return metrics for the dashboards."""
+
+    def stopped(self, step: int) -> None:
+        """Save, since the job has to end now."""
+
+
+@dataclass
+class StretchEnd:
+    """How a stretch ended."""
+
+    step: int
+    """Updates done."""
+    stopped: bool
+    """Whether a signal ended it early."""
+
+
+class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
+    """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
+
+    def __init__(self, model: EuroBertForMaskedLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: ObjectiveBatch) -> LossSum:
+        return loss_sum(self.model, batch)
+
+    def loss(self, outputs: LossSum, batch: ObjectiveBatch) -> torch.Tensor:
+        del batch
+        return outputs.mean
+
+
+@dataclass(eq=False)
+class _Loop(Callback):  # type: ignore[misc]  # composer is untyped
+    """Rates, clipping, rows, checkpoints and signals around Composer's loop."""
+
+    stretch: Stretch
+    recipe: Recipe
+    ranks: Ranks
+    hooks: StretchHooks
+    model: EuroBertForMaskedLM
+    stop: Callable[[], bool]
+    stopped: bool = False
+    current: StepBatch | None = None
+    norm: float = 0.0
+    clock: float = field(default_factory=time.monotonic)
+    since: float = 0.0
+
+    def batch_start(self, state: State, logger: Logger) -> None:
+        del logger
+        step = int(state.timestamp.batch)
+        for group in state.optimizers[0].param_groups:
+            group["lr"] = self.stretch.rate(step)
+        self.current = state.batch
+        assert self.current is not None and self.current.step == step
+
+    def after_train_batch(self, state: State, logger: Logger) -> None:
+        del state, logger
+        self.norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm))
+
+    def batch_end(self, state: State, logger: Logger) -> None:
+        batch, step = self.current, int(state.timestamp.batch)
+        assert batch is not None
+        loss = float(state.total_loss_dict["loss/train/total"])
+        if not (math.isfinite(loss) and math.isfinite(self.norm)):
+            raise UserError(
+                f"the loss of step {step} is {loss} and the gradient norm {self.norm}; the checkpoints before it are "
+                f"untouched, the same command goes on from the last: lower peak_lr or look at the data of this step"
+            )
+        counts = sum(item.count for item in batch.microbatches)
+        tokens, predicted, stop = self.ranks.total(batch.tokens, counts, self.stop())
+        self.since += tokens
+        row: dict[str, float | int | str] = {
+            "loss": loss,
+            "lr": self.stretch.rate(step - 1),
+            "grad_norm": self.norm,
+            "step_tokens": int(tokens),
+            "predicted": int(predicted),
+            "batch": f"{self.ranks.total_bits(batch.fingerprint):016x}",
+        }
+        if step % self.recipe.log_every == 0 or step == self.stretch.end:
+            now = time.monotonic()
+            row["tokens_per_second"] = self.since / (now - self.clock)
+            self.clock, self.since = now, 0.0
+        paused = time.monotonic()
+        metrics = self.hooks.updated(step, row)
+        self.clock += time.monotonic() - paused
+        logger.log_metrics(metrics)
+        if stop and step < self.stretch.end:
+            self.hooks.stopped(step)
+            self.stopped = True
+            state.stop_training()
+
+
+def train_stretch(
+    model: EuroBertForMaskedLM,
+    optimizer: torch.optim.Optimizer,
+    stretch: Stretch,
+    *,
+    recipe: Recipe,
+    ranks: Ranks,
+    hooks: StretchHooks,
+    name: str,
+    folder: str,
+) -> StretchEnd:
+    """Do the updates of a stretch.
+
+    SIGTERM and SIGUSR1 let the current update finish, have it saved and end the stretch.
+
+    Args:
+        model: on the rank's device, with the weights to start from.
+        optimizer: over the model's parameters, with the moments to start from.
+        stretch: the updates.
+        recipe: clipping, weighting, loggers.
+        ranks: this process's place.
+        hooks: what happens around updates.
+        name: of the run, for dashboards.
+        folder: for TensorBoard's files.
+
+    Raises:
+        UserError: a loss or a gradient that is not finite.
+    """
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    loop = _Loop(
+        stretch=stretch, recipe=recipe, ranks=ranks, hooks=hooks, model=model, stop=lambda: bool(asked)
+    )
+    trainer = None
+    logging.getLogger("composer").setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trainer = Trainer(
+                model=_Model(model),
+                train_dataloader=DataSpec(
+                    stretch.batches,
+                    get_num_samples_in_batch=_samples,
+                    get_num_tokens_in_batch=lambda batch: _weights(batch, recipe.weighting),
+                    split_batch=lambda batch, size: batch.microbatches,
+                    microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
+                ),
+                spin_dataloaders=False,
+                max_duration=f"{stretch.end}ba",
+                optimizers=optimizer,
+                callbacks=[loop],
+                loggers=_loggers(recipe, name, folder) if ranks.rank == 0 else [],
+                run_name=name,
+                progress_bar=False,
+                device="gpu" if ranks.device.type == "cuda" else "cpu",
+                precision="amp_bf16" if stretch.bf16 else "fp32",
+                device_train_microbatch_size=1,
+                # Micro-batches are averaged by their "tokens", which `_weights` defines by the recipe's rule.
+                accumulate_train_batch_on_tokens=True,
+                seed=recipe.seed,
+                dist_timeout=3600.0,
+            )
+            trainer.state.timestamp = Timestamp(batch=stretch.start)
+            loop.clock = time.monotonic()
+            trainer.fit()
+        return StretchEnd(step=int(trainer.state.timestamp.batch), stopped=loop.stopped)
+    finally:
+        if trainer is not None:
+            trainer.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _samples(batch: StepBatch | ObjectiveBatch) -> int:
+    if isinstance(batch, StepBatch):
+        return sum(len(item.inputs) for item in batch.microbatches)
+    return len(batch.inputs)
+
+
+def _weights(batch: StepBatch | ObjectiveBatch, weighting: str) -> dict[str, int]:
+    """Return Composer's token counts; those that generate loss are the weights of `objectives.loss_weights`."""
+    parts = batch.microbatches if isinstance(batch, StepBatch) else [batch]
+    weight = sum(part.count if weighting == "token" else part.count > 0 for part in parts)
+    return {"total": sum(part.inputs.num_tokens for part in parts), "loss_generating": weight}
+
+
+def _loggers(recipe: Recipe, name: str, folder: str) -> list[LoggerDestination]:
+    found: list[LoggerDestination] = []
+    if recipe.tensorboard:
+        found.append(TensorboardLogger(log_dir=folder, rank_zero_only=True))
+    if recipe.wandb:
+        found.append(WandBLogger(project=recipe.wandb, name=name, rank_zero_only=True))
+    return found

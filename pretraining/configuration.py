@@ -1,0 +1,204 @@
+"""The encoder's configuration: the fields of the released checkpoints, under the model type `eurobert`."""
+
+from __future__ import annotations
+
+from transformers import AutoConfig, PretrainedConfig
+
+from common.errors import UserError, nearest
+from pretraining.settings import SHAPES, TINY, Shape
+
+__all__ = ["POOLINGS", "EncoderConfig", "config_for", "shape_of"]
+
+POOLINGS = ("mean", "bos", "late")
+"""How a sequence classifier pools: mean of the hidden states, the first one, or mean of the tokens' logits."""
+
+
+class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
+    """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
+
+    The model type is `eurobert`, which transformers >= 5.3 knows natively; `pretraining.modeling` registers its
+    classes under the same type for older versions, so that a folder loads with either and without remote code.
+    """
+
+    model_type = "eurobert"
+    keys_to_ignore_at_inference = ("past_key_values",)
+
+    def __init__(
+        self,
+        vocab_size: int = 128_256,
+        hidden_size: int = 768,
+        intermediate_size: int = 3072,
+        num_hidden_layers: int = 12,
+        num_attention_heads: int = 12,
+        num_key_value_heads: int | None = None,
+        max_position_embeddings: int = 2048,
+        rope_theta: float = 10_000.0,
+        rms_norm_eps: float = 1e-5,
+        initializer_range: float = 0.02,
+        bos_token_id: int = 128_000,
+        eos_token_id: int = 128_001,
+        pad_token_id: int = 128_001,
+        mask_token_id: int = 128_002,
+        mask_token: str = "<|mask|>",
+        hidden_act: str = "silu",
+        attention_bias: bool = False,
+        mlp_bias: bool = False,
+        attention_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        is_causal: bool = False,
+        classifier_pooling: str = "mean",
+        **kwargs: object,
+    ) -> None:
+        """Take the fields of a Hugging Face config; unknown ones are kept as attributes, as that library does.
+
+        Args:
+            vocab_size: rows of the embedding and of the head.
+            hidden_size: width of the residual stream.
+            intermediate_size: inner width of the SwiGLU layer.
+            num_hidden_layers: blocks.
+            num_attention_heads: query heads.
+            num_key_value_heads: key and value heads; as many as query heads when left out.
+            max_position_embeddings: longest sequence the model was made for, in tokens.
+            rope_theta: base of the rotary embedding; `rope_parameters` (transformers >= 5) wins when given.
+            rms_norm_eps: epsilon of RMSNorm.
+            initializer_range: standard deviation of the initial weights.
+            bos_token_id: id of `<|begin_of_text|>`.
+            eos_token_id: id of `<|end_of_text|>`.
+            pad_token_id: id put on padding, the same as the end of text in the released configs.
+            mask_token_id: id of the mask.
+            mask_token: how the tokenizer writes the mask.
+            hidden_act: activation of the gate; only `silu`.
+            attention_bias: only False.
+            mlp_bias: only False.
+            attention_dropout: only 0.
+            hidden_dropout: only 0.
+            is_causal: whether attention looks back only.
+            classifier_pooling: one of `POOLINGS`.
+            kwargs: what `PretrainedConfig` takes.
+
+        Raises:
+            UserError: a value that this architecture does not have.
+        """
+        rope = kwargs.pop("rope_parameters", None)
+        scaling = kwargs.pop("rope_scaling", None)
+        for given in (rope, scaling):
+            if isinstance(given, dict) and given.get("rope_type", given.get("type", "default")) != "default":
+                raise UserError(f"this encoder knows the default rotary embedding only, not {given}")
+        if isinstance(rope, dict):
+            rope_theta = rope.get("rope_theta", rope_theta)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.intermediate_size = intermediate_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.num_key_value_heads = num_key_value_heads or num_attention_heads
+        self.max_position_embeddings = max_position_embeddings
+        self.rope_theta = float(rope_theta)
+        self.rms_norm_eps = rms_norm_eps
+        self.initializer_range = initializer_range
+        self.mask_token_id = mask_token_id
+        self.mask_token = mask_token
+        self.hidden_act = hidden_act
+        self.attention_bias = attention_bias
+        self.mlp_bias = mlp_bias
+        self.attention_dropout = attention_dropout
+        self.hidden_dropout = hidden_dropout
+        self.is_causal = is_causal
+        self.classifier_pooling = classifier_pooling
+        kwargs.setdefault("tie_word_embeddings", False)
+        super().__init__(
+            bos_token_id=bos_token_id, eos_token_id=eos_token_id, pad_token_id=pad_token_id, **kwargs
+        )
+        self._refuse_other_architectures()
+
+    @property
+    def head_dim(self) -> int:
+        """Dimension of one attention head."""
+        return int(self.hidden_size // self.num_attention_heads)
+
+    @head_dim.setter
+    def head_dim(self, value: int | None) -> None:
+        """Accept the value that transformers >= 5 writes, when it is the one that follows from the rest."""
+        if value is not None and value * self.num_attention_heads != self.hidden_size:
+            raise UserError(
+                f"head_dim {value} x num_attention_heads {self.num_attention_heads} must be hidden_size "
+                f"{self.hidden_size}"
+            )
+
+    def _refuse_other_architectures(self) -> None:
+        only: dict[str, object] = {
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+            "attention_dropout": 0,
+            "hidden_dropout": 0,
+            "tie_word_embeddings": False,
+        }
+        for name, value in only.items():
+            if getattr(self, name) != value:
+                raise UserError(f"config: {name} is {getattr(self, name)!r}; this encoder has {value!r} only")
+        for whole, part in (
+            ("hidden_size", "num_attention_heads"),
+            ("num_attention_heads", "num_key_value_heads"),
+        ):
+            if getattr(self, whole) % getattr(self, part):
+                raise UserError(
+                    f"config: {whole} {getattr(self, whole)} is no multiple of {part} {getattr(self, part)}"
+                )
+        if self.head_dim % 2:
+            raise UserError(
+                f"config: the head dimension must be even for the rotary embedding, not {self.head_dim}"
+            )
+        if self.classifier_pooling not in POOLINGS:
+            raise UserError(
+                f"config: unknown classifier_pooling {self.classifier_pooling!r}"
+                f"{nearest(self.classifier_pooling, POOLINGS)}; known are {', '.join(POOLINGS)}"
+            )
+
+
+def config_for(size: str, **overrides: object) -> EncoderConfig:
+    """Return the configuration of `210m`, `610m`, `1b` (protocol: Table 1) or `tiny`, with fields overridden.
+
+    Raises:
+        UserError: an unknown size, or an unknown field among the overrides.
+    """
+    shapes = {**SHAPES, "tiny": TINY}
+    if size not in shapes:
+        raise UserError(f"unknown size {size!r}{nearest(size, shapes)}; known are {', '.join(shapes)}")
+    shape = shapes[size]
+    fields: dict[str, object] = {
+        "vocab_size": shape.vocab,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.mlp,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "max_position_embeddings": shape.max_length,
+        "rope_theta": shape.rope_theta,
+        "rms_norm_eps": shape.norm_eps,
+        "initializer_range": shape.init_std,
+    }
+    known = {*EncoderConfig().to_dict(), "num_labels"}
+    for name in overrides:
+        if name not in known:
+            raise UserError(f"unknown model setting {name!r}{nearest(name, known)}")
+    return EncoderConfig(**{**fields, **overrides})  # type: ignore[arg-type]
+
+
+def shape_of(config: EncoderConfig) -> Shape:
+    """Return the shape that a configuration describes: what `flops` and the plan count with."""
+    return Shape(
+        hidden=config.hidden_size,
+        layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        mlp=config.intermediate_size,
+        vocab=config.vocab_size,
+        max_length=config.max_position_embeddings,
+        rope_theta=config.rope_theta,
+        norm_eps=config.rms_norm_eps,
+        init_std=config.initializer_range,
+    )
+
+
+AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)

@@ -1,0 +1,139 @@
+"""Cross-entropy of a linear head without its logits: they exist for a few positions at a time, never all.
+
+Full logits of the paper's step (12 x 2,048 positions x 128,256 tokens) are 12.6 GB in float32, several times over
+with their gradients. Here each chunk of positions is taken from hidden states to loss *and* gradient at once, so
+that nothing of it is kept for the backward pass, and no product is computed twice. The value and the gradients are
+those of the plain computation up to rounding.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["IGNORE", "linear_cross_entropy", "rows_per_chunk"]
+
+IGNORE = -100
+"""Label of a position without a target."""
+
+CHUNK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
+"""Size of one chunk's float32 logits: larger chunks make larger matrix products, smaller ones fit in caches."""
+
+
+def rows_per_chunk(vocab: int, device: torch.device) -> int:
+    """Return how many positions' logits are formed at a time: at least 16, and a multiple of 16."""
+    rows = CHUNK_BYTES.get(device.type, CHUNK_BYTES["cuda"]) // (4 * vocab)
+    return max(16, rows // 16 * 16)
+
+
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int | None = None, *, fused: bool = False
+) -> Tensor:
+    """Return the summed cross-entropy of `hidden @ weight.T` against `labels`, a float32 (or float64) scalar.
+
+    Under autocast the products run in its type and the sums in float32, as a plain head would; the gradient of the
+    weight is accumulated over the chunks in float32 (in the weight's type when that is wider).
+
+    Args:
+        hidden: (N, H).
+        weight: (V, H).
+        labels: (N,), int64; `IGNORE` where there is no target.
+        chunk: positions whose logits exist at a time; `rows_per_chunk` when left out.
+        fused: compile what happens between the matrix products, which on a GPU is bound by memory traffic.
+    """
+    if hidden.dim() != 2 or labels.shape != hidden.shape[:1] or weight.shape[1:] != hidden.shape[1:]:
+        raise ValueError(
+            f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
+            "(N, H), (V, H) and (N,)"
+        )
+    kind = hidden.device.type
+    compute = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    rows = rows_per_chunk(weight.shape[0], hidden.device) if chunk is None else chunk
+    # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
+    wanted = torch.is_grad_enabled()
+    between = _compiled() if fused else _loss_and_error
+    total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, labels, rows, compute, wanted, between
+    )
+    return total
+
+
+def _loss_and_error(logits: Tensor, targets: Tensor, gradient: bool) -> tuple[Tensor, Tensor]:
+    """Return one chunk's summed loss and its gradient by the logits, in their type; the logits are used up."""
+    compute = logits.dtype
+    wide = logits.to(torch.float64 if compute == torch.float64 else torch.float32)
+    real = (targets != IGNORE).unsqueeze(1)
+    index = targets.unsqueeze(1).where(real, 0)
+    picked = wide.gather(1, index)
+    top = wide.amax(dim=1, keepdim=True)
+    # exp(logits - max) gives both the softmax and the log of its sum; in place, unless the compiler sees to that.
+    compiling = torch.compiler.is_compiling()
+    exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
+    norm = exponentials.sum(dim=1, keepdim=True)
+    total = (norm.log() + top - picked).where(real, 0).sum()
+    if not gradient:
+        return total, norm
+    if compiling:  # the target's 1 is subtracted in the same pass, where a scatter would be another
+        columns = torch.arange(wide.shape[1], device=wide.device)
+        error = exponentials * (real / norm) - (real & (columns == index)).to(wide.dtype)
+    else:
+        error = exponentials.mul_(real / norm).scatter_add_(1, index, -real.to(wide.dtype))
+    return total, error.to(compute)
+
+
+@functools.cache
+def _compiled() -> Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]:
+    return torch.compile(_loss_and_error)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """Gradients are computed along with the value, since the incoming one is a scalar that only scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        labels: Tensor,
+        rows: int,
+        compute: torch.dtype,
+        wanted: bool,
+        between: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+    ) -> Tensor:
+        wide = torch.float64 if compute == torch.float64 else torch.float32
+        needs_hidden, needs_weight = (wanted and needed for needed in ctx.needs_input_grad[:2])
+        total = torch.zeros((), dtype=wide, device=hidden.device)
+        grad_hidden = torch.empty_like(hidden) if needs_hidden else None
+        grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
+        with torch.autocast(hidden.device.type, enabled=False):
+            product_weight = weight.to(compute)
+            for start in range(0, hidden.shape[0], rows):
+                part = slice(start, start + rows)
+                states = hidden[part].to(compute)
+                logits = states @ product_weight.t()
+                loss, error = between(logits, labels[part], needs_hidden or needs_weight)
+                del logits
+                total += loss
+                if grad_hidden is not None:
+                    grad_hidden[part] = error @ product_weight
+                if grad_weight is not None and compute == wide:
+                    grad_weight.addmm_(error.t(), states)
+                elif grad_weight is not None:
+                    grad_weight += error.t() @ states
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.weight_dtype = weight.dtype
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (scale,) = grads
+        grad_hidden, grad_weight = ctx.saved_tensors
+        return (
+            None if grad_hidden is None else (grad_hidden * scale).to(grad_hidden.dtype),
+            None if grad_weight is None else (grad_weight * scale).to(ctx.weight_dtype),
+            *(None,) * 5,
+        )

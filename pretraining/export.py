@@ -1,0 +1,187 @@
+"""A trained state as a Hugging Face folder that transformers >= 5.3 loads natively, with its manifest and card.
+
+The folder is a `eurobert` model: `config.json`, `model.safetensors`, the tokenizer's files, `manifest.json` and a
+model card. No code travels with it and none is needed. It appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from common.errors import UserError
+from common.files import write_text
+from pretraining.adapters import HEAD, check_state
+from pretraining.configuration import EncoderConfig
+
+__all__ = ["export", "model_card", "native_config"]
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+def export(
+    checkpoint_state: Mapping[str, Tensor],
+    config: EncoderConfig,
+    tokenizer_dir: Path | None,
+    manifest: Mapping[str, Any],
+    out: Path,
+) -> Path:
+    """Write the folder `out` and return it; one that holds the same manifest already is left as it is.
+
+    Args:
+        checkpoint_state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
+        config: the model's configuration; `is_causal` says how it was trained last.
+        tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
+        manifest: how the model came about, as JSON; kept whole in `manifest.json`, shown in the card.
+        out: folder to make.
+
+    Raises:
+        UserError: the tensors do not fit the configuration, the tokenizer is missing, or `out` holds other things.
+    """
+    check_state(checkpoint_state, config, "to export")
+    written = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
+        raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        kept = out / "manifest.json"
+        if (
+            (out / "model.safetensors").is_file()
+            and kept.is_file()
+            and kept.read_text(encoding="utf-8") == written
+        ):
+            return out
+        raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    making = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    making.mkdir()
+    try:
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
+        save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
+        fields = native_config(config, dtype=_dtype(tensors), head=HEAD in tensors)
+        write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+        if tokenizer_dir is not None:
+            for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
+                if file.is_file():
+                    shutil.copyfile(file, making / file.name)
+        write_text(making / "manifest.json", written)
+        write_text(making / "README.md", model_card(config, manifest))
+        for made in making.iterdir():
+            with made.open("rb") as handle:
+                os.fsync(handle.fileno())
+        making.replace(out)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return out
+
+
+def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> dict[str, Any]:
+    """Return the fields of `config.json`: what both the native class and ours read.
+
+    Args:
+        config: the model's configuration.
+        dtype: type of the weights, such as `float32`.
+        head: whether the language-model head is among the weights.
+    """
+    theta = config.rope_theta
+    return {
+        "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
+        "model_type": config.model_type,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_hidden_layers,
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "hidden_act": config.hidden_act,
+        "max_position_embeddings": config.max_position_embeddings,
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_theta": theta,
+        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+        "initializer_range": config.initializer_range,
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "hidden_dropout": 0.0,
+        "mlp_bias": False,
+        "tie_word_embeddings": False,
+        "bos_token_id": config.bos_token_id,
+        "eos_token_id": config.eos_token_id,
+        "pad_token_id": config.pad_token_id,
+        "mask_token": config.mask_token,
+        "mask_token_id": config.mask_token_id,
+        "classifier_pooling": config.classifier_pooling,
+        "is_causal": config.is_causal,
+        "torch_dtype": dtype,
+    }
+
+
+def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
+    """Return the model card: what the model is, how to load it, and everything the manifest knows."""
+    name = str(manifest.get("model", "encoder"))
+    objective = "causal" if config.is_causal else "bidirectional"
+    rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)]
+    caution = (
+        "Its last objective was causal language modeling. The native class always attends in both directions; the\n"
+        "class of the package that trained it (`import pretraining.heads`, then `AutoModel.from_pretrained`) reads\n"
+        "`is_causal` from the configuration and looks back only, as in training.\n"
+        if config.is_causal
+        else "Its last objective was masked language modeling, with attention in both directions.\n"
+    )
+    lines = [
+        "---",
+        "library_name: transformers",
+        f"pipeline_tag: {'text-generation' if config.is_causal else 'fill-mask'}",
+        "tags: [encoder, eurobert, masked-language-modeling, causal-language-modeling]",
+        "---",
+        "",
+        f"# {name}",
+        "",
+        f"An encoder of {config.num_hidden_layers} layers and width {config.hidden_size} ({objective} at the end of "
+        "its pretraining), trained by the",
+        "reference reproduction of *Should We Still Pretrain Encoders with Masked Language Modeling?*",
+        "(arXiv 2507.00994). It is not a checkpoint of the paper's authors.",
+        "",
+        "```python",
+        "from transformers import AutoModel, AutoTokenizer  # transformers >= 5.3, no remote code",
+        "",
+        f'tokenizer = AutoTokenizer.from_pretrained("{name}")',
+        f'model = AutoModel.from_pretrained("{name}")',
+        "```",
+        "",
+        caution,
+        "Padding and the end of text share one id. The native class treats that row of the embedding as padding and",
+        "does not train it further; in pretraining it was trained like any other.",
+        "",
+        "## How it came about",
+        "",
+        "| | |",
+        "|---|---|",
+        *rows,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key in sorted(value):
+        if isinstance(value[key], Mapping):
+            yield from _flat(value[key], f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value[key]
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def _dtype(tensors: Mapping[str, Tensor]) -> str:
+    return str(next(iter(tensors.values())).dtype).removeprefix("torch.")

@@ -1,0 +1,133 @@
+"""What training costs: FLOPs per token by three conventions, peak rates of devices, MFU. Standard library only.
+
+- `hoffmann`: Appendix F of Hoffmann et al. (2022, arXiv 2203.15556), the convention of the paper's Figure 10. It
+  counts the embedding look-up as a matrix product and a full square of attention scores, and takes the backward
+  pass as twice the forward pass. Two terms are ours, since that appendix describes another block: keys and
+  values have fewer heads (GQA), and the feed-forward layer has three matrices (SwiGLU).
+- `six_nd`: 6 x parameters x tokens, the parameters being all that are trained.
+- `model`: what MFU is measured against (Chowdhery et al. 2022, Appendix B): 6 per parameter of a matrix product,
+  the head only at the positions that pass it, plus the full square of attention scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pretraining.settings import TRAINING, Shape
+
+__all__ = [
+    "CONVENTIONS",
+    "PEAK_FLOPS",
+    "effective_length",
+    "gpu_hours",
+    "hoffmann_flops_per_token",
+    "mfu",
+    "model_flops_per_token",
+    "peak_flops",
+    "six_nd_flops_per_token",
+]
+
+
+def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:
+    """Return the length whose FLOPs per token are the expectation over uniform lengths [shortest, longest].
+
+    Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:
+    1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
+    """
+    if not 1 <= shortest <= longest:
+        raise ValueError(f"lengths must satisfy 1 <= shortest <= longest, not {shortest} and {longest}")
+    count, mean = longest - shortest + 1, (shortest + longest) / 2
+    return mean + (count**2 - 1) / 12 / mean
+
+
+def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
+    """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F.
+
+    Args:
+        shape: the model.
+        length: tokens of a sequence; `effective_length()` when left out.
+        predicted: share of positions that pass the head; 1, the appendix's count, charges MLM like CLM.
+    """
+    length = effective_length() if length is None else length
+    width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    embedding = 2 * shape.vocab * shape.hidden
+    projections = 2 * shape.hidden * (width + 2 * kv_width) + 2 * width * shape.hidden
+    scores = 2 * length * width + 3 * shape.heads * length + 2 * length * width
+    feed_forward = 2 * 3 * shape.hidden * shape.mlp
+    logits = 2 * shape.hidden * shape.vocab * _share(predicted)
+    return 3 * (embedding + shape.layers * (projections + scores + feed_forward) + logits)
+
+
+def six_nd_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
+    """Return 6 times the number of trained parameters; `length` and `predicted` play no part."""
+    del length, predicted
+    return 6.0 * shape.trained_parameters
+
+
+def model_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
+    """Return the training FLOPs per token that MFU counts: no look-up, no softmax, no recomputation.
+
+    Args:
+        shape: the model.
+        length: tokens of a sequence; `effective_length()` when left out.
+        predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
+    """
+    length = effective_length() if length is None else length
+    matrices = shape.body_parameters + _share(predicted) * shape.embedding_parameters
+    return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
+
+
+CONVENTIONS: dict[str, Callable[..., float]] = {
+    "hoffmann": hoffmann_flops_per_token,
+    "six_nd": six_nd_flops_per_token,
+    "model": model_flops_per_token,
+}
+"""The three counts by name; each is called with a shape and, by keyword, `length` and `predicted`."""
+
+PEAK_FLOPS: dict[str, float] = {
+    "A100": 312e12,
+    "H100": 989.4e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H200": 989.4e12,
+    "GH200": 989.4e12,
+    "MI250X": 191.5e12,
+    "MI300X": 1307.4e12,
+}
+"""Dense bf16 FLOP/s of one device by its makers' data sheets; an MI250X is two devices (GCDs) of this rate."""
+
+
+def peak_flops(device_name: str) -> float | None:
+    """Return the dense bf16 FLOP/s of the device of that name as torch prints it, or None when it is unknown.
+
+    `NVIDIA H100 80GB HBM3` is an H100, `NVIDIA H100 PCIe` a slower one, `AMD Instinct MI250X` one GCD.
+    """
+    words = device_name.replace("-", " ").replace("/", " ").split()
+    known = [name for name in PEAK_FLOPS if all(part in words for part in name.split())]
+    return PEAK_FLOPS[max(known, key=len)] if known else None
+
+
+def mfu(tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1) -> float | None:
+    """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
+    peak = peak_flops(device_name)
+    return None if peak is None else tokens_per_second * flops_per_token / (peak * devices)
+
+
+def gpu_hours(flops: float, utilisation: float, device_name: str) -> float:
+    """Return the device hours that `flops` take at a utilisation in (0, 1].
+
+    Raises:
+        ValueError: an unknown device, or a utilisation outside (0, 1].
+    """
+    peak = peak_flops(device_name)
+    if peak is None:
+        raise ValueError(f"no peak rate is known for {device_name!r}; known are {', '.join(PEAK_FLOPS)}")
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"a utilisation lies in (0, 1], not at {utilisation}")
+    return flops / (peak * utilisation) / 3600
+
+
+def _share(predicted: float) -> float:
+    if not 0 <= predicted <= 1:
+        raise ValueError(f"the share of predicted positions lies in [0, 1], not at {predicted}")
+    return predicted

@@ -1,0 +1,85 @@
+"""Masks for MLM, from a counter-based generator: a sample's mask depends on (seed, sample id, epoch) alone.
+
+Whatever the batch, the rank, the worker, the order or the number of resumptions, the same sample in the same epoch
+gets the same mask. The paper masks from a global generator that is never seeded, so that its own masks cannot be
+had again; their distribution is the same: each token that is not special is masked independently, and always by
+the mask token (never 80/10/10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from common.errors import UserError
+from pretraining.batch import PackedBatch
+from pretraining.configuration import EncoderConfig
+
+__all__ = ["MLM_STREAM", "VALIDATION_STREAM", "MaskRule", "batch_mask", "sample_mask"]
+
+MLM_STREAM = 0
+"""Stream of training masks: a generator's key is (seed, stream), so that no two purposes share numbers."""
+VALIDATION_STREAM = 1
+"""Stream of validation masks, which belong to a sample for ever: the epoch plays no part in them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskRule:
+    """What is masked, how often, and by which generator."""
+
+    ratio: float
+    """Probability that a token which is not special is masked, in (0, 1): 0.2, 0.3, 0.4 or 0.5 in the paper."""
+    seed: int
+    """Seed of the masks."""
+    mask_token_id: int = 128_002
+    """What a masked token is replaced by."""
+    special_ids: tuple[int, ...] = (128_000, 128_001, 128_002)
+    """Tokens that are never masked: begin and end of text (which is the padding, too) and the mask."""
+    stream: int = MLM_STREAM
+    """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio < 1:
+            raise UserError(f"a masking ratio lies between 0 and 1, not at {self.ratio}")
+        if not 0 <= self.seed < 2**64:
+            raise UserError(f"a mask seed lies in [0, 2^64), not at {self.seed}")
+
+    @classmethod
+    def of(cls, config: EncoderConfig, *, ratio: float, seed: int, stream: int = MLM_STREAM) -> MaskRule:
+        """Return the rule with the special tokens of a model's configuration."""
+        special = {config.bos_token_id, config.eos_token_id, config.pad_token_id, config.mask_token_id}
+        return cls(
+            ratio=ratio,
+            seed=seed,
+            mask_token_id=config.mask_token_id,
+            special_ids=tuple(sorted(token for token in special if token is not None)),
+            stream=stream,
+        )
+
+
+def sample_mask(
+    tokens: npt.NDArray[np.int64], rule: MaskRule, *, sample_id: int, epoch: int
+) -> npt.NDArray[np.bool_]:
+    """Return which tokens of one sequence are masked, shape (L,).
+
+    Token i is masked when the i-th uniform number of the Philox generator with key (seed, stream) and counter
+    (0, 0, sample id, epoch) lies below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
+    masks too.
+    """
+    epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
+    counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
+    key = np.array([rule.seed, rule.stream], dtype=np.uint64)
+    drawn = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
+    return (drawn < rule.ratio) & ~np.isin(tokens, rule.special_ids)
+
+
+def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:
+    """Return which of a packed batch's tokens are masked, shape (T,); the batch must be on the CPU."""
+    tokens, bounds = batch.tokens.numpy(), batch.cu_seqlens.tolist()
+    masks = [
+        sample_mask(tokens[start:end], rule, sample_id=sample_id, epoch=batch.epoch)
+        for start, end, sample_id in zip(bounds, bounds[1:], batch.sample_ids.tolist(), strict=False)
+    ]
+    return np.concatenate(masks)

@@ -1,0 +1,279 @@
+"""The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
+
+Parameters have the names of transformers' native `eurobert` (>= 5.3), so that a folder of ours loads there and the
+other way round. The heads are in `pretraining.heads`.
+
+Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
+row at zero and never trains it, although the end of text is the most frequent special token; the paper's
+trainer does not, and neither does this class. A loaded checkpoint gives the same hidden states in both.
+
+Shape suffixes: T packed tokens, B x L padded, H hidden, D head dimension.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from pretraining.attention import BACKENDS, Layout, attention, packed_layout, padded_layout, resolve_backend
+from pretraining.batch import PackedBatch, positions_of
+from pretraining.configuration import EncoderConfig
+
+__all__ = ["EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm in float32, cast back before the weight multiplies."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return the normalised (..., H)."""
+        wide = hidden.float()
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(hidden.dtype)
+
+
+def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines for positions of any shape, (..., 1, D / 2), float32.
+
+    They are computed anew in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
+    and rotate wrongly.
+    """
+    index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
+    angles = positions[..., None].float() * (1.0 / (theta ** (index / head_dim)))
+    return angles.cos()[..., None, :], angles.sin()[..., None, :]
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Return queries or keys (..., heads, D) rotated in float32, the two halves being the pair's coordinates."""
+    first, second = x.float().chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention with rotary positions."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        inner, kv_inner = config.hidden_size, config.num_key_value_heads * config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, inner, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, kv_inner, bias=False)
+        self.o_proj = nn.Linear(inner, config.hidden_size, bias=False)
+
+    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+        """Return (..., H)."""
+        q, k, v = (
+            project(hidden).unflatten(-1, (-1, self.head_dim))
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
+        out: Tensor = self.o_proj(mixed.flatten(-2))
+        return out
+
+
+class FeedForward(nn.Module):
+    """SwiGLU: down(silu(gate(x)) * up(x))."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return (..., H)."""
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        return out
+
+
+class Block(nn.Module):
+    """Attention and feed-forward layer, each after a norm and around a residual."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.self_attn = Attention(config)
+        self.mlp = FeedForward(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+        """Return (..., H)."""
+        hidden = hidden + self.self_attn(self.input_layernorm(hidden), cos, sin, layout)
+        out: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return out
+
+
+class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformers is untyped
+    """What the base model and the heads share: configuration, loading, initial weights, attention backend."""
+
+    config_class = EncoderConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ("Block",)
+    _supports_sdpa = True
+
+    def _init_weights(self, module: nn.Module) -> None:
+        # Called by transformers for what a checkpoint lacks (a new classifier); draws from the global generator,
+        # which the fine-tuning protocol seeds.
+        _initialise_module(module, self.config.initializer_range, None)
+
+    @property
+    def body(self) -> EuroBertModel:
+        """The base model: this one, or the one under the head."""
+        body: EuroBertModel = self.base_model
+        return body
+
+    def set_attention_backend(self, backend: str) -> None:
+        """Choose the backend of packed batches: one of `attention.BACKENDS`; padded ones always use sdpa.
+
+        Raises:
+            UserError: an unknown backend.
+        """
+        if backend not in BACKENDS:
+            resolve_backend(backend, torch.device("cpu"), torch.float32)
+        self.body.attention_backend = backend
+
+    def compile_blocks(self, **options: Any) -> None:
+        """Compile each block with torch.compile; equal blocks share one graph.
+
+        The number of tokens becomes a variable of that graph with the second batch, and only it: torch's own choice
+        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and stumble over it.
+
+        Args:
+            options: what `torch.compile` takes.
+        """
+        for block in self.body.layers:
+            block.compile(**options)
+
+    def uncompile_blocks(self) -> None:
+        """Undo `compile_blocks`, as when compiling failed."""
+        for block in self.body.layers:
+            block._compiled_call_impl = None
+
+    @property
+    def blocks_compiled(self) -> bool:
+        """Whether `compile_blocks` is in force; the loss is then compiled too."""
+        return any(block._compiled_call_impl is not None for block in self.body.layers)
+
+
+class EuroBertModel(EuroBertPreTrainedModel):
+    """The encoder without a head: token ids to hidden states."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.attention_backend = "auto"
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        max_length: int | None = None,
+        is_causal: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BaseModelOutput | tuple[Tensor, ...]:
+        """Return the last hidden state: (B, L, H) of padded input, (T, H) of packed input.
+
+        Args:
+            input_ids: (B, L), or (T,) when packed.
+            attention_mask: padded: (B, L), 1 for real tokens; all are real when left out.
+            inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
+            cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
+            max_length: packed: upper bound of the lengths; the model's limit when left out.
+            is_causal: overrules the configuration: a model changes its objective, not its weights.
+            output_hidden_states: return the input of each block and the normed output as well.
+            return_dict: False for a tuple.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        if hidden.dim() != (3 if cu_seqlens is None else 2):
+            raise ValueError(
+                f"embedded input has shape {tuple(hidden.shape)}; padded input is (batch, length) and packed "
+                "input (tokens,) with cu_seqlens"
+            )
+        causal = self.config.is_causal if is_causal is None else is_causal
+        if cu_seqlens is None:
+            layout = padded_layout(attention_mask, is_causal=causal)
+            positions = torch.arange(hidden.shape[1], device=hidden.device)
+        else:
+            layout = packed_layout(
+                cu_seqlens,
+                hidden.shape[0],
+                max_length or self.config.max_position_embeddings,
+                is_causal=causal,
+                backend=resolve_backend(self.attention_backend, hidden.device, _activation_dtype(hidden)),
+            )
+            positions = positions_of(cu_seqlens, hidden.shape[0])
+        cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
+        states: list[Tensor] = []
+        for layer in self.layers:
+            states.append(hidden)
+            if self.gradient_checkpointing and self.training:
+                hidden = self._gradient_checkpointing_func(layer.__call__, hidden, cos, sin, layout)
+            else:
+                hidden = layer(hidden, cos, sin, layout)
+        hidden = self.norm(hidden)
+        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        everything = (*states, hidden) if wanted else None
+        if return_dict is False:
+            return (hidden,) if everything is None else (hidden, everything)
+        return BaseModelOutput(last_hidden_state=hidden, hidden_states=everything)
+
+    def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
+        """Return the hidden states (T, H) of a packed batch."""
+        hidden: Tensor = self(
+            input_ids=batch.tokens,
+            cu_seqlens=batch.cu_seqlens,
+            max_length=batch.max_length,
+            is_causal=is_causal,
+        ).last_hidden_state
+        return hidden
+
+
+def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
+    """Set all weights as at the start of pretraining: normal(0, initializer_range), norms one, biases zero.
+
+    The numbers come from a generator of their own, module by module in the order of definition, so that
+    they depend on the seed and the architecture alone, not on the device nor on what was drawn before.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        _initialise_module(module, model.config.initializer_range, generator)
+
+
+@torch.no_grad()
+def _initialise_module(module: nn.Module, std: float, generator: torch.Generator | None) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        drawn = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
+        module.weight.copy_(drawn)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            module.bias.zero_()
+    elif isinstance(module, RMSNorm):
+        module.weight.fill_(1.0)
+
+
+def _activation_dtype(hidden: Tensor) -> torch.dtype:
+    kind = hidden.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+
+
+AutoModel.register(EncoderConfig, EuroBertModel, exist_ok=True)

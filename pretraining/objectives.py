@@ -1,0 +1,136 @@
+"""CLM and MLM: what a batch's input is, which positions predict what, and how micro-batches are weighed.
+
+An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in a loader's worker if wished; the loss of it
+is then one function for both. Logits exist at predicting positions only, and there a chunk at a time
+(`pretraining.cross_entropy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from common.errors import UserError, nearest
+from pretraining.batch import PackedBatch
+from pretraining.cross_entropy import IGNORE, linear_cross_entropy
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.masking import MaskRule, batch_mask
+
+__all__ = ["WEIGHTINGS", "LossSum", "ObjectiveBatch", "clm", "loss_sum", "loss_weights", "mlm"]
+
+WEIGHTINGS = ("equal", "token")
+"""How micro-batches are weighed: `equal`, the paper's mean of the micro-batches' means, or `token`, every
+predicted token alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveBatch:
+    """A packed batch made ready for one objective."""
+
+    inputs: PackedBatch
+    """What the model reads; masked tokens are replaced already."""
+    labels: Tensor
+    """Tokens to predict, int64: (M,) beside `positions`, or (T,) with -100 where nothing is predicted."""
+    positions: Tensor | None
+    """Packed positions that predict, (M,), int64, rising; None when all of them pass the head."""
+    count: int
+    """Number of predicted tokens, known without asking the device."""
+    is_causal: bool
+    """Whether attention looks back only."""
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> ObjectiveBatch:
+        """Return the batch with its tensors on `device`."""
+        positions = self.positions
+        return replace(
+            self,
+            inputs=self.inputs.to(device, non_blocking=non_blocking),
+            labels=self.labels.to(device, non_blocking=non_blocking),
+            positions=None if positions is None else positions.to(device, non_blocking=non_blocking),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossSum:
+    """A loss as its sum and the number of tokens in it, so that weighing them stays the caller's choice."""
+
+    total: Tensor
+    """Summed cross-entropy in nats, a scalar with gradient."""
+    count: int
+    """Number of predicted tokens; may be 0, then `total` is 0 too."""
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean cross-entropy in nats a token; 0 when nothing is predicted."""
+        return self.total / max(self.count, 1)
+
+
+def clm(batch: PackedBatch) -> ObjectiveBatch:
+    """Return the batch for causal language modeling: each token predicts the next of its own sequence.
+
+    The last token of a sequence predicts nothing; the first is predicted by nothing.
+    """
+    labels = torch.full_like(batch.tokens, IGNORE)
+    labels[:-1] = batch.tokens[1:]
+    labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
+    return ObjectiveBatch(
+        inputs=batch, labels=labels, positions=None, count=batch.num_tokens - len(batch), is_causal=True
+    )
+
+
+def mlm(batch: PackedBatch, rule: MaskRule) -> ObjectiveBatch:
+    """Return the batch for masked language modeling: masked tokens are replaced and predicted, others neither.
+
+    The batch must be on the CPU, where its masks come from.
+    """
+    masked = torch.from_numpy(batch_mask(batch, rule))
+    positions = masked.nonzero().squeeze(1)
+    inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
+    return ObjectiveBatch(
+        inputs=inputs,
+        labels=batch.tokens[positions],
+        positions=positions,
+        count=len(positions),
+        is_causal=False,
+    )
+
+
+def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | None = None) -> LossSum:
+    """Return the loss of one micro-batch, as a sum over its predicted tokens.
+
+    Args:
+        model: body and head; its configuration's `is_causal` is overruled by the batch's.
+        batch: on the model's device.
+        chunk: positions whose logits exist at a time; chosen by the vocabulary's size when left out.
+    """
+    hidden = model.model.encode(batch.inputs, is_causal=batch.is_causal)
+    if batch.positions is not None:
+        hidden = hidden.index_select(0, batch.positions)
+    total = linear_cross_entropy(
+        hidden, model.lm_head.weight, batch.labels, chunk, fused=model.blocks_compiled
+    )
+    return LossSum(total=total, count=batch.count)
+
+
+def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
+    """Return the factor of each micro-batch's loss sum in the loss of the step.
+
+    `counts` are the predicted tokens of all micro-batches of the step, on all ranks. With `equal`, the paper's
+    rule, the loss is the mean of the micro-batches' means: a masked token weighs less in a micro-batch that holds
+    more of them, and the gradient depends on how the batch is cut. With `token` it is the mean over all predicted
+    tokens and does not. A micro-batch without predicted tokens takes no part. Where gradients are averaged over W
+    ranks (DDP), multiply the factors by W.
+
+    Raises:
+        UserError: an unknown rule.
+    """
+    if weighting not in WEIGHTINGS:
+        raise UserError(
+            f"unknown micro-batch weighting {weighting!r}{nearest(weighting, WEIGHTINGS)}; known are equal and token"
+        )
+    if weighting == "token":
+        return [1 / max(sum(counts), 1)] * len(counts)
+    taking_part = sum(count > 0 for count in counts)
+    return [1 / (taking_part * count) if count else 0.0 for count in counts]

@@ -1,0 +1,277 @@
+"""The study as a graph of trunks, stages and decays in which shared work is done, and counted, once.
+
+A trajectory is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
+`610m-clm-10k-mlm40` that leaves it at step 10,000, the decay `610m-clm-10k-mlm40-42k` that leaves that stage.
+Models that need the same steps share them; the checkpoints others leave from are the ones that are kept.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pretraining.designs import PAPER_STUDY, Study
+from pretraining.flops import CONVENTIONS, effective_length, gpu_hours
+from pretraining.study import Model
+
+__all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "Trajectory", "plan_of"]
+
+_WEIGHT_BYTES, _MOMENT_BYTES, _TOKEN_BYTES = 4, 8, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """Consecutive steps of one optimiser run with one objective and one phase of the schedule."""
+
+    name: str
+    """Such as `610m-clm`, `610m-clm-10k-mlm40`, or a model's name for its decay."""
+    size: str
+    """The model size, prefix included."""
+    objective: str
+    """`clm` or `mlm`."""
+    ratio: int | None
+    """Masking ratio in percent; None for CLM."""
+    phase: str
+    """`stable` or `decay`."""
+    start: int
+    """First step, counted from the start of pretraining."""
+    end: int
+    """Step after the last that any model needs."""
+    parent: str | None
+    """The trajectory whose checkpoint at `start` it continues; None from random weights."""
+    keep: tuple[int, ...]
+    """Steps whose checkpoints are kept: others leave from them, or a model of the study is one."""
+    models: tuple[str, ...]
+    """Models whose steps it holds."""
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What a set of trajectories takes."""
+
+    steps: int
+    """Optimiser steps."""
+    tokens: float
+    """Expected tokens."""
+    flops: dict[str, float]
+    """Training FLOPs by each convention of `pretraining.flops`."""
+    gpu_hours: float
+    """Hours of the chosen device at the chosen utilisation, by the `model` convention."""
+    checkpoint_bytes: float
+    """Kept checkpoints with optimiser state, fp32."""
+    model_bytes: float
+    """Exported models, fp32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Some models of a study and the work they need together."""
+
+    study: Study
+    """The study."""
+    models: tuple[Model, ...]
+    """The models asked for."""
+    trajectories: tuple[Trajectory, ...]
+    """Their work, parents before children."""
+
+    def costs(
+        self,
+        trajectories: Iterable[Trajectory] | None = None,
+        *,
+        device: str = "H100",
+        utilisation: float = 0.4,
+    ) -> Costs:
+        """Return what the trajectories take (all of the plan's when left out), each counted once."""
+        chosen = self.trajectories if trajectories is None else tuple(trajectories)
+        recipe = self.study.recipe
+        fixed = recipe.cut == "fixed"
+        length = recipe.max_length if fixed else effective_length(recipe.min_length, recipe.max_length)
+        flops = dict.fromkeys(CONVENTIONS, 0.0)
+        kept = 0.0
+        for item in chosen:
+            shape = self.study.shapes[item.size]
+            predicted = 1.0 if item.ratio is None else item.ratio / 100
+            tokens = item.steps * recipe.tokens_per_step
+            for name, count in CONVENTIONS.items():
+                # Appendix F knows no masked positions: only the model count leaves the others out of the head.
+                share = predicted if name == "model" else 1.0
+                flops[name] += tokens * count(shape, length=length, predicted=share)
+            kept += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + _MOMENT_BYTES)
+        steps = sum(item.steps for item in chosen)
+        names = {item.name for item in chosen}
+        exported = [model for model in self.models if model.segments[-1].trajectory in names]
+        return Costs(
+            steps=steps,
+            tokens=steps * recipe.tokens_per_step,
+            flops=flops,
+            gpu_hours=gpu_hours(flops["model"], utilisation, device),
+            checkpoint_bytes=kept,
+            model_bytes=sum(
+                self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES for model in exported
+            ),
+        )
+
+    @property
+    def data_tokens(self) -> float:
+        """Unique tokens that every model can be trained on without a second epoch."""
+        return max((model.steps for model in self.models), default=0) * self.study.recipe.tokens_per_step
+
+    @property
+    def data_bytes(self) -> float:
+        """Size of those tokens as decompressed shards."""
+        return self.data_tokens * _TOKEN_BYTES
+
+    def children(self, name: str | None) -> list[Trajectory]:
+        """Return the trajectories that leave the named one, in order of the step; those from nothing for None."""
+        found = [item for item in self.trajectories if item.parent == name]
+        return sorted(found, key=lambda item: (item.start, item.end, item.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTotal:
+    """A total that the paper states, beside ours."""
+
+    what: str
+    """What is counted."""
+    paper: float
+    """The paper's number."""
+    ours: float
+    """Ours, from the plan."""
+    unit: str
+    """`steps`, `models` or `tokens`."""
+    why: str
+    """The difference, named."""
+
+
+PAPER_GPU_HOURS = {"base": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
+"""MI250X hours the paper states; they sum to its 110k."""
+
+
+def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
+    """Return the work of the models, with what they share merged."""
+    ends: dict[str, int] = {}
+    first: dict[str, Trajectory] = {}
+    keep: dict[str, set[int]] = {}
+    users: dict[str, dict[str, None]] = {}
+    for model in models:
+        for segment in model.segments:
+            name = segment.trajectory
+            first.setdefault(
+                name,
+                Trajectory(
+                    name=name,
+                    size=model.size,
+                    objective=segment.objective,
+                    ratio=segment.ratio,
+                    phase=segment.phase,
+                    start=segment.start,
+                    end=segment.end,
+                    parent=segment.parent,
+                    keep=(),
+                    models=(),
+                ),
+            )
+            ends[name] = max(ends.get(name, 0), segment.end)
+            users.setdefault(name, {})[model.name] = None
+            keep.setdefault(name, set())
+            if segment.parent is not None:
+                keep.setdefault(segment.parent, set()).add(segment.start)
+        last = model.segments[-1]
+        keep[last.trajectory].add(last.end)
+    trajectories = tuple(
+        Trajectory(
+            name=name,
+            size=item.size,
+            objective=item.objective,
+            ratio=item.ratio,
+            phase=item.phase,
+            start=item.start,
+            end=ends[name],
+            parent=item.parent,
+            keep=tuple(sorted(keep[name])),
+            models=tuple(users[name]),
+        )
+        for name, item in first.items()
+    )
+    return Plan(study=study, models=tuple(models), trajectories=trajectories)
+
+
+def _base(plan: Plan) -> list[Model]:
+    return [m for m in plan.models if m.kind == "base" and m.steps == 42_000]
+
+
+def _endpoints(plan: Plan) -> list[Model]:
+    return [m for m in plan.models if m.kind == "base" and m.steps != 42_000]
+
+
+def _paper_totals() -> tuple[PaperTotal, ...]:
+    plan = plan_of(tuple(PAPER_STUDY.models.values()))
+    two_stage = [m for m in plan.models if m.kind == "two-stage" and m.size == "610m"] + _endpoints(plan)
+    base = {item.name for item in plan_of(_base(plan)).trajectories}
+    new = sum(i.steps for i in plan_of(two_stage).trajectories if i.name not in base)
+    endpoint_decays = sum(m.decay_steps for m in _endpoints(plan))
+    continued = [m for m in plan.models if m.kind == "continued"]
+    per_start = sum(
+        i.steps for i in plan_of(continued).trajectories if i.name not in base and "-clm-" in i.name
+    )
+    total = sum(i.steps for i in plan_of(continued).trajectories if i.name not in base)
+    return (
+        PaperTotal(
+            what="checkpoints of the study",
+            paper=38,
+            ours=len(plan.models),
+            unit="models",
+            why="the abstract's 38 leave out the 12 intermediate checkpoints of Figures 4 and 10, which are "
+            "steps of base models, and the 1B two-stage model of Figure 11",
+        ),
+        PaperTotal(
+            what="steps of the 15 base models",
+            paper=15 * 42_000,
+            ours=sum(i.steps for i in plan_of(_base(plan)).trajectories),
+            unit="steps",
+            why="equal: 15 x 42,000",
+        ),
+        PaperTotal(
+            what="new steps of the 17 two-stage models and their endpoints (610m)",
+            paper=120_000,
+            ours=new,
+            unit="steps",
+            why=f"each of the 17 ends in a decay of its own; without the four one-objective endpoints' decays "
+            f"({endpoint_decays:,} steps) it is {new - endpoint_decays:,}, which rounds to the paper's number",
+        ),
+        PaperTotal(
+            what="new steps of continued pretraining (610m)",
+            paper=26_000,
+            ours=total,
+            unit="steps",
+            why=f"{per_start:,} for each of the two starting objectives; the text gives one of them as the whole",
+        ),
+        PaperTotal(
+            what="new steps of the 1B two-stage model",
+            paper=0,
+            ours=sum(
+                i.steps
+                for i in plan_of([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]).trajectories
+                if i.name not in base
+            ),
+            unit="steps",
+            why="Figure 11 shows the model, the text counts it nowhere",
+        ),
+        PaperTotal(
+            what="expected tokens of one step",
+            paper=2_359_296,
+            ours=PAPER_STUDY.recipe.tokens_per_step,
+            unit="tokens",
+            why="Table 1 leaves out the shortest length: 2,304 x 1,024; the text's 2,373,120 is ours, 2,304 x 1,030",
+        ),
+    )
+
+
+PAPER_TOTALS = _paper_totals()
+"""Totals the paper states beside the plan's, with the differences named."""

@@ -1,0 +1,163 @@
+"""The plan for readers: a tree for terminals, JSON for programs, Mermaid for pages. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from common.errors import UserError, nearest
+from pretraining.designs import PAPER_STUDY
+from pretraining.flops import PEAK_FLOPS
+from pretraining.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, Trajectory, plan_of
+from pretraining.study import format_steps
+
+__all__ = ["FORMATS", "render"]
+
+
+def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation: float = 0.4) -> str:
+    """Return the plan as text.
+
+    Args:
+        plan: the work to show.
+        form: `tree`, `json` or `mermaid`.
+        device: a device of `pretraining.flops.PEAK_FLOPS`.
+        utilisation: share of its peak that is reached (MFU), in (0, 1].
+
+    Raises:
+        UserError: an unknown device or a utilisation outside (0, 1].
+    """
+    if device not in PEAK_FLOPS:
+        known = ", ".join(PEAK_FLOPS)
+        raise UserError(f"unknown device {device!r}{nearest(device, PEAK_FLOPS)}; known are {known}")
+    if not 0 < utilisation <= 1:
+        raise UserError(f"--mfu lies in (0, 1], not at {utilisation}")
+    return FORMATS[form](plan, device, utilisation)
+
+
+def _tree(plan: Plan, device: str, utilisation: float) -> str:
+    models = "1 model" if len(plan.models) == 1 else f"{len(plan.models)} models"
+    lines = [f"{models} of the {plan.study.name} study, {len(plan.trajectories)} trajectories", ""]
+    names = {model.name for model in plan.models}
+
+    def walk(item: Trajectory, indent: str, last: bool, root: bool) -> None:
+        branch = "" if root else ("`-- " if last else "|-- ")
+        steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
+        made = [name for name in item.models if name == item.name or _holds(plan, name, item)]
+        note = f"  = {', '.join(made)}" if made and made != [item.name] else ""
+        mark = " *" if item.name in names else ""
+        lines.append(f"{indent}{branch}{item.name}{mark}  {_what(item)}, {steps}{note}")
+        below = plan.children(item.name)
+        deeper = indent if root else indent + ("    " if last else "|   ")
+        for place, child in enumerate(below):
+            walk(child, deeper, place == len(below) - 1, False)
+
+    for item in plan.children(None):
+        walk(item, "", True, True)
+    lines += [
+        "",
+        "* a model of the study; steps are counted from random weights; shared steps are done once",
+        "",
+    ]
+    lines += _totals(plan, device, utilisation)
+    if plan.study is PAPER_STUDY and len(plan.models) == len(PAPER_STUDY.models):
+        lines += ["", *_paper(plan)]
+    return "\n".join(lines) + "\n"
+
+
+def _holds(plan: Plan, name: str, item: Trajectory) -> bool:
+    model = plan.study.model(name)
+    last = model.segments[-1]
+    return last.trajectory == item.name and last.phase == "stable"
+
+
+def _what(item: Trajectory) -> str:
+    objective = item.objective.upper() + (f" {item.ratio} %" if item.ratio is not None else "")
+    return f"{objective} {'decay' if item.phase == 'decay' else 'stable'}"
+
+
+def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
+    costs = plan.costs(device=device, utilisation=utilisation)
+    alone = sum(model.steps for model in plan.models)
+    return [
+        f"steps          {costs.steps:,} ({alone:,} were every model trained alone)",
+        f"tokens         {costs.tokens:.4g}, of {plan.data_tokens:.4g} unique ones",
+        f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
+        f"{costs.flops['six_nd']:.4g} by 6ND; "
+        f"{costs.flops['model']:.4g} model FLOPs",
+        f"{device} hours".ljust(15)
+        + f"{costs.gpu_hours:,.0f} at {utilisation:.0%} of the bf16 peak (model FLOPs)",
+        f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
+        f"{_bytes(costs.model_bytes)} of exported models, {_bytes(plan.data_bytes)} of decompressed shards",
+    ]
+
+
+def _paper(plan: Plan) -> list[str]:
+    lines = ["The paper's totals beside ours:"]
+    for total in PAPER_TOTALS:
+        lines.append(
+            f"  {total.what}: {total.paper:,.0f} {total.unit} there, {total.ours:,.0f} here; {total.why}"
+        )
+    stated = ", ".join(f"{hours:,} {what}" for what, hours in PAPER_GPU_HOURS.items())
+    lines.append(f"  MI250X hours: {sum(PAPER_GPU_HOURS.values()):,} there ({stated})")
+    base = [model for model in plan.models if model.kind == "base" and model.steps == 42_000]
+    flops = plan_of(base, plan.study).costs().flops["model"]
+    for units, name in ((1, "GCDs (192 of them)"), (2, "whole MI250X of two GCDs")):
+        rate = flops / (PAPER_GPU_HOURS["base"] * 3600 * units * PEAK_FLOPS["MI250X"])
+        lines.append(
+            f"    the base models' {flops:.3g} model FLOPs in 81,000 hours are {rate:.1%} MFU if hours count {name}"
+        )
+    return lines
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _json(plan: Plan, device: str, utilisation: float) -> str:
+    content = {
+        "study": plan.study.name,
+        "models": [
+            {
+                "name": model.name,
+                "kind": model.kind,
+                "steps": model.steps,
+                "figures": list(model.figures),
+                "trajectories": [segment.trajectory for segment in model.segments],
+            }
+            for model in plan.models
+        ],
+        "trajectories": [asdict(item) | {"steps": item.steps} for item in plan.trajectories],
+        "costs": asdict(plan.costs(device=device, utilisation=utilisation))
+        | {
+            "device": device,
+            "mfu": utilisation,
+            "data_tokens": plan.data_tokens,
+            "data_bytes": plan.data_bytes,
+        },
+    }
+    if plan.study is PAPER_STUDY:
+        content["paper"] = {"totals": [asdict(total) for total in PAPER_TOTALS], "gpu_hours": PAPER_GPU_HOURS}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _mermaid(plan: Plan, device: str, utilisation: float) -> str:
+    del device, utilisation
+    ids = {item.name: f"t{number}" for number, item in enumerate(plan.trajectories)}
+    names = {model.name for model in plan.models}
+    lines = ["flowchart LR"]
+    for item in plan.trajectories:
+        shape = ("([", "])") if item.name in names else ("[", "]")
+        text = f"{item.name}<br/>{_what(item)}, {format_steps(item.start)} to {format_steps(item.end)}"
+        lines.append(f'    {ids[item.name]}{shape[0]}"{text}"{shape[1]}')
+    for item in plan.trajectories:
+        if item.parent is not None:
+            lines.append(f"    {ids[item.parent]} -- {format_steps(item.start)} --> {ids[item.name]}")
+    return "\n".join(lines) + "\n"
+
+
+FORMATS = {"tree": _tree, "json": _json, "mermaid": _mermaid}
+"""Renderers by the name of their format."""

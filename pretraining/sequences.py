@@ -1,0 +1,177 @@
+"""Where sequences begin and end in the token stream, and in which order they are trained on.
+
+Both are pure functions of a seed, computed from counters and never stored: sample n is found without looking at
+sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore
+sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from common.errors import UserError
+
+__all__ = ["Cut", "Order", "counter_hash", "split_documents"]
+
+Int64s = npt.NDArray[np.int64]
+_CUT, _BLOCKS, _SAMPLES = 1, 2, 3
+
+
+def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each counter (any shape) under the integers of `key`.
+
+    The mixer is SplitMix64's finaliser (Steele, Lea and Flood 2014), applied once for every integer of the key
+    and once for the counter, so that the values depend on no library's version.
+    """
+    state = np.zeros(1, np.uint64)
+    for part in key:
+        state = _mix(state ^ np.array([part % 2**64], np.uint64))
+    return _mix(np.asarray(counters).astype(np.uint64) ^ state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How the token stream is cut into sequences; sample numbers count the sequences in stream order.
+
+    `random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes
+    the lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper.
+    `fixed`: blocks of `longest` tokens.
+    """
+
+    mode: str = "random"
+    """`random` or `fixed`."""
+    shortest: int
+    """Smallest length, in tokens; not used by `fixed`."""
+    longest: int
+    """Largest length, in tokens."""
+    seed: int
+    """Key of the random lengths."""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown mode and impossible lengths."""
+        if self.mode not in ("random", "fixed"):
+            raise UserError(f"cut={self.mode!r} is unknown; take 'random' or 'fixed'")
+        if not 1 <= self.shortest <= self.longest:
+            raise UserError(
+                f"sequence lengths need 1 <= min_length <= max_length, not {self.shortest} and {self.longest}"
+            )
+
+    def count(self, tokens: int) -> int:
+        """Return how many whole sequences a stream of `tokens` tokens holds."""
+        if self.mode == "fixed":
+            return tokens // self.longest
+        return 2 * (tokens // (self.shortest + self.longest))
+
+    def spans(self, samples: npt.ArrayLike) -> tuple[Int64s, Int64s]:
+        """Return the offsets of the first token and of the token after the last, for each sample number."""
+        numbers = np.asarray(samples, np.int64)
+        if self.mode == "fixed":
+            return numbers * self.longest, (numbers + 1) * self.longest
+        blocks, second = numbers // 2, numbers % 2 == 1
+        width = self.shortest + self.longest
+        choices = np.uint64(self.longest - self.shortest + 1)
+        first = self.shortest + (counter_hash(blocks, self.seed, _CUT) % choices).astype(np.int64)
+        start = blocks * width
+        return start + np.where(second, first, 0), start + np.where(second, width, first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The order of `samples` sequences in steps of `batch` sequences, epoch after epoch.
+
+    An epoch is the samples in blocks of `block` neighbours: the blocks in random order, and within each block
+    its samples in random order, so that few shards are open at a time. What does not fill a last batch is left
+    to other epochs, which leave out others.
+    """
+
+    samples: int
+    """Number of sequences in the data."""
+    batch: int
+    """Sequences per step, all ranks together."""
+    seed: int
+    """Key of the order."""
+    block: int = field(default=2**20)
+    """Sequences that are shuffled together."""
+
+    def __post_init__(self) -> None:
+        """Refuse data that does not fill one batch."""
+        if self.batch < 1 or self.block < 1:
+            raise UserError(f"batch and block must be at least 1, not {self.batch} and {self.block}")
+        if self.samples < self.batch:
+            raise UserError(
+                f"the data holds {self.samples} sequences, fewer than the {self.batch} of one step; "
+                f"write more shards or choose a smaller global_batch"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches in one pass over the data."""
+        return self.samples // self.batch
+
+    def batch_of(self, step: int, rank: int = 0, world: int = 1) -> tuple[int, Int64s]:
+        """Return the epoch of a step and the sample numbers of one rank's share of its batch.
+
+        The ranks' shares, laid end to end, are the whole batch.
+
+        Raises:
+            UserError: the batch cannot be shared equally among `world` ranks.
+        """
+        if self.batch % world:
+            raise UserError(f"global_batch={self.batch} cannot be shared equally among {world} ranks")
+        share = self.batch // world
+        epoch, position = divmod(step, self.steps_per_epoch)
+        first = position * self.batch + rank * share
+        return epoch, self.at(epoch, first, first + share)
+
+    def at(self, epoch: int, first: int, last: int) -> Int64s:
+        """Return the sample numbers at places [first, last) of an epoch."""
+        blocks, ends = _block_order(self, epoch)
+        found: list[Int64s] = []
+        place = int(np.searchsorted(ends, first, side="right"))
+        while first < last:
+            end = int(ends[place])
+            start = end - self._size(int(blocks[place]))
+            stop = min(last, end)
+            found.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
+            first, place = stop, place + 1
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _size(self, block: int) -> int:
+        return min(self.block, self.samples - block * self.block)
+
+
+def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
+    """Return the parts of a sequence that belong to one document each; end-of-text closes its document."""
+    ends = np.flatnonzero(tokens == end_of_text) + 1
+    bounds = [0, *ends.tolist()]
+    if bounds[-1] != len(tokens):
+        bounds.append(len(tokens))
+    return [slice(first, last) for first, last in pairwise(bounds)]
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@lru_cache(maxsize=4)
+def _block_order(order: Order, epoch: int) -> tuple[Int64s, Int64s]:
+    blocks = np.arange(-(-order.samples // order.block), dtype=np.int64)
+    blocks = np.argsort(counter_hash(blocks, order.seed, _BLOCKS, epoch), kind="stable")
+    sizes = np.minimum(order.block, order.samples - blocks * order.block)
+    return blocks, np.cumsum(sizes)
+
+
+@lru_cache(maxsize=4)
+def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
+    start = block * order.block
+    samples = np.arange(start, min(start + order.block, order.samples), dtype=np.int64)
+    return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]

@@ -1,0 +1,113 @@
+"""The paper's architectures and training settings (Table 1), as data. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SHAPES", "TINY", "TRAINING", "Shape", "TrainingSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """One size of the encoder: a pre-norm Llama block without biases and an untied head (Table 1)."""
+
+    hidden: int
+    """Width of the residual stream."""
+    layers: int
+    """Number of blocks."""
+    heads: int
+    """Query heads; `hidden / heads` is the head dimension."""
+    kv_heads: int
+    """Key and value heads, shared by groups of query heads."""
+    mlp: int
+    """Inner width of the SwiGLU feed-forward layer."""
+    vocab: int = 128_256
+    """Rows of the embedding and of the untied head."""
+    max_length: int = 2_048
+    """Longest sequence, in tokens."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary position embedding."""
+    norm_eps: float = 1e-5
+    """Epsilon of RMSNorm."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights: the released code's, where the paper prints sigma^2 = 0.2."""
+
+    @property
+    def head_dim(self) -> int:
+        """Dimension of one attention head."""
+        return self.hidden // self.heads
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters of the input embedding; the untied head has as many again."""
+        return self.vocab * self.hidden
+
+    @property
+    def body_parameters(self) -> int:
+        """Parameters of the blocks and of the final norm."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        block = attention + 3 * self.hidden * self.mlp + 2 * self.hidden
+        return self.layers * block + self.hidden
+
+    @property
+    def encoder_parameters(self) -> int:
+        """Embedding and body: the number the paper's size names stand for."""
+        return self.embedding_parameters + self.body_parameters
+
+    @property
+    def trained_parameters(self) -> int:
+        """Embedding, body and untied head: what is optimised in pretraining."""
+        return self.encoder_parameters + self.embedding_parameters
+
+
+SHAPES: dict[str, Shape] = {
+    "210m": Shape(hidden=768, layers=12, heads=12, kv_heads=12, mlp=3072),
+    "610m": Shape(hidden=1152, layers=26, heads=18, kv_heads=6, mlp=4096),
+    "1b": Shape(hidden=1728, layers=28, heads=18, kv_heads=6, mlp=5120),
+}
+"""The paper's three sizes, smallest first."""
+
+TINY = Shape(hidden=64, layers=2, heads=4, kv_heads=2, mlp=192)
+"""A shape for tests and first tries on a CPU; no model of the paper has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How every model of the paper was pretrained (Table 1)."""
+
+    peak_lr: float = 5e-4
+    """Learning rate of the stable phase."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's momenta."""
+    eps: float = 1e-5
+    """AdamW's epsilon."""
+    weight_decay: float = 0.1
+    """AdamW's weight decay, on all parameters."""
+    clip_norm: float = 1.0
+    """Largest global gradient norm."""
+    warmup_steps: int = 2_000
+    """Steps of linear warm-up."""
+    decay_steps: int = 2_000
+    """Steps of linear decay to zero, always the last of a budget."""
+    device_batch: int = 12
+    """Sequences per device and step; nothing is accumulated."""
+    devices: int = 192
+    """GPUs: 24 nodes of 8 MI250X."""
+    min_length: int = 12
+    """Shortest sequence, in tokens; lengths are uniform in [min_length, max_length]."""
+    max_length: int = 2_048
+    """Longest sequence, in tokens."""
+
+    @property
+    def sequences_per_step(self) -> int:
+        """Global batch, in sequences."""
+        return self.device_batch * self.devices
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Expected global batch, in tokens: 2,373,120, as the paper's text says."""
+        return self.sequences_per_step * (self.min_length + self.max_length) // 2
+
+
+TRAINING = TrainingSettings()
+"""The paper's settings."""

@@ -1,0 +1,197 @@
+"""MDS shards of a token stream: written whole or not at all, read at any token, checked against their hashes.
+
+A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the
+records in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.sequences`),
+so that one set of shards serves every length and every kind of cut. With `pretraining.composer_adapter` the only
+module that touches MosaicML's libraries: shards are written and decoded by streaming's MDS writer and readers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from streaming.base.compression import decompress
+from streaming.base.format import MDSWriter, reader_from_json
+
+from common.errors import UserError
+from common.files import sha256_file, write_bytes, write_text
+
+__all__ = ["RECORD", "TokenStream", "damages", "write_index", "write_shard"]
+
+RECORD = 4096
+"""Tokens of one record; the last of a split may be shorter."""
+
+Tokens = npt.NDArray[np.int32]
+
+
+def write_shard(folder: Path, number: int, tokens: Tokens, compression: str | None) -> dict[str, Any]:
+    """Write tokens as shard `number` of a split's folder and return its entry of the index.
+
+    Args:
+        folder: the split's folder.
+        number: place of the shard in the stream, from 0.
+        tokens: 1-D, int32; whole records, but for the last shard of a split.
+        compression: `zstd` or None.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".shard-") as scratch:
+        out = Path(scratch, "out")
+        with MDSWriter(
+            columns={"tokens": "ndarray:int32"},
+            out=str(out),
+            compression=compression,
+            hashes=["sha256"],
+            size_limit=None,
+        ) as writer:
+            for first in range(0, len(tokens), RECORD):
+                writer.write({"tokens": tokens[first : first + RECORD]})
+        entry: dict[str, Any] = json.loads((out / "index.json").read_text())["shards"][0]
+        for key in ("raw_data", "zip_data"):
+            if entry[key] is not None:
+                made = out / entry[key]["basename"]
+                name = entry[key]["basename"].replace("shard.00000", f"shard.{number:05}")
+                entry[key]["basename"] = name
+                if made.exists():
+                    with made.open("rb") as file:
+                        os.fsync(file.fileno())
+                    made.replace(folder / name)
+    return entry
+
+
+def write_index(folder: Path, entries: list[dict[str, Any]]) -> None:
+    """Write the index of a split, which streaming's readers open it by."""
+    write_text(folder / "index.json", json.dumps({"shards": entries, "version": 2}, sort_keys=True))
+
+
+def damages(folder: Path) -> Iterator[str]:
+    """Yield one sentence for each file of a split that is missing, of another size or of another content."""
+    for entry in _entries(folder):
+        info = entry["zip_data"] or entry["raw_data"]
+        path = folder / info["basename"]
+        if not path.is_file():
+            yield f"{path}: is missing"
+        elif path.stat().st_size != info["bytes"]:
+            yield f"{path}: has {path.stat().st_size} bytes instead of {info['bytes']}"
+        elif sha256_file(path) != info["hashes"]["sha256"]:
+            yield f"{path}: its content has changed (SHA-256)"
+
+
+class TokenStream:
+    """A split's tokens by their place in the stream; compressed shards are decompressed on first use.
+
+    Decompressed shards lie in a cache folder that the ranks of a node share: each is written under another name
+    and renamed, so that no lock is needed and a killed process leaves nothing half-written to be read.
+    """
+
+    def __init__(self, folder: Path, cache: Path, *, limit_bytes: float = 0) -> None:
+        """Open a split.
+
+        Args:
+            folder: the split's folder.
+            cache: folder for decompressed shards, for this split alone.
+            limit_bytes: size of the cache at which the least recently used shards are removed; 0 for no limit.
+        """
+        self._folder, self._cache, self._limit = folder, cache, limit_bytes
+        self._index = _entries(folder)
+        self._records = self._index[0]["samples"]
+        self._readers: dict[int, Any] = {}
+        *full, last = self._index
+        if any(entry["samples"] != self._records for entry in full):
+            raise UserError(
+                f"{folder}: its shards are of different sizes; these were not written by `shards`"
+            )
+        count = sum(entry["samples"] for entry in full) + last["samples"]
+        self.tokens = (count - 1) * RECORD + len(self._record(count - 1))
+        """Tokens in the stream."""
+
+    def read(self, start: int, stop: int) -> Tokens:
+        """Return tokens [start, stop) of the stream, int32.
+
+        Raises:
+            UserError: a shard is missing or damaged.
+            ValueError: the span lies outside the stream.
+        """
+        if not 0 <= start < stop <= self.tokens:
+            raise ValueError(f"tokens [{start}, {stop}) lie outside the stream of {self.tokens}")
+        first, last = start // RECORD, (stop - 1) // RECORD
+        found = [self._record(number) for number in range(first, last + 1)]
+        return np.concatenate(found)[start - first * RECORD : stop - first * RECORD]
+
+    def _record(self, number: int) -> Tokens:
+        shard, place = divmod(number, self._records)
+        reader = self._readers.get(shard)
+        try:
+            if reader is None:
+                reader = self._readers[shard] = self._open(shard)
+            tokens: Tokens = reader[place]["tokens"]
+        except FileNotFoundError:
+            self._readers[shard] = reader = self._open(shard)
+            tokens = reader[place]["tokens"]
+        return tokens
+
+    def _open(self, shard: int) -> Any:
+        entry = self._index[shard]
+        raw, packed = entry["raw_data"], entry["zip_data"]
+        if packed is None:
+            return self._reader(self._folder, entry, raw["bytes"])
+        path = self._cache / raw["basename"]
+        if not path.is_file() or path.stat().st_size != raw["bytes"]:
+            source = self._folder / packed["basename"]
+            try:
+                data = decompress(entry["compression"], source.read_bytes())
+            except FileNotFoundError:
+                raise UserError(f"{source}: is missing; `shards verify` lists what is") from None
+            except Exception as error:
+                raise UserError(
+                    f"{source}: is damaged: {error}; `shards verify` lists all such files"
+                ) from None
+            if len(data) != raw["bytes"]:
+                raise UserError(f"{source}: is damaged; `shards verify` lists all such files")
+            self._make_room(raw["bytes"])
+            write_bytes(path, data)
+        os.utime(path)
+        return self._reader(self._cache, entry, raw["bytes"])
+
+    def _reader(self, folder: Path, entry: dict[str, Any], size: int) -> Any:
+        path = folder / entry["raw_data"]["basename"]
+        if not path.is_file() or path.stat().st_size != size:
+            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
+        return reader_from_json(str(folder), "", entry)
+
+    def _make_room(self, size: int) -> None:
+        if not self._limit:
+            return
+        held = sorted(self._cache.glob("*.mds"), key=lambda path: path.stat().st_mtime)
+        used = sum(path.stat().st_size for path in held) + size
+        for path in held:
+            if used <= self._limit:
+                return
+            used -= path.stat().st_size
+            path.unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "index.json"
+    try:
+        entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["shards"]
+    except FileNotFoundError:
+        raise UserError(f"{path}: no shards here; write them with `python -m pretraining shards`") from None
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path}: is damaged; write the shards again") from None
+    if not entries:
+        raise UserError(f"{path}: lists no shards")
+    return entries
+
+
+def clear(folder: Path) -> None:
+    """Remove what a killed writer left in a split's folder."""
+    for path in folder.glob(".shard-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,245 @@
+"""Where documents come from: local Parquet, JSON-lines and text files, and datasets of the Hugging Face hub.
+
+A source is an ordered list of files; a document's place in it is (file, row), at which reading can start again
+without reading what lies before (Parquet) or parsing it (JSON lines). Hub files are read over the network, row
+group by row group, at a pinned revision.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow
+import pyarrow.parquet
+import zstandard
+
+from common.errors import UserError
+from common.files import sha256_file
+
+__all__ = ["Document", "Source", "batched", "open_source"]
+
+_KINDS = (".parquet", ".jsonl", ".json", ".txt", ".raw")
+_HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """One text and how to go on after it."""
+
+    text: str
+    """The document."""
+    file: int
+    """Number of its file in the source."""
+    row: int
+    """Number of the row after it in that file."""
+    read_bytes: int
+    """How far the file has been read, of `Source.sizes[file]` bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """An ordered list of files with documents."""
+
+    spec: str
+    """What the user gave."""
+    files: tuple[str, ...]
+    """Paths, or `hf://` addresses with the revision in them."""
+    sizes: tuple[int, ...]
+    """Bytes of each file."""
+    revision: str | None
+    """Commit of a hub dataset; None for local files."""
+    text_field: str
+    """Column or key that holds the text."""
+
+    def identity(self) -> dict[str, object]:
+        """Return what makes two sources the same without reading them: names, sizes, revision, field."""
+        names = [file if self.revision else Path(file).name for file in self.files]
+        listing = [{"name": name, "bytes": size} for name, size in zip(names, self.sizes, strict=True)]
+        return {
+            "spec": self.spec if self.revision else None,
+            "revision": self.revision,
+            "text_field": self.text_field,
+            "files": listing,
+        }
+
+    def hashes(self) -> list[str] | None:
+        """Return the SHA-256 of each local file; None for hub files, whose revision says it."""
+        return None if self.revision else [sha256_file(Path(file)) for file in self.files]
+
+    def documents(self, file: int = 0, row: int = 0) -> Iterator[Document]:
+        """Yield the documents from (file, row) on; empty and missing texts come as empty strings.
+
+        Raises:
+            UserError: a file that cannot be read, or that has no such field.
+        """
+        for number in range(file, len(self.files)):
+            start = row if number == file else 0
+            try:
+                for place, (text, read) in enumerate(self._texts(self.files[number], start), start + 1):
+                    yield Document(text=text, file=number, row=place, read_bytes=read)
+            except (
+                OSError,
+                EOFError,
+                zstandard.ZstdError,
+                pyarrow.ArrowException,
+                UnicodeDecodeError,
+            ) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                raise UserError(f"{self.files[number]}: cannot be read: {error}") from None
+
+    def _texts(self, file: str, start: int) -> Iterator[tuple[str, int]]:
+        with _open(file) as raw:
+            if _kind(file) == ".parquet":
+                yield from self._parquet(file, raw, start)
+            elif _kind(file) in (".jsonl", ".json"):
+                for number, line in enumerate(_decompressed(file, raw)):
+                    if number >= start:
+                        yield self._from_json(file, number, line), raw.tell()
+            elif start == 0:
+                yield _decompressed(file, raw).read().decode("utf-8"), raw.tell()
+
+    def _parquet(self, file: str, raw: IO[bytes], start: int) -> Iterator[tuple[str, int]]:
+        table = pyarrow.parquet.ParquetFile(raw)
+        if self.text_field not in table.schema_arrow.names:
+            known = ", ".join(table.schema_arrow.names)
+            raise UserError(f"{file}: has no column {self.text_field!r}; it has {known} (--text-field)")
+        size, rows, first = self.sizes[self.files.index(file)], table.metadata.num_rows, 0
+        for group in range(table.num_row_groups):
+            last = first + table.metadata.row_group(group).num_rows
+            if last > start:
+                column = table.read_row_group(group, columns=[self.text_field]).column(0)
+                for number in range(max(start, first), last):
+                    yield column[number - first].as_py() or "", size * (number + 1) // rows
+            first = last
+
+    def _from_json(self, file: str, number: int, line: bytes) -> str:
+        if not line.strip():
+            return ""
+        try:
+            row = json.loads(line)
+        except ValueError:
+            raise UserError(f"{file}: line {number + 1} is not JSON") from None
+        if not isinstance(row, dict) or self.text_field not in row:
+            known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
+            raise UserError(
+                f"{file}: line {number + 1} has no {self.text_field!r}; it has {known} (--text-field)"
+            )
+        return str(row[self.text_field] or "")
+
+
+def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
+    """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
+
+    Raises:
+        UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
+    """
+    hub = [spec for spec in specs if spec.startswith("hf:")]
+    if hub:
+        if len(specs) > 1:
+            raise UserError("give either one hub dataset or local files, not both")
+        return _hub_source(hub[0], text_field)
+    paths = [path for spec in specs for path in _local(spec)]
+    return Source(
+        spec=" ".join(specs),
+        files=tuple(map(str, paths)),
+        sizes=tuple(path.stat().st_size for path in paths),
+        revision=None,
+        text_field=text_field,
+    )
+
+
+def _local(spec: str) -> list[Path]:
+    path = Path(spec)
+    if path.is_dir():
+        found = sorted(item for item in path.rglob("*") if item.is_file() and _kind(item.name) in _KINDS)
+    elif path.is_file():
+        if _kind(path.name) not in _KINDS:
+            raise UserError(
+                f"{path}: unknown kind of file; known are {', '.join(_KINDS)}, each also .zst or .gz"
+            )
+        found = [path]
+    else:
+        found = sorted(map(Path, glob.glob(spec, recursive=True)))  # noqa: PTH207  # a pattern may be absolute
+    if not found:
+        raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
+    return found
+
+
+def _hub_source(spec: str, text_field: str) -> Source:
+    match = _HUB.fullmatch(spec)
+    if match is None:
+        raise UserError(f"{spec}: a hub dataset reads hf:owner/name[:config][@revision]")
+    from datasets import load_dataset_builder
+    from huggingface_hub import HfApi, HfFileSystem
+
+    repo, config = match["repo"], match["config"]
+    try:
+        revision = str(HfApi().dataset_info(repo, revision=match["revision"]).sha)
+        builder: Any = load_dataset_builder(repo, config, revision=revision)
+        files = tuple(map(str, builder.config.data_files["train"]))
+        disk = HfFileSystem()
+        sizes = tuple(int(disk.info(file)["size"]) for file in files)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{spec}: the hub did not give its files: {first}") from None
+    if not files or any(_kind(file) not in _KINDS for file in files):
+        raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
+    return Source(spec=spec, files=files, sizes=sizes, revision=revision, text_field=text_field)
+
+
+def _open(file: str) -> IO[bytes]:
+    if file.startswith("hf://"):
+        from huggingface_hub import HfFileSystem
+
+        handle: IO[bytes] = HfFileSystem().open(file, "rb")
+        return handle
+    return Path(file).open("rb")
+
+
+def _decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
+    if file.endswith(".zst"):
+        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return io.BufferedReader(_Readable(reader), 1 << 20)
+    return gzip.open(raw) if file.endswith(".gz") else raw  # type: ignore[return-value]
+
+
+class _Readable(io.RawIOBase):
+    """A zstandard reader in the form that BufferedReader splits lines of."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return int(self._reader.readinto(buffer))
+
+
+def _kind(name: str) -> str:
+    return Path(name.removesuffix(".zst").removesuffix(".gz")).suffix.lower()
+
+
+def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
+    """Yield the documents in groups of at most `most`, closed once they hold `characters` characters."""
+    while True:
+        group: list[Document] = []
+        held = 0
+        for document in itertools.islice(documents, most):
+            group.append(document)
+            held += len(document.text)
+            if held >= characters:
+                break
+        if not group:
+            return
+        yield group

@@ -1,0 +1,293 @@
+"""The study's models: their names parsed, printed and enumerated, with stages, trunks, figures and tables.
+
+A name in the released scheme says everything about a model:
+
+    610m-mlm40-42k                40k stable steps of MLM at 40 %, then 2k of decay
+    610m-clm-10k-mlm40-42k        10k steps of CLM without decay, then MLM at 40 % up to step 42k, decay included
+    610m-clm-dec42k-mlm40-64k     the decayed 42k CLM model, then 22k steps of MLM (continued pretraining, CPT)
+    610m-mlm40-42k-1000           the undecayed trunk of 610m-mlm40-42k at step 1,000
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from common.errors import UserError, nearest
+from pretraining.settings import SHAPES, TRAINING
+
+__all__ = ["FIGURES", "MODELS", "PAPER", "TABLES", "Design", "Model", "Segment", "format_steps", "parse"]
+
+_OBJECTIVE = r"(?:clm|mlm\d{1,2})"
+_STEPS = r"\d+k?"
+_NAME = re.compile(
+    rf"(?P<size>[a-z0-9.]+)-(?P<first>{_OBJECTIVE})-"
+    rf"(?:(?P<steps>{_STEPS})(?:-(?P<at>\d+))?"
+    rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{_OBJECTIVE})-(?P<total>{_STEPS}))"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Consecutive optimiser steps with one objective and one phase of the schedule; the unit of shared work."""
+
+    trajectory: str
+    """The run it belongs to: a trunk's name such as `610m-clm`, or the model's name for its decay."""
+    objective: str
+    """`clm` or `mlm`."""
+    ratio: int | None
+    """Masking ratio in percent; None for CLM."""
+    start: int
+    """First step, counted from the start of pretraining."""
+    end: int
+    """Step after the last."""
+    phase: str
+    """`stable` (warm-up included when start is 0) or `decay`."""
+    parent: str | None
+    """The trajectory whose checkpoint at `start` this one continues; None for a start from random weights."""
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """One checkpoint of the study: what its name says, and what follows from it."""
+
+    name: str
+    """Name in the released scheme."""
+    size: str
+    """`210m`, `610m` or `1b`."""
+    kind: str
+    """`base` (one stage), `two-stage`, `continued` (CPT from a decayed checkpoint) or `intermediate`."""
+    objectives: tuple[str, ...]
+    """Objective of each stage, ratio included: `("clm", "mlm40")`."""
+    switch: int | None
+    """Step at which the second stage starts; None with one stage."""
+    steps: int
+    """Optimiser steps that went into the checkpoint, from random weights on."""
+    decay_steps: int = field(repr=False)
+    """Length of the closing decay of its design."""
+
+    @property
+    def decayed(self) -> bool:
+        """Whether the checkpoint ends in a learning-rate decay."""
+        return self.kind != "intermediate"
+
+    @property
+    def objective(self) -> str:
+        """`clm`, `mlm` or `clm+mlm` (any two stages)."""
+        kinds = [objective[:3] for objective in self.objectives]
+        return "+".join(kinds)
+
+    @property
+    def ratio(self) -> int | None:
+        """Masking ratio of the last stage in percent; None when it is CLM."""
+        return _ratio(self.objectives[-1])
+
+    @property
+    def first_share(self) -> float:
+        """Share of the budget spent on the first stage's objective, 0 to 1 (1 with one stage)."""
+        return 1.0 if self.switch is None else self.switch / self.steps
+
+    @property
+    def trunk(self) -> str:
+        """The undecayed run the model branches from: `610m-clm`, `610m-clm-3k-mlm40` or `610m-clm-dec42k-mlm40`."""
+        return self.segments[-1].parent or self.segments[-1].trajectory
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """All steps that lead to the checkpoint, in order, as segments that other models may share."""
+        first, trajectory = self.objectives[0], f"{self.size}-{self.objectives[0]}"
+        last_stable = self.steps - (self.decay_steps if self.decayed else 0)
+        found: list[Segment] = []
+        parent: str | None = None
+
+        def add(run: str, objective: str, start: int, end: int, phase: str) -> None:
+            nonlocal parent
+            if end > start:
+                kind, ratio = objective[:3], _ratio(objective)
+                found.append(
+                    Segment(
+                        trajectory=run,
+                        objective=kind,
+                        ratio=ratio,
+                        start=start,
+                        end=end,
+                        phase=phase,
+                        parent=parent if parent != run else None,
+                    )
+                )
+                parent = run
+
+        if self.switch is None:
+            add(trajectory, first, 0, last_stable, "stable")
+            add(self.name, first, last_stable, self.steps, "decay")
+            return tuple(found)
+        second, switch = self.objectives[1], format_steps(self.switch)
+        if self.kind == "continued":
+            add(trajectory, first, 0, self.switch - self.decay_steps, "stable")
+            add(f"{trajectory}-{switch}", first, self.switch - self.decay_steps, self.switch, "decay")
+            switch = f"dec{switch}"
+        else:
+            add(trajectory, first, 0, self.switch, "stable")
+        add(f"{trajectory}-{switch}-{second}", second, self.switch, last_stable, "stable")
+        add(self.name, second, max(last_stable, self.switch), self.steps, "decay")
+        return tuple(found)
+
+    @property
+    def figures(self) -> tuple[int, ...]:
+        """Numbers of the paper's figures that show this model."""
+        return tuple(number for number, names in FIGURES.items() if self.name in names)
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """Numbers of the paper's tables that hold this model."""
+        return tuple(number for number, names in TABLES.items() if self.name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """A family of models in the paper's scheme; the paper itself is `PAPER`, a miniature is another."""
+
+    sizes: tuple[str, ...]
+    """Size names, smallest first."""
+    prefix: str = ""
+    """Put before every name, so that a miniature's models cannot be taken for the paper's."""
+    decay_steps: int = TRAINING.decay_steps
+    """Length of the decay that closes every budget."""
+
+    def parse(self, name: str) -> Model:
+        """Return the model that `name` stands for, whether or not the study trained it.
+
+        Raises:
+            UserError: the name is not in the scheme, or its steps contradict each other.
+        """
+        match = _NAME.fullmatch(name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        if match is None or match["size"] not in self.sizes:
+            known = tuple(MODELS) if self is PAPER else ()
+            raise UserError(
+                f"unknown model {name!r}{nearest(name, known)}; a name reads SIZE-OBJECTIVE-STEPS such as "
+                f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)}"
+            )
+        size = f"{self.prefix}{match['size']}"
+        if match["second"] is None:
+            budget = _parse_steps(match["steps"])
+            steps = int(match["at"]) if match["at"] else budget
+            kind = "intermediate" if match["at"] else "base"
+            model = Model(
+                name=name,
+                size=size,
+                kind=kind,
+                objectives=(match["first"],),
+                switch=None,
+                steps=steps,
+                decay_steps=self.decay_steps,
+            )
+            shortest, longest = (1, budget - self.decay_steps) if match["at"] else (self.decay_steps, None)
+        else:
+            continued = match["switch"].startswith("dec")
+            switch = _parse_steps(match["switch"].removeprefix("dec"))
+            model = Model(
+                name=name,
+                size=size,
+                kind="continued" if continued else "two-stage",
+                objectives=(match["first"], match["second"]),
+                switch=switch,
+                steps=_parse_steps(match["total"]),
+                decay_steps=self.decay_steps,
+            )
+            shortest, longest = switch + self.decay_steps, None
+        if model.steps < shortest or (longest is not None and model.steps > longest):
+            limit = f"at least {shortest}" if model.steps < shortest else f"at most {longest}"
+            raise UserError(
+                f"model {name!r} cannot be: with a decay of {self.decay_steps} steps its last step "
+                f"must be {limit}, not {model.steps}"
+            )
+        return model
+
+
+def format_steps(steps: int) -> str:
+    """Return `12k` for 12,000; a number that is no whole thousand is printed as it is."""
+    return f"{steps // 1000}k" if steps and steps % 1000 == 0 else str(steps)
+
+
+def _parse_steps(text: str) -> int:
+    return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
+
+
+def _ratio(objective: str) -> int | None:
+    return int(objective[3:]) if objective.startswith("mlm") else None
+
+
+PAPER = Design(sizes=tuple(SHAPES))
+"""The paper's design: three sizes, decays of 2,000 steps."""
+
+RATIOS = (20, 30, 40, 50)
+STEPS = (1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
+SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
+"""Budgets in thousands of steps, and the CLM steps of their 25-75, 50-50 and 75-25 splits."""
+CPT_TOTALS = (44, 54, 64)
+
+_SIZES_AND_RATIOS = tuple(f"{s}-{o}-42k" for s in SHAPES for o in (*(f"mlm{r}" for r in RATIOS), "clm"))
+_TRUNK_STEPS = tuple(f"610m-{o}-42k-{step}" for o in ("mlm40", "clm") for step in STEPS)
+_BY_BUDGET = {
+    budget: (
+        f"610m-mlm40-{budget}k",
+        *(f"610m-clm-{k}k-mlm40-{budget}k" for k in splits),
+        f"610m-clm-{budget}k",
+    )
+    for budget, splits in SPLITS.items()
+}
+_BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
+_STARTS = ("610m-mlm40-42k", "610m-clm-42k")
+_CPT_BY_START = tuple(
+    tuple(f"610m-{o}-dec42k-mlm40-{total}k" for total in CPT_TOTALS) for o in ("mlm40", "clm")
+)
+_CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
+_LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
+
+FIGURES: dict[int, tuple[str, ...]] = {
+    1: (*_BY_BUDGET[42], "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
+    2: tuple(f"{s}-{o}-42k" for s in SHAPES for o in ("mlm40", "clm")),
+    3: tuple(f"{s}-mlm{r}-42k" for s in SHAPES for r in RATIOS),
+    4: _TRUNK_STEPS,
+    5: _STARTS,
+    6: _BUDGETS,
+    7: (*(f"610m-mlm{r}-42k" for r in RATIOS), *_LATE_SWITCH),
+    8: (*_STARTS, "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
+    9: (*_STARTS, *_CONTINUED),
+    10: _TRUNK_STEPS,
+    11: ("1b-mlm40-42k", "1b-clm-10k-mlm40-42k", "1b-clm-42k"),
+    12: _CONTINUED,
+}
+"""The models that each figure of the paper shows."""
+
+TABLES: dict[int, tuple[str, ...]] = {
+    1: (),
+    **dict.fromkeys(range(2, 6), _SIZES_AND_RATIOS),
+    **dict.fromkeys(range(6, 10), _TRUNK_STEPS),
+    **dict.fromkeys(range(10, 14), _BUDGETS),
+    **dict.fromkeys(
+        range(14, 18),
+        tuple(n for start, later in zip(_STARTS, _CPT_BY_START, strict=True) for n in (start, *later)),
+    ),
+}
+"""The models whose scores each table of the paper holds, in the order of its rows (Table 1 holds settings)."""
+
+_NAMES = dict.fromkeys(
+    (*_SIZES_AND_RATIOS, *_BUDGETS, *_LATE_SWITCH, *_CONTINUED, *_TRUNK_STEPS, *FIGURES[11])
+)
+
+MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
+"""All 51 models of the paper by name: 15 base, 17 two-stage and their endpoints, 6 CPT, 12 intermediate, 1 at 1B."""
+
+
+def parse(name: str) -> Model:
+    """Return the model that `name` stands for in the paper's scheme (`PAPER.parse`)."""
+    return PAPER.parse(name)

@@ -1,0 +1,294 @@
+"""Llama-3-type tokenizers: read from a Hugging Face `tokenizer.json` or a tiktoken file, hashed, written, trained.
+
+The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
+token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
+the tiktoken path of the paper's trainer; which of its paths the paper took is not known (docs/deviations.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+import zstandard
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from common.errors import UserError
+from common.files import write_text
+
+__all__ = [
+    "LLAMA3_SPLIT",
+    "TextTokenizer",
+    "from_tiktoken",
+    "load_tokenizer",
+    "read_ranks",
+    "train_tokenizer",
+]
+
+LLAMA3_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The regular expression that cuts text into the pieces which BPE merges within (Llama 3's)."""
+
+BEGIN, END, MASK = "<|begin_of_text|>", "<|end_of_text|>", "<|mask|>"
+_RESERVED = "<|reserved_special_token_{}|>"
+_ENDS = (END, "<|endoftext|>", "</s>", "[SEP]")
+_BEGINS = (BEGIN, "<s>", "[CLS]")
+_MASKS = (MASK, "[MASK]", "<mask>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTokenizer:
+    """A fast tokenizer with the three ids that pretraining needs."""
+
+    inner: tokenizers.Tokenizer
+    """The tokenizer of the `tokenizers` package; adds no special tokens by itself."""
+    bos_id: int | None
+    """Begin of text; None when the vocabulary has none. Pretraining does not use it."""
+    eos_id: int
+    """End of text, put after every document; padding, too."""
+    mask_id: int
+    """What a masked token is replaced by."""
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Rows an embedding needs: the largest id plus one."""
+        return int(max(self.inner.get_vocab(with_added_tokens=True).values())) + 1
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of everything that decides about ids, independent of the file's layout."""
+        content = json.loads(self.inner.to_str())
+        content.pop("padding", None)
+        content.pop("truncation", None)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def encode_batch(self, texts: Sequence[str]) -> list[npt.NDArray[np.int32]]:
+        """Return the ids of each text, int32, with end-of-text after the last; special tokens in text are text."""
+        found = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array([*encoding.ids, self.eos_id], np.int32) for encoding in found]
+
+    def save(self, folder: Path, *, max_length: int = 2048) -> None:
+        """Write a folder that `transformers.AutoTokenizer` loads, each file atomically."""
+        names = {"eos_token": self._text(self.eos_id), "pad_token": self._text(self.eos_id)}
+        names["mask_token"] = self._text(self.mask_id)
+        if self.bos_id is not None:
+            names["bos_token"] = self._text(self.bos_id)
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+            "model_max_length": max_length,
+            **names,
+        }
+        write_text(folder / "tokenizer.json", self.inner.to_str())
+        write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+        write_text(folder / "special_tokens_map.json", json.dumps(names, indent=2, sort_keys=True) + "\n")
+
+    def _text(self, token: int) -> str:
+        return str(self.inner.id_to_token(token))
+
+
+def load_tokenizer(source: str) -> TextTokenizer:
+    """Return the tokenizer at `source`.
+
+    Args:
+        source: a folder with `tokenizer.json` or `tokenizer.model`, such a file (tiktoken files may end in
+            .zst), or a Hugging Face id with an optional `@revision`.
+
+    Raises:
+        UserError: nothing is there, or it is no tokenizer this project can use.
+    """
+    path = Path(source)
+    if path.is_dir():
+        found = [path / name for name in ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")]
+        path = next((item for item in found if item.is_file()), path)
+    if path.is_file():
+        if path.suffix == ".json":
+            return _from_json(path.read_text("utf-8"), str(path))
+        return from_tiktoken(path)
+    if path.exists() or source.startswith((".", "/")) or source.count("/") != 1:
+        raise UserError(
+            f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
+            f"a tiktoken file or a Hugging Face id such as owner/name"
+        )
+    return _from_hub(source)
+
+
+def read_ranks(path: Path) -> dict[bytes, int]:
+    """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            token, rank = line.split()
+            ranks[base64.b64decode(token, validate=True)] = int(rank)
+        except (ValueError, binascii.Error):
+            raise UserError(
+                f"{path}: line {number} is not a base64 token and its rank; not a tiktoken file"
+            ) from None
+    if sorted(ranks.values()) != list(range(len(ranks))) or not all(bytes([b]) in ranks for b in range(256)):
+        raise UserError(
+            f"{path}: the ranks are not 0 to {len(ranks) - 1} with all 256 bytes; not a tiktoken file"
+        )
+    return ranks
+
+
+def llama3_special_tokens(mask: str = MASK) -> list[str]:
+    """Return Llama 3's 256 special tokens in the order of their ids, the first reserved one being the mask."""
+    reserved = iter(range(251))
+    named = {0: BEGIN, 1: END, 6: "<|start_header_id|>", 7: "<|end_header_id|>", 9: "<|eot_id|>"}
+    tokens = [named[place] if place in named else _RESERVED.format(next(reserved)) for place in range(256)]
+    tokens[2] = mask
+    return tokens
+
+
+def from_tiktoken(path: Path) -> TextTokenizer:
+    """Return the tokenizer of a tiktoken file with Llama 3's split and special tokens; ids are tiktoken's."""
+    ranks = read_ranks(path)
+    letters = _byte_letters()
+    spell = {token: "".join(letters[byte] for byte in token) for token in ranks}
+    vocabulary = {spell[token]: rank for token, rank in ranks.items()}
+    merges = [
+        (spell[left], spell[right])
+        for token in sorted(ranks, key=ranks.__getitem__)
+        for left, right in _splits(ranks, token)
+    ]
+    # Like tiktoken, take a whole piece that is a token as it is, even where merges would not lead to it.
+    model = models.BPE(vocab=vocabulary, merges=merges, ignore_merges=True)
+    return _assemble(model, llama3_special_tokens())
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
+    """Return a byte-level BPE tokenizer of `vocab_size` ids in Llama 3's form, trained on the texts.
+
+    Raises:
+        UserError: fewer ids than the 256 bytes and three special tokens, or too little text for so many.
+    """
+    special = [BEGIN, END, MASK]
+    if vocab_size < 256 + len(special):
+        raise UserError(f"a byte-level vocabulary needs at least {256 + len(special)} ids, not {vocab_size}")
+    inner = tokenizers.Tokenizer(models.BPE())
+    inner.pre_tokenizer = _pre_tokenizer()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(special),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    if (found := inner.get_vocab_size()) != vocab_size - len(special):
+        raise UserError(
+            f"the text gives a vocabulary of {found + len(special)} ids, fewer than the {vocab_size} asked for; "
+            f"give more text or ask for fewer"
+        )
+    return _assemble(inner.model, special)
+
+
+def _assemble(model: models.Model, special: Sequence[str]) -> TextTokenizer:
+    inner = tokenizers.Tokenizer(model)
+    inner.pre_tokenizer = _pre_tokenizer()
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens(
+        [tokenizers.AddedToken(text, special=True, normalized=False) for text in special]
+    )
+    return _finish(inner, "the tokenizer")
+
+
+def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    split = pre_tokenizers.Split(tokenizers.Regex(LLAMA3_SPLIT), behavior="isolated", invert=False)
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
+    return pre_tokenizers.Sequence([split, level])
+
+
+def _from_json(text: str, where: str) -> TextTokenizer:
+    try:
+        content: dict[str, Any] = json.loads(text)
+        added = {item["content"] for item in content["added_tokens"]}
+        if not added & set(_MASKS):
+            _name_a_mask(content, where)
+        # Begin and end of text are put by this project alone, never by the tokenizer's own template.
+        content["post_processor"] = None
+        inner = tokenizers.Tokenizer.from_str(json.dumps(content))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{where}: not a tokenizer.json: {error}") from None
+    inner.no_padding()
+    inner.no_truncation()
+    return _finish(inner, where)
+
+
+def _name_a_mask(content: dict[str, Any], where: str) -> None:
+    """Rename the first reserved special token to the mask, as the paper did with Llama 3's."""
+    pattern = re.compile(r"<\|(reserved_special_token|extra_id|reserved)_\d+\|>")
+    reserved = sorted(
+        (item for item in content["added_tokens"] if pattern.fullmatch(item["content"])),
+        key=lambda item: int(item["id"]),
+    )
+    if not reserved:
+        raise UserError(
+            f"{where}: no mask token and no reserved one to make it from; add {MASK} to its special tokens"
+        )
+    old = reserved[0]["content"]
+    reserved[0]["content"] = MASK
+    vocabulary = content["model"].get("vocab", {})
+    if old in vocabulary:
+        vocabulary[MASK] = vocabulary.pop(old)
+
+
+def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
+    inner.encode_special_tokens = True
+
+    def first(names: Sequence[str]) -> int | None:
+        return next((i for i in map(inner.token_to_id, names) if i is not None), None)
+
+    eos, mask = first(_ENDS), first(_MASKS)
+    if eos is None or mask is None:
+        raise UserError(
+            f"{where}: needs an end-of-text token ({', '.join(_ENDS)}) and a mask token ({', '.join(_MASKS)})"
+        )
+    return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
+
+
+def _from_hub(source: str) -> TextTokenizer:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    repo, _, revision = source.partition("@")
+    try:
+        file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first}"
+        ) from None
+    return _from_json(Path(file).read_text("utf-8"), source)
+
+
+def _splits(ranks: dict[bytes, int], token: bytes) -> list[tuple[bytes, bytes]]:
+    """Return all pairs of tokens that tiktoken would merge into this one, those of the lowest ranks first."""
+    pairs = [(token[:cut], token[cut:]) for cut in range(1, len(token))]
+    pairs = [(left, right) for left, right in pairs if left in ranks and right in ranks]
+    return sorted(pairs, key=lambda pair: (ranks[pair[0]], ranks[pair[1]]))
+
+
+def _byte_letters() -> list[str]:
+    """Return the printable letter that byte-level BPE writes for each byte (GPT-2's table)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pretraining.batch import PackedBatch
+from pretraining.configuration import EncoderConfig, config_for
+from pretraining.designs import Study
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.modeling import initialise
+from tests.pretraining import small_study
+
+VOCAB = 311
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def tiny_config() -> EncoderConfig:
+    """Tiny in the vocabulary too; special tokens are its first four ids."""
+    return config_for(
+        "tiny", vocab_size=VOCAB, bos_token_id=0, eos_token_id=1, pad_token_id=1, mask_token_id=2
+    )
+
+
+@pytest.fixture
+def tiny_model(tiny_config: EncoderConfig) -> EuroBertForMaskedLM:
+    model = EuroBertForMaskedLM(tiny_config)
+    initialise(model, seed=5)
+    return model
+
+
+@pytest.fixture
+def batch() -> PackedBatch:
+    rng = np.random.default_rng(0)
+    lengths = (13, 1, 40, 130, 27)
+    return PackedBatch.of([rng.integers(0, VOCAB, length) for length in lengths], [3, 9, 4, 100, 7], epoch=2)
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study of a few steps."""
+    return small_study.make_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its shards."""
+    return small_study.make_shards(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="session")
+def done(study: Study, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its two-stage model, trained without interruption."""
+    from pretraining.train import train
+
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("out")
+    assert train(small_study.MODEL, data=data, out=out, study=study)
+    return out

@@ -1,0 +1,72 @@
+"""A study of a few steps for the tests of training, with shards of its own text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from common.files import sha256_file
+from pretraining.designs import Study, load_study
+from pretraining.shards import ShardSettings, build
+from pretraining.tokenizer import train_tokenizer
+from pretraining.training_log import MEASURED, read_log
+from tests.pretraining.documents import make_documents, write_jsonl
+
+MODEL = "mini-s-clm-9-mlm40-24"
+"""The two-stage model most tests train."""
+
+STUDY = """
+prefix = "mini-"
+decay_steps = 6
+models = [
+    "mini-s-clm-24", "mini-s-mlm40-24", "mini-s-clm-9-mlm40-24", "mini-s-clm-dec24-mlm40-36",
+    "mini-s-clm-24-5",
+]
+[sizes.s]
+hidden = 32
+layers = 2
+heads = 4
+kv_heads = 2
+mlp = 64
+vocab = 400
+max_length = 64
+[settings]
+global_batch = 8
+microbatch = 4
+min_length = 4
+max_length = 64
+warmup_steps = 3
+rewarm_steps = 2
+peak_lr = 3e-3
+eval_every = 6
+eval_sequences = 16
+save_every = 2
+tensorboard = false
+"""
+
+
+def make_study(folder: Path) -> Study:
+    """Write the study and return it."""
+    path = folder / "mini.toml"
+    path.write_text(STUDY)
+    return load_study(path)
+
+
+def make_shards(folder: Path) -> Path:
+    """Write shards of made-up documents and return their folder."""
+    documents = make_documents(700)
+    train_tokenizer(documents[:100], 390).save(folder / "tokenizer")
+    file = write_jsonl(folder / "documents.jsonl", documents)
+    settings = ShardSettings(validation_share=0.05)
+    build([str(file)], str(folder / "tokenizer"), folder / "data", settings, workers=0)
+    return folder / "data"
+
+
+def science(path: Path) -> list[dict[str, Any]]:
+    """Return a log's rows without what is measured on the clock."""
+    return [{key: value for key, value in row.items() if key not in MEASURED} for row in read_log(path)]
+
+
+def weights_hash(out: Path, model: str = MODEL) -> str:
+    """Return the hash of a finished model's weights."""
+    return sha256_file(out / "models" / model / "model.safetensors")

@@ -1,0 +1,102 @@
+import subprocess
+import sys
+
+import pytest
+
+from pretraining.flops import (
+    CONVENTIONS,
+    effective_length,
+    gpu_hours,
+    hoffmann_flops_per_token,
+    mfu,
+    model_flops_per_token,
+    peak_flops,
+    six_nd_flops_per_token,
+)
+from pretraining.settings import SHAPES, Shape
+
+
+def hoffmann_as_printed(
+    d: int, layers: int, heads: int, key: int, ffw: int, vocab: int, length: int
+) -> float:
+    """Appendix F of Hoffmann et al., line by line, for a whole sequence and its block (two matrices, no GQA)."""
+    embeddings = 2 * length * vocab * d
+    projections = 2 * 3 * length * d * (key * heads)
+    logits = 2 * length * length * (key * heads)
+    softmax = 3 * heads * length * length
+    reduction = 2 * length * length * (key * heads)
+    final_linear = 2 * length * (key * heads) * d
+    dense = 2 * length * (d * ffw + d * ffw)
+    final_logits = 2 * length * d * vocab
+    forward = embeddings + layers * (projections + logits + softmax + reduction + final_linear + dense)
+    return 3 * (forward + final_logits)
+
+
+def test_hoffmann_equals_the_appendix_where_both_describe_the_same_block() -> None:
+    # The appendix's 73M model: 640 wide, 10 layers, 10 heads of 64, feed-forward 2560, vocabulary 32,000. Three
+    # SwiGLU matrices of 2/3 the width cost what its two do.
+    ours = Shape(hidden=640, layers=10, heads=10, kv_heads=10, mlp=2560, vocab=32_000)
+    printed = hoffmann_as_printed(640, 10, 10, 64, 2560 * 3 // 2, 32_000, 2048)
+    assert hoffmann_flops_per_token(ours, length=2048) * 2048 == pytest.approx(printed, rel=1e-12)
+
+
+def test_six_nd_is_close_to_hoffmann_as_their_table_says() -> None:
+    # The simple count leaves out attention scores and takes the look-up as free or as a product: within 15 %.
+    for shape in SHAPES.values():
+        ratio = hoffmann_flops_per_token(shape) / six_nd_flops_per_token(shape)
+        assert 0.9 < ratio < 1.15
+
+
+def test_effective_length_is_the_expectation_over_uniform_lengths() -> None:
+    lengths = range(12, 2049)
+    assert effective_length(12, 2048) == pytest.approx(sum(n * n for n in lengths) / sum(lengths), rel=1e-12)
+    assert effective_length(7, 7) == 7
+
+
+@pytest.mark.parametrize(("size", "expected"), [("210m", 1.50e9), ("610m", 4.38e9), ("1b", 8.32e9)])
+def test_model_flops_at_2048_tokens(size: str, expected: float) -> None:
+    assert model_flops_per_token(SHAPES[size], length=2048) == pytest.approx(expected, rel=2e-3)
+
+
+def test_the_masked_head_saves_its_share() -> None:
+    shape = SHAPES["210m"]
+    saved = model_flops_per_token(shape) - model_flops_per_token(shape, predicted=0.4)
+    assert saved == pytest.approx(6 * 0.6 * shape.embedding_parameters)
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        model_flops_per_token(shape, predicted=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA H100 80GB HBM3", 989.4e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H200", 989.4e12),
+        ("NVIDIA GH200 480GB", 989.4e12),
+        ("AMD Instinct MI250X", 191.5e12),
+        ("AMD Instinct MI250X/MI250", 191.5e12),
+        ("AMD Instinct MI300X", 1307.4e12),
+        ("NVIDIA GeForce RTX 3060", None),
+        ("cpu", None),
+    ],
+)
+def test_peaks_by_the_name_torch_prints(name: str, peak: float | None) -> None:
+    assert peak_flops(name) == peak
+
+
+def test_mfu_and_gpu_hours_are_each_others_inverse() -> None:
+    flops = CONVENTIONS["model"](SHAPES["1b"])
+    hours = gpu_hours(flops * 1e9, 0.4, "NVIDIA H200")
+    assert mfu(1e9 / (hours * 3600), flops, "NVIDIA H200") == pytest.approx(0.4)
+    assert mfu(2e9 / (hours * 3600), flops, "NVIDIA H200", devices=2) == pytest.approx(0.4)
+    assert mfu(1.0, flops, "cpu") is None
+    with pytest.raises(ValueError, match="known are A100"):
+        gpu_hours(1.0, 0.4, "abacus")
+    with pytest.raises(ValueError, match="utilisation"):
+        gpu_hours(1.0, 40, "H100")
+
+
+def test_the_module_needs_no_torch() -> None:
+    code = "import pretraining.flops, sys; assert not {'torch', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

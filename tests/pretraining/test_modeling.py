@@ -1,0 +1,348 @@
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from common.errors import UserError
+from pretraining.batch import PackedBatch
+from pretraining.configuration import EncoderConfig, config_for, shape_of
+from pretraining.heads import (
+    EuroBertForCausalLM,
+    EuroBertForMaskedLM,
+    EuroBertForSequenceClassification,
+    EuroBertForTokenClassification,
+)
+from pretraining.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
+from pretraining.settings import SHAPES, TINY
+
+EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
+
+
+def llama_like(config: EncoderConfig) -> LlamaForCausalLM:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.num_hidden_layers,
+            num_attention_heads=config.num_attention_heads,
+            num_key_value_heads=config.num_key_value_heads,
+            max_position_embeddings=config.max_position_embeddings,
+            rms_norm_eps=config.rms_norm_eps,
+            rope_theta=config.rope_theta,
+            pad_token_id=None,
+        )
+    ).eval()
+
+
+@pytest.mark.parametrize("size", SHAPES)
+def test_parameter_counts(size: str) -> None:
+    with torch.device("meta"):
+        model = EuroBertForMaskedLM(config_for(size))
+    total = sum(p.numel() for p in model.parameters())
+    assert total == EXACT[size] == SHAPES[size].trained_parameters
+    body = sum(p.numel() for name, p in model.model.named_parameters() if "embed" not in name)
+    assert body == SHAPES[size].body_parameters
+    assert total - body == 2 * SHAPES[size].embedding_parameters
+    assert shape_of(model.config) == SHAPES[size]
+
+
+def test_causal_logits_equal_those_of_llama(tiny_model: EuroBertForMaskedLM) -> None:
+    ours = EuroBertForCausalLM(tiny_model.config).eval()
+    ours.load_state_dict(tiny_model.state_dict())
+    theirs = llama_like(tiny_model.config)
+    theirs.load_state_dict(ours.state_dict())
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, 311, (3, 70), generator=generator)
+    attention_mask = torch.ones_like(tokens)
+    attention_mask[1, 50:] = 0
+    attention_mask[2, :20] = 0
+    with torch.no_grad():
+        a, b = ours(tokens, attention_mask).logits, theirs(tokens, attention_mask).logits
+    real = attention_mask.bool()
+    torch.testing.assert_close(a[real], b[real], atol=1e-5, rtol=0)
+
+
+def test_causal_loss_equals_that_of_llama(tiny_model: EuroBertForMaskedLM) -> None:
+    ours = EuroBertForCausalLM(tiny_model.config)
+    ours.load_state_dict(tiny_model.state_dict())
+    theirs = llama_like(tiny_model.config)
+    theirs.load_state_dict(ours.state_dict())
+    tokens = torch.randint(0, 311, (2, 30), generator=torch.Generator().manual_seed(0))
+    labels = tokens.clone()
+    labels[0, 5:9] = -100
+    for model in (ours, theirs):
+        model(tokens, labels=labels).loss.backward()
+    torch.testing.assert_close(ours(tokens, labels=labels).loss, theirs(tokens, labels=labels).loss)
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, atol=1e-5, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "flex"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_packed_and_padded_hidden_states_agree(
+    backend: str, is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
+) -> None:
+    input_ids, attention_mask = batch.padded(pad_token_id=1)
+    tiny_model.set_attention_backend(backend)
+    with torch.no_grad():
+        packed = tiny_model.model.encode(batch, is_causal=is_causal)
+        padded = tiny_model.model(input_ids, attention_mask, is_causal=is_causal).last_hidden_state
+        left = tiny_model.model(
+            torch.stack(
+                [row.roll(int(1 - m.sum())) for row, m in zip(input_ids, attention_mask, strict=True)]
+            ),
+            torch.stack([m.roll(int(1 - m.sum())) for m in attention_mask]),
+            is_causal=is_causal,
+        )
+    assert left.last_hidden_state.isfinite().all()
+    torch.testing.assert_close(packed, padded[attention_mask.bool()], atol=5e-6, rtol=0)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6))
+@settings(max_examples=20, deadline=None)
+def test_a_sequence_knows_nothing_of_its_neighbours(lengths: list[int]) -> None:
+    config = config_for(
+        "tiny", vocab_size=50, bos_token_id=0, eos_token_id=1, pad_token_id=1, mask_token_id=2
+    )
+    model = EuroBertModel(config)
+    initialise(model, 0)
+    generator = torch.Generator().manual_seed(len(lengths))
+    sequences = [torch.randint(0, 50, (n,), generator=generator).numpy() for n in lengths]
+    with torch.no_grad():
+        together = model.encode(PackedBatch.of(sequences)).split(lengths)
+        for sequence, hidden in zip(sequences, together, strict=True):
+            alone = model.encode(PackedBatch.of([sequence]))
+            torch.testing.assert_close(hidden, alone, atol=2e-6, rtol=0)
+
+
+def test_is_causal_of_the_configuration_is_the_default(
+    tiny_model: EuroBertForMaskedLM, batch: PackedBatch
+) -> None:
+    tiny_model.config.is_causal = True
+    with torch.no_grad():
+        default = tiny_model.model.encode(batch)
+        assert torch.equal(default, tiny_model.model.encode(batch, is_causal=True))
+        assert not torch.equal(default, tiny_model.model.encode(batch, is_causal=False))
+
+
+def test_rms_norm_is_float32_inside_and_keeps_the_type() -> None:
+    norm = RMSNorm(4, 1e-5).bfloat16()
+    hidden = torch.tensor([[300.0, 1.0, -2.0, 0.5]], dtype=torch.bfloat16)
+    out = norm(hidden)
+    wide = hidden.float()
+    expected = (wide / (wide.square().mean() + 1e-5).sqrt()).bfloat16()
+    assert out.dtype == torch.bfloat16 and torch.equal(out, expected)
+
+
+def test_rotary_scores_depend_on_distance_alone() -> None:
+    q, k = torch.randn(2, 1, 1, 16, generator=torch.Generator().manual_seed(0)).unbind()
+    scores = []
+    for shift in (0, 7, 1000):
+        cos, sin = rotary_tables(torch.tensor([3 + shift, 8 + shift]), 16, 10_000.0)
+        scores.append((rotate(q, cos[:1], sin[:1]) * rotate(k, cos[1:], sin[1:])).sum())
+    torch.testing.assert_close(torch.stack(scores), scores[0].repeat(3), atol=2e-4, rtol=0)
+
+
+def test_positions_do_not_change_with_the_weights_type(tiny_model: EuroBertForMaskedLM) -> None:
+    # A rotary buffer would be rounded to bfloat16 along with the weights: position 300 would become 300 +- 1.
+    cos, _ = rotary_tables(torch.arange(2048), 16, 10_000.0)
+    assert cos.dtype == torch.float32
+    assert not list(tiny_model.bfloat16().buffers())
+
+
+def test_initial_weights(tiny_config: EncoderConfig) -> None:
+    first, second, other = (EuroBertForMaskedLM(tiny_config) for _ in range(3))
+    torch.manual_seed(1)
+    initialise(first, 7)
+    torch.manual_seed(2)
+    initialise(second, 7)
+    initialise(other, 8)
+    for (name, a), b, c in zip(
+        first.named_parameters(), second.parameters(), other.parameters(), strict=True
+    ):
+        assert torch.equal(a, b), name
+        if "norm" in name:
+            assert (a == 1).all()
+        else:
+            assert not torch.equal(a, c)
+            assert abs(a.std() / 0.02 - 1) < 0.1 and abs(a.mean()) < 2e-3, name
+    eos = first.model.embed_tokens.weight[tiny_config.eos_token_id]
+    assert eos.abs().min() > 0, "the end of text starts like any other token"
+
+
+def test_the_end_of_text_is_trained_although_it_is_the_padding(tiny_model: EuroBertForMaskedLM) -> None:
+    tiny_model.model.encode(PackedBatch.of([[5, 6, 1]])).square().sum().backward()
+    gradient = tiny_model.model.embed_tokens.weight.grad
+    assert gradient is not None and gradient[1].abs().sum() > 0
+    assert tiny_model.model.embed_tokens.padding_idx is None
+
+
+def test_auto_classes_load_a_saved_folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    tiny_model.config.is_causal = True
+    tiny_model.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).is_causal
+    tokens = torch.arange(20)[None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        base = AutoModel.from_pretrained(tmp_path)
+        masked = AutoModelForMaskedLM.from_pretrained(tmp_path, attn_implementation="sdpa")
+        causal = AutoModelForCausalLM.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
+        labelled = AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
+        tagged = AutoModelForTokenClassification.from_pretrained(tmp_path, num_labels=5)
+    assert isinstance(base, EuroBertModel) and isinstance(masked, EuroBertForMaskedLM)
+    assert isinstance(causal, EuroBertForCausalLM) and causal.dtype == torch.bfloat16
+    with torch.no_grad():
+        expected = tiny_model.model(tokens).last_hidden_state
+        assert torch.equal(base(tokens).last_hidden_state, expected)
+        assert torch.equal(masked(tokens).logits, tiny_model(tokens).logits)
+        assert labelled(tokens).logits.shape == (1, 3)
+        assert tagged(tokens).logits.shape == (1, 20, 5)
+    assert set(tiny_model.state_dict()) == set(masked.state_dict())
+
+
+@pytest.mark.parametrize("pooling", ["mean", "bos", "late"])
+def test_sequence_classifier_ignores_padding(pooling: str, tiny_config: EncoderConfig) -> None:
+    tiny_config.classifier_pooling, tiny_config.num_labels = pooling, 3
+    model = EuroBertForSequenceClassification(tiny_config)
+    initialise(model, 0)
+    tokens = torch.arange(2, 12)[None]
+    padded = torch.cat([tokens, torch.ones(1, 4, dtype=torch.int64)], dim=1)
+    attention_mask = torch.tensor([[1] * 10 + [0] * 4])
+    with torch.no_grad():
+        torch.testing.assert_close(model(padded, attention_mask).logits, model(tokens).logits)
+    loss = model(tokens, labels=torch.tensor([2])).loss
+    loss.backward()
+    assert loss > 0 and model.dense.weight.grad is not None
+
+
+def test_one_label_is_a_regression(tiny_config: EncoderConfig) -> None:
+    tiny_config.num_labels = 1
+    model = EuroBertForSequenceClassification(tiny_config)
+    tokens = torch.arange(4)[None]
+    output = model(tokens, labels=torch.tensor([2.0]))
+    torch.testing.assert_close(output.loss, (output.logits[0, 0] - 2).square())
+
+
+def test_token_classifier_ignores_unlabelled_tokens(tiny_config: EncoderConfig) -> None:
+    tiny_config.num_labels = 4
+    model = EuroBertForTokenClassification(tiny_config)
+    tokens = torch.arange(6)[None]
+    labels = torch.tensor([[1, -100, 2, -100, -100, 3]])
+    output = model(tokens, labels=labels)
+    chosen = output.logits[0, [0, 2, 5]].log_softmax(-1)
+    torch.testing.assert_close(output.loss, -chosen[range(3), [1, 2, 3]].mean())
+
+
+def test_outputs_as_transformers_gives_them(tiny_model: EuroBertForMaskedLM) -> None:
+    tokens = torch.arange(5)[None]
+    output = tiny_model.model(tokens, output_hidden_states=True)
+    assert len(output.hidden_states) == TINY.layers + 1
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    assert isinstance(tiny_model(tokens, return_dict=False), tuple)
+    embedded = tiny_model.model(inputs_embeds=tiny_model.model.embed_tokens(tokens))
+    assert torch.equal(embedded.last_hidden_state, output.last_hidden_state)
+
+
+def test_gradient_checkpointing_changes_nothing(tiny_model: EuroBertForMaskedLM, batch: PackedBatch) -> None:
+    gradients = []
+    for enable in (False, True):
+        tiny_model.zero_grad()
+        tiny_model.train()
+        if enable:
+            tiny_model.gradient_checkpointing_enable({"use_reentrant": False})
+        tiny_model.model.encode(batch).square().sum().backward()
+        gradients.append([p.grad.clone() for p in tiny_model.model.parameters() if p.grad is not None])
+    for a, b in zip(*gradients, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_wrong_input_is_told(tiny_model: EuroBertForMaskedLM) -> None:
+    with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
+        tiny_model.model()
+    with pytest.raises(ValueError, match="packed input"):
+        tiny_model.model(torch.arange(4))
+    with pytest.raises(UserError, match="did you mean 'sdpa'"):
+        tiny_model.set_attention_backend("sdp")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"attention_bias": True}, "attention_bias"),
+        ({"attention_dropout": 0.1}, "attention_dropout"),
+        ({"tie_word_embeddings": True}, "tie_word_embeddings"),
+        ({"num_attention_heads": 7}, "no multiple"),
+        ({"num_key_value_heads": 5}, "no multiple"),
+        ({"classifier_pooling": "men"}, "did you mean 'mean'"),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, "rotary"),
+    ],
+)
+def test_other_architectures_are_refused(fields: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        EncoderConfig(**fields)
+
+
+def test_unknown_sizes_and_settings_are_refused() -> None:
+    with pytest.raises(UserError, match="did you mean '610m'"):
+        config_for("600m")
+    with pytest.raises(UserError, match="did you mean 'hidden_size'"):
+        config_for("tiny", hiden_size=3)
+
+
+def test_rope_parameters_of_newer_versions_are_read() -> None:
+    assert (
+        EncoderConfig(rope_parameters={"rope_type": "default", "rope_theta": 250_000}).rope_theta == 250_000
+    )
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_autocast_keeps_the_hidden_states(
+    is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
+) -> None:
+    with torch.no_grad():
+        exact = tiny_model.model.encode(batch, is_causal=is_causal)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rough = tiny_model.model.encode(batch, is_causal=is_causal)
+    assert ((rough - exact).norm() / exact.norm()).item() < 2e-2
+
+
+@pytest.mark.slow
+def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_length(
+    tiny_model: EuroBertForMaskedLM,
+) -> None:
+    rng = np.random.default_rng(0)
+    batches = [
+        PackedBatch.of([rng.integers(0, 311, n) for n in rng.integers(12, 90, 5)], max_length=2048)
+        for _ in range(5)
+    ]
+    expected = [tiny_model.model.encode(each).detach() for each in batches]
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    tiny_model.compile_blocks()
+    assert tiny_model.blocks_compiled
+    graphs = []
+    for each, hidden in zip(batches, expected, strict=True):
+        found = tiny_model.model.encode(each)
+        found.square().sum().backward()
+        torch.testing.assert_close(found, hidden, atol=1e-5, rtol=0)
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    # Once for the first length, once for any length; both layers share them.
+    assert 0 < graphs[0] < graphs[1] == graphs[-1]
+    tiny_model.uncompile_blocks()
+    assert not tiny_model.blocks_compiled

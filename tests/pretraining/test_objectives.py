@@ -1,0 +1,163 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from common.errors import UserError
+from pretraining.batch import PackedBatch
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.masking import MaskRule
+from pretraining.objectives import ObjectiveBatch, clm, loss_sum, loss_weights, mlm
+
+
+@pytest.fixture
+def rule(tiny_model: EuroBertForMaskedLM) -> MaskRule:
+    return MaskRule.of(tiny_model.config, ratio=0.4, seed=3)
+
+
+def grads(model: EuroBertForMaskedLM) -> dict[str, Tensor]:
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return found
+
+
+def plain_loss(
+    model: EuroBertForMaskedLM, batch: PackedBatch, labels: list[Tensor], is_causal: bool
+) -> Tensor:
+    """Sequence by sequence, with all logits: the definition."""
+    total = torch.zeros(())
+    starts = batch.cu_seqlens.tolist()
+    for start, end, target in zip(starts, starts[1:], labels, strict=False):
+        hidden = model.model(batch.tokens[None, start:end], is_causal=is_causal).last_hidden_state[0]
+        logits = model.lm_head(hidden)
+        total = total + F.cross_entropy(logits, target, reduction="sum", ignore_index=-100)
+    return total
+
+
+def test_clm_predicts_the_next_token_of_the_same_sequence(batch: PackedBatch) -> None:
+    made = clm(batch)
+    assert made.is_causal and made.inputs is batch
+    assert made.count == batch.num_tokens - len(batch) == int((made.labels != -100).sum())
+    for start, end in zip(batch.cu_seqlens.tolist(), batch.cu_seqlens.tolist()[1:], strict=False):
+        assert made.labels[start:end].tolist() == [*batch.tokens[start + 1 : end].tolist(), -100]
+
+
+def test_mlm_replaces_and_predicts_the_masked_tokens(batch: PackedBatch, rule: MaskRule) -> None:
+    made = mlm(batch, rule)
+    assert not made.is_causal and made.positions is not None
+    assert made.count == len(made.positions) == len(made.labels)
+    assert (made.inputs.tokens[made.positions] == rule.mask_token_id).all()
+    assert torch.equal(made.labels, batch.tokens[made.positions])
+    others = torch.ones(batch.num_tokens, dtype=torch.bool)
+    others[made.positions] = False
+    assert torch.equal(made.inputs.tokens[others], batch.tokens[others])
+
+
+@pytest.mark.parametrize("objective", ["clm", "mlm"])
+def test_loss_and_gradients_equal_the_plain_computation(
+    objective: str, tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
+) -> None:
+    made = clm(batch) if objective == "clm" else mlm(batch, rule)
+    labels = made.labels
+    if made.positions is not None:
+        labels = torch.full_like(batch.tokens, -100).index_copy(0, made.positions, made.labels)
+    expected = plain_loss(tiny_model, made.inputs, list(labels.split(batch.lengths.tolist())), made.is_causal)
+    expected.backward()
+    theirs = grads(tiny_model)
+    loss = loss_sum(tiny_model, made, chunk=17)
+    loss.total.backward()
+    ours = grads(tiny_model)
+    assert loss.count == made.count
+    torch.testing.assert_close(loss.total, expected, rtol=2e-6, atol=1e-5)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=2e-5, msg=name)
+
+
+def step(
+    model: EuroBertForMaskedLM, parts: list[ObjectiveBatch], weighting: str
+) -> tuple[float, dict[str, Tensor]]:
+    weights = loss_weights([part.count for part in parts], weighting)
+    value = 0.0
+    for part, weight in zip(parts, weights, strict=True):
+        loss = loss_sum(model, part).total * weight
+        loss.backward()
+        value += loss.item()
+    return value, grads(model)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_token_weighting_does_not_depend_on_the_micro_batch(
+    size: int, tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
+) -> None:
+    whole, whole_grads = step(tiny_model, [mlm(batch, rule)], "token")
+    value, cut_grads = step(tiny_model, [mlm(part, rule) for part in batch.split(size)], "token")
+    assert value == pytest.approx(whole, rel=1e-6)
+    for name in whole_grads:
+        torch.testing.assert_close(cut_grads[name], whole_grads[name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_equal_weighting_is_the_mean_of_means(
+    tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
+) -> None:
+    parts = [mlm(part, rule) for part in batch.split(2)]
+    means = [float(loss_sum(tiny_model, part).mean) for part in parts]
+    value, _ = step(tiny_model, parts, "equal")
+    assert value == pytest.approx(np.mean(means), rel=1e-6)
+    whole, _ = step(tiny_model, [mlm(batch, rule)], "equal")
+    assert abs(whole - value) > 1e-4, "the rule depends on how the batch is cut, as the paper's does"
+
+
+def test_equal_weighting_is_invariant_when_micro_batches_hold_as_many_tokens(
+    tiny_model: EuroBertForMaskedLM,
+) -> None:
+    sequences = np.random.default_rng(1).integers(3, 300, (4, 20))
+    batch = PackedBatch.of(list(sequences))
+    values = [step(tiny_model, [clm(part) for part in batch.split(size)], "equal")[0] for size in (1, 2, 4)]
+    assert values == pytest.approx([values[0]] * 3, rel=1e-6)
+
+
+def test_weights() -> None:
+    assert loss_weights([2, 6], "token") == [1 / 8, 1 / 8]
+    assert loss_weights([2, 6], "equal") == [1 / 4, 1 / 12]
+    assert loss_weights([2, 0, 6], "equal") == [1 / 4, 0, 1 / 12]
+    assert loss_weights([0], "token") == [1.0] and loss_weights([0], "equal") == [0.0]
+    with pytest.raises(UserError, match="did you mean 'token'"):
+        loss_weights([1], "tokens")
+
+
+@pytest.mark.parametrize("objective", ["clm", "mlm"])
+def test_nothing_to_predict_is_no_loss_and_no_nan(
+    objective: str, tiny_model: EuroBertForMaskedLM, rule: MaskRule
+) -> None:
+    batch = PackedBatch.of([[1]], [0])  # one end of text: nothing follows, and it is never masked
+    made = clm(batch) if objective == "clm" else mlm(batch, rule)
+    loss = loss_sum(tiny_model, made)
+    loss.mean.backward()
+    assert loss.count == 0 and float(loss.mean) == 0
+    assert all(grad.isfinite().all() for grad in grads(tiny_model).values())
+
+
+def test_clm_never_sees_what_it_predicts(tiny_model: EuroBertForMaskedLM, batch: PackedBatch) -> None:
+    """Changing a token changes no hidden state before it, nor any of another sequence."""
+    changed = 60  # inside the fourth sequence, tokens 54 to 183
+    tokens = batch.tokens.clone()
+    tokens[changed] = (tokens[changed] + 1) % 300
+    with torch.no_grad():
+        before = tiny_model.model.encode(batch, is_causal=True)
+        after = tiny_model.model.encode(replace(batch, tokens=tokens), is_causal=True)
+    moved = (before != after).any(-1).nonzero().squeeze(1).tolist()
+    assert moved[0] == changed and moved[-1] == 183
+
+
+def test_to_moves_everything(batch: PackedBatch, rule: MaskRule) -> None:
+    moved = mlm(batch, rule).to("meta")
+    assert moved.positions is not None
+    devices = {
+        t.device.type for t in (moved.labels, moved.positions, moved.inputs.tokens, moved.inputs.cu_seqlens)
+    }
+    assert devices == {"meta"}
+    assert clm(batch).to("meta").labels.device.type == "meta"

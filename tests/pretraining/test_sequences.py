@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from common.errors import UserError
+from pretraining.sequences import Cut, Order, counter_hash, split_documents
+
+PAPER_CUT = Cut(shortest=12, longest=2048, seed=0)
+
+
+def test_lengths_are_uniform_with_the_papers_mean() -> None:
+    starts, stops = PAPER_CUT.spans(np.arange(200_000))
+    lengths = stops - starts
+    assert (lengths.min(), lengths.max()) == (12, 2048)
+    assert lengths.mean() == 1030.0
+    for half in (lengths[::2], lengths[1::2]):
+        assert stats.chisquare(np.bincount(half - 12, minlength=2037)).pvalue > 1e-3
+    expected = (2037**2 - 1) / 12
+    assert lengths[::2].var() == pytest.approx(expected, rel=0.02)
+
+
+@given(
+    mode=st.sampled_from(["random", "fixed"]),
+    shortest=st.integers(1, 20),
+    extra=st.integers(0, 40),
+    tokens=st.integers(0, 3000),
+    seed=st.integers(0, 2**63),
+)
+@settings(max_examples=50, deadline=None)
+def test_sequences_tile_the_stream(mode: str, shortest: int, extra: int, tokens: int, seed: int) -> None:
+    cut = Cut(mode=mode, shortest=shortest, longest=shortest + extra, seed=seed)
+    count = cut.count(tokens)
+    starts, stops = cut.spans(np.arange(count))
+    assert (stops > starts).all()
+    assert (stops - starts <= cut.longest).all()
+    if count:
+        assert starts[0] == 0
+        assert (starts[1:] == stops[:-1]).all()
+        assert tokens - 2 * cut.longest < stops[-1] <= tokens
+
+
+def test_a_sample_is_found_alone() -> None:
+    starts, stops = PAPER_CUT.spans(np.arange(1000))
+    for sample in (0, 1, 998, 999):
+        start, stop = PAPER_CUT.spans([sample])
+        assert (start[0], stop[0]) == (starts[sample], stops[sample])
+
+
+def test_other_seeds_cut_elsewhere() -> None:
+    other = Cut(shortest=12, longest=2048, seed=1)
+    assert (other.spans(np.arange(100))[1] != PAPER_CUT.spans(np.arange(100))[1]).mean() > 0.4
+
+
+@given(
+    samples=st.integers(1, 300),
+    batch=st.integers(1, 20),
+    block=st.integers(1, 80),
+    epoch=st.integers(0, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_epoch_is_a_permutation(samples: int, batch: int, block: int, epoch: int) -> None:
+    if samples < batch:
+        return
+    order = Order(samples=samples, batch=batch, seed=5, block=block)
+    assert sorted(order.at(epoch, 0, samples).tolist()) == list(range(samples))
+    steps = range(epoch * order.steps_per_epoch, (epoch + 1) * order.steps_per_epoch)
+    batches = [order.batch_of(step) for step in steps]
+    assert all(found == epoch for found, _ in batches)
+    trained = np.concatenate([ids for _, ids in batches])
+    assert (trained == order.at(epoch, 0, len(trained))).all()
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 12])
+def test_ranks_share_the_same_batch(world: int) -> None:
+    order = Order(samples=1000, batch=12, seed=1, block=100)
+    for step in (0, 7, 82, 83, 200):
+        epoch, whole = order.batch_of(step)
+        shares = [order.batch_of(step, rank, world) for rank in range(world)]
+        assert all(found == epoch for found, _ in shares)
+        assert (np.concatenate([ids for _, ids in shares]) == whole).all()
+
+
+def test_blocks_and_epochs_are_shuffled() -> None:
+    order = Order(samples=4096, batch=64, seed=3, block=512)
+    first, second = order.at(0, 0, 4096), order.at(1, 0, 4096)
+    assert (first != second).mean() > 0.9
+    assert len(set((first[:512] // 512).tolist())) == 1
+    assert abs(np.corrcoef(first[:512], np.arange(512))[0, 1]) < 0.2
+
+
+def test_the_order_never_changes() -> None:
+    """Golden: sha256 of Order(samples=10_000, batch=96, seed=7, block=1024).at(e, 0, 10_000) for e in 0, 1."""
+    order = Order(samples=10_000, batch=96, seed=7, block=1024)
+    data = b"".join(order.at(epoch, 0, 10_000).astype("<i8").tobytes() for epoch in (0, 1))
+    order_hash = "2cb8c25e4e68879d21ff8bccbd9fd0e37c9c88090b30deebeab5392e94c27702"
+    assert hashlib.sha256(data).hexdigest() == order_hash
+    lengths = np.diff(PAPER_CUT.spans(np.arange(10_000)), axis=0)
+    lengths_hash = "0d1b7b3756a4db3c22d49ee410c2356e860f25c28f0e0fbcb24f7ddf4e4766b4"
+    assert hashlib.sha256(lengths.astype("<i8").tobytes()).hexdigest() == lengths_hash
+
+
+def test_hash_is_splitmix64() -> None:
+    """The first output of SplitMix64 seeded with 0 is 0xE220A8397B1DCDAF (Vigna's reference implementation)."""
+    assert int(counter_hash([0])[0]) == _reference(0)
+    assert _reference(0) == 0xE220A8397B1DCDAF
+    assert int(counter_hash([5], 3)[0]) == _reference(5 ^ _reference(3))
+
+
+def _reference(state: int) -> int:
+    z = (state + 0x9E3779B97F4A7C15) % 2**64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return z ^ (z >> 31)
+
+
+def test_documents_end_after_their_end_of_text() -> None:
+    tokens = np.array([4, 5, 0, 0, 6, 7])
+    assert [tokens[part].tolist() for part in split_documents(tokens, 0)] == [[4, 5, 0], [0], [6, 7]]
+    assert [tokens[part].tolist() for part in split_documents(tokens[:3], 0)] == [[4, 5, 0]]
+    assert split_documents(np.array([1, 2]), 0) == [slice(0, 2)]
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(UserError, match="min_length"):
+        Cut(shortest=5, longest=4, seed=0)
+    with pytest.raises(UserError, match="'random' or 'fixed'"):
+        Cut(mode="packed", shortest=1, longest=4, seed=0)
+    with pytest.raises(UserError, match="fewer than the 12"):
+        Order(samples=11, batch=12, seed=0)
+    with pytest.raises(UserError, match="equally among 5 ranks"):
+        Order(samples=100, batch=12, seed=0).batch_of(0, 0, 5)

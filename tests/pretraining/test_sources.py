@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from common.errors import UserError
+from pretraining.sources import batched, open_source
+from tests.pretraining.documents import make_documents, write_jsonl
+
+TEXTS = make_documents(23)
+
+
+def write_all(folder: Path) -> dict[str, Path]:
+    plain = write_jsonl(folder / "a.jsonl", TEXTS)
+    packed = folder / "b.jsonl.zst"
+    packed.write_bytes(
+        zstandard.compress(plain.read_bytes()[:500]) + zstandard.compress(plain.read_bytes()[500:])
+    )
+    zipped = folder / "c.jsonl.gz"
+    zipped.write_bytes(gzip.compress(plain.read_bytes()))
+    table = folder / "d.parquet"
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": TEXTS, "id": list(range(23))}), table, row_group_size=5
+    )
+    return {"jsonl": plain, "zst": packed, "gz": zipped, "parquet": table}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "zst", "gz", "parquet"])
+def test_every_kind_gives_the_same_documents_and_goes_on_anywhere(tmp_path: Path, kind: str) -> None:
+    path = write_all(tmp_path)[kind]
+    source = open_source([str(path)])
+    found = list(source.documents())
+    assert [document.text for document in found] == TEXTS
+    for stop in (0, 1, 4, 5, 12, 22):
+        rest = list(source.documents(found[stop].file, found[stop].row))
+        assert [document.text for document in rest] == TEXTS[stop + 1 :]
+    assert found[-1].read_bytes == path.stat().st_size
+
+
+def test_text_files_are_one_document_each(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("first\n\nstill first")
+    (tmp_path / "y.txt").write_text("second")
+    source = open_source([str(tmp_path)])
+    found = list(source.documents())
+    assert [document.text for document in found] == ["first\n\nstill first", "second"]
+    assert [d.text for d in source.documents(found[0].file, found[0].row)] == ["second"]
+
+
+def test_folders_and_patterns_are_read_in_order_of_names(tmp_path: Path) -> None:
+    files = write_all(tmp_path)
+    folder, pattern = open_source([str(tmp_path)]), open_source([f"{tmp_path}/*"])
+    assert (
+        folder.files == pattern.files == tuple(str(files[kind]) for kind in ("jsonl", "zst", "gz", "parquet"))
+    )
+    assert sum(1 for _ in folder.documents()) == 4 * 23
+
+
+def test_empty_texts_are_empty_strings(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n\n{"text": null}\n{"text": ""}\n')
+    assert [document.text for document in open_source([str(path)]).documents()] == ["x", "", "", ""]
+
+
+def test_groups_hold_all_documents(tmp_path: Path) -> None:
+    source = open_source([str(write_all(tmp_path)["jsonl"])])
+    groups = list(batched(source.documents(), characters=700, most=4))
+    assert [document.text for group in groups for document in group] == TEXTS
+    assert all(len(group) <= 4 for group in groups)
+    assert all(sum(len(d.text) for d in group[:-1]) < 700 for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"text": "x"}\nno\n', "line 2 is not JSON"),
+        ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
+        ("a.jsonl", b"[1]\n", "line 1 has no 'text'; it has no keys"),
+        ("a.jsonl.gz", b"no gzip", "cannot be read"),
+        ("a.jsonl.zst", b"no zstd", "cannot be read"),
+        ("a.parquet", b"no parquet", "cannot be read"),
+        ("a.txt", b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_damaged_files_are_told(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message) as error:
+        list(open_source([str(path)]).documents())
+    assert str(path) in str(error.value)
+
+
+def test_a_cut_off_archive_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    data = gzip.compress(b"".join(json.dumps({"text": t}).encode() + b"\n" for t in make_documents(200)))
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(UserError, match="cannot be read"):
+        list(open_source([str(path)]).documents())
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no documents here"):
+        open_source([str(tmp_path / "absent.jsonl")])
+    (tmp_path / "a.docx").write_text("x")
+    with pytest.raises(UserError, match="unknown kind of file"):
+        open_source([str(tmp_path / "a.docx")])
+    table = write_all(tmp_path)["parquet"]
+    with pytest.raises(UserError, match=r"no column 'body'; it has text, id \(--text-field\)"):
+        list(open_source([str(table)], "body").documents())
+    with pytest.raises(UserError, match="a hub dataset reads"):
+        open_source(["hf:nonsense"])
+    with pytest.raises(UserError, match="not both"):
+        open_source(["hf:owner/name", str(table)])
+
+
+def test_a_hub_dataset_is_pinned_and_read_by_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's three calls are stood in for; files, order, revision and reading are ours."""
+    table = write_all(tmp_path)["parquet"]
+    address = "hf://datasets/owner/name@abc123/sample/10BT/000.parquet"
+    asked: list[object] = []
+
+    class Hub:
+        def dataset_info(self, repo: str, revision: str | None) -> SimpleNamespace:
+            asked.append((repo, revision))
+            return SimpleNamespace(sha="abc123")
+
+    class Disk:
+        def info(self, file: str) -> dict[str, int]:
+            assert file == address
+            return {"size": table.stat().st_size}
+
+        def open(self, file: str, mode: str) -> object:
+            assert (file, mode) == (address, "rb")
+            return table.open("rb")
+
+    def builder(repo: str, config: str | None, revision: str) -> SimpleNamespace:
+        asked.append((repo, config, revision))
+        return SimpleNamespace(config=SimpleNamespace(data_files={"train": [address]}))
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.HfFileSystem", Disk)
+    monkeypatch.setattr("datasets.load_dataset_builder", builder)
+    source = open_source(["hf:owner/name:sample-10BT@main"])
+    assert asked == [("owner/name", "main"), ("owner/name", "sample-10BT", "abc123")]
+    assert source.revision == "abc123"
+    assert source.hashes() is None
+    assert [document.text for document in source.documents(0, 7)] == TEXTS[7:]

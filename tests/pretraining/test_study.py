@@ -1,0 +1,166 @@
+"""The study's names: parsing, printing, segments, figures and tables."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from pretraining.settings import SHAPES, TRAINING
+from pretraining.study import FIGURES, MODELS, TABLES, Design, format_steps, parse
+
+PUBLISHED = Path(__file__).parents[2] / "analysis" / "data" / "published_scores.csv"
+
+
+def test_there_are_51_models_of_the_known_kinds() -> None:
+    assert len(MODELS) == 51
+    kinds = Counter(model.kind for model in MODELS.values())
+    assert kinds == {"base": 19, "two-stage": 14, "continued": 6, "intermediate": 12}
+    assert Counter(model.size for model in MODELS.values()) == {"210m": 5, "610m": 40, "1b": 6}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parsing_a_name_gives_the_model_back(name: str) -> None:
+    model = parse(name)
+    assert model == MODELS[name]
+    assert model.name == name
+
+
+def test_tables_hold_the_models_the_paper_prints() -> None:
+    with PUBLISHED.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for table, names in TABLES.items():
+        printed = dict.fromkeys(row["model"] for row in rows if int(row["table"]) == table)
+        assert tuple(printed) == names
+
+
+def test_figures_show_what_their_axes_say() -> None:
+    assert sorted(FIGURES) == list(range(1, 13))
+    assert len(FIGURES[3]) == 12
+    assert {MODELS[name].ratio for name in FIGURES[3]} == {20, 30, 40, 50}
+    shares = [round(100 * MODELS[name].first_share) for name in FIGURES[6] if "clm" in name]
+    assert sorted(set(shares)) == [23, 24, 25, 50, 75, 76, 77, 100]
+    assert set(FIGURES[4]) == {name for name, model in MODELS.items() if model.kind == "intermediate"}
+    assert MODELS["610m-mlm40-42k"].figures == (1, 2, 3, 5, 6, 7, 8, 9)
+    assert MODELS["610m-mlm40-42k"].tables == (2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17)
+    assert MODELS["1b-clm-10k-mlm40-42k"].tables == ()
+
+
+def describe(name: str) -> list[tuple[str, str, int, int, str | None]]:
+    return [(s.trajectory, s.phase, s.start, s.end, s.parent) for s in MODELS[name].segments]
+
+
+def test_segments_of_each_kind() -> None:
+    assert describe("610m-mlm40-12k") == [
+        ("610m-mlm40", "stable", 0, 10_000, None),
+        ("610m-mlm40-12k", "decay", 10_000, 12_000, "610m-mlm40"),
+    ]
+    assert describe("610m-clm-10k-mlm40-42k") == [
+        ("610m-clm", "stable", 0, 10_000, None),
+        ("610m-clm-10k-mlm40", "stable", 10_000, 40_000, "610m-clm"),
+        ("610m-clm-10k-mlm40-42k", "decay", 40_000, 42_000, "610m-clm-10k-mlm40"),
+    ]
+    assert describe("610m-clm-40k-mlm20-42k") == [
+        ("610m-clm", "stable", 0, 40_000, None),
+        ("610m-clm-40k-mlm20-42k", "decay", 40_000, 42_000, "610m-clm"),
+    ]
+    assert describe("610m-clm-dec42k-mlm40-54k") == [
+        ("610m-clm", "stable", 0, 40_000, None),
+        ("610m-clm-42k", "decay", 40_000, 42_000, "610m-clm"),
+        ("610m-clm-dec42k-mlm40", "stable", 42_000, 52_000, "610m-clm-42k"),
+        ("610m-clm-dec42k-mlm40-54k", "decay", 52_000, 54_000, "610m-clm-dec42k-mlm40"),
+    ]
+    assert describe("610m-clm-42k-1000") == [("610m-clm", "stable", 0, 1_000, None)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_segments_are_consecutive_and_add_up(name: str) -> None:
+    model = MODELS[name]
+    assert model.segments[0].start == 0
+    for before, after in zip(model.segments, model.segments[1:], strict=False):
+        assert before.end == after.start
+        assert after.parent == before.trajectory
+    assert sum(segment.steps for segment in model.segments) == model.steps
+    assert (model.segments[-1].phase == "decay") == model.decayed
+    if model.decayed:
+        assert model.segments[-1].steps == TRAINING.decay_steps
+
+
+def test_stages_of_a_two_stage_model() -> None:
+    model = MODELS["610m-clm-10k-mlm40-42k"]
+    assert (model.size, model.objective, model.ratio, model.switch, model.steps) == (
+        "610m",
+        "clm+mlm",
+        40,
+        10_000,
+        42_000,
+    )
+    assert model.first_share == pytest.approx(0.238, abs=0.001)
+    assert model.trunk == "610m-clm-10k-mlm40"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("610m-mlm4-42k ", "unknown model"),
+        ("610m-mlm40-42", "at least 2000"),
+        ("610-mlm40-42k", "did you mean '610m-mlm40-42k'"),
+        ("700m-mlm40-42k", "unknown model"),
+        ("610m-clm-41k-mlm40-42k", "at least 43000"),
+        ("610m-clm-42k-41000", "at most 40000"),
+        ("bert-base-uncased", "a name reads SIZE-OBJECTIVE-STEPS"),
+        ("", "unknown model"),
+    ],
+)
+def test_wrong_names_are_told_why(name: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        parse(name)
+
+
+def test_names_in_the_scheme_that_the_paper_did_not_train() -> None:
+    model = parse("610m-clm-20k-mlm60-42k")
+    assert model.ratio == 60
+    assert model.figures == ()
+    assert parse("1b-clm-22k").steps == 22_000
+
+
+def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:
+    small = Design(sizes=("s", "m"), prefix="mini-", decay_steps=20)
+    model = small.parse("mini-m-clm-100-mlm40-420")
+    assert [(s.trajectory, s.start, s.end) for s in model.segments] == [
+        ("mini-m-clm", 0, 100),
+        ("mini-m-clm-100-mlm40", 100, 400),
+        ("mini-m-clm-100-mlm40-420", 400, 420),
+    ]
+    with pytest.raises(UserError):
+        small.parse("610m-clm-42k")
+    with pytest.raises(UserError):
+        parse("mini-m-clm-100-mlm40-420")
+
+
+@pytest.mark.parametrize(("steps", "text"), [(12_000, "12k"), (1_500, "1500"), (420, "420"), (0, "0")])
+def test_steps_print_as_in_names(steps: int, text: str) -> None:
+    assert format_steps(steps) == text
+
+
+def test_parameter_counts_are_those_of_the_released_shapes() -> None:
+    in_millions = {
+        size: tuple(
+            round(n / 1e6, 1)
+            for n in (s.body_parameters, s.embedding_parameters, s.encoder_parameters, s.trained_parameters)
+        )
+        for size, s in SHAPES.items()
+    }
+    assert in_millions == {
+        "210m": (113.3, 98.5, 211.8, 310.3),
+        "610m": (460.1, 147.8, 607.9, 755.6),
+        "1b": (966.2, 221.6, 1187.9, 1409.5),
+    }
+
+
+def test_expected_tokens_of_a_step() -> None:
+    assert TRAINING.sequences_per_step == 2_304
+    assert TRAINING.tokens_per_step == 2_373_120

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+import tiktoken
+import tokenizers
+import zstandard
+from transformers import AutoTokenizer
+
+from common.errors import UserError
+from pretraining.__main__ import main
+from pretraining.sources import open_source
+from pretraining.tokenizer import (
+    LLAMA3_SPLIT,
+    TextTokenizer,
+    from_tiktoken,
+    llama3_special_tokens,
+    load_tokenizer,
+    read_ranks,
+    train_tokenizer,
+)
+from tests.pretraining.documents import make_documents, write_jsonl
+
+HARD = [
+    "",
+    " ",
+    "  \n\n\t x",
+    "It's IT'S we'LL 1234567 3.14",
+    "d\u00e9j\u00e0 vu \u65e5\u672c\u8a9e \U0001f389\U0001f389\u200d",
+    "<|end_of_text|> is text <|mask|>",
+    "a" * 300,
+    "\x00\x01\r\n",
+]
+
+
+@pytest.fixture(scope="module")
+def small() -> TextTokenizer:
+    return train_tokenizer(make_documents(50), 400)
+
+
+def test_trained_tokenizer_has_llamas_form(small: TextTokenizer) -> None:
+    assert small.vocab_size == 400
+    assert (small.bos_id, small.eos_id, small.mask_id) == (397, 398, 399)
+    assert train_tokenizer(make_documents(50), 400).sha256 == small.sha256
+    assert train_tokenizer(make_documents(50, seed=1), 400).sha256 != small.sha256
+
+
+def test_every_text_survives(small: TextTokenizer) -> None:
+    for text, ids in zip(HARD, small.encode_batch(HARD), strict=True):
+        assert ids[-1] == small.eos_id
+        assert ids.dtype == "int32"
+        assert (ids[:-1] < 397).all()
+        assert small.inner.decode(ids[:-1].tolist(), skip_special_tokens=False) == text
+
+
+def test_saved_folder_loads_everywhere_with_the_same_ids(small: TextTokenizer, tmp_path: Path) -> None:
+    small.save(tmp_path)
+    again = load_tokenizer(str(tmp_path))
+    assert again.sha256 == small.sha256 == load_tokenizer(str(tmp_path / "tokenizer.json")).sha256
+    hub = AutoTokenizer.from_pretrained(tmp_path)
+    assert (hub.eos_token_id, hub.pad_token_id, hub.mask_token_id) == (398, 398, 399)
+    assert hub.mask_token == "<|mask|>"
+    text = "the old dog <|mask|> quietly"
+    assert hub(text)["input_ids"].count(399) == 1
+    plain = "the old dog sees a river"
+    assert hub(plain)["input_ids"] == small.encode_batch([plain])[0][:-1].tolist()
+
+
+def tiktoken_file(path: Path, ranks: dict[bytes, int]) -> Path:
+    lines = [f"{base64.b64encode(token).decode()} {rank}" for token, rank in ranks.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_tiktoken_file_gives_tiktokens_ids(tmp_path: Path) -> None:
+    """Ranks learned by tiktoken's own reference trainer; a token that no merge leads to is among them."""
+    from tiktoken._educational import bpe_train
+
+    ranks = bpe_train(" ".join(make_documents(20)), 350, LLAMA3_SPLIT)
+    ranks[b" zzqx"] = 350
+    path = tiktoken_file(tmp_path / "tokenizer.model", ranks)
+    reference = tiktoken.Encoding("x", pat_str=LLAMA3_SPLIT, mergeable_ranks=ranks, special_tokens={})
+    ours = load_tokenizer(str(tmp_path))
+    texts = [*HARD, *make_documents(30, seed=4), "a zzqx zzqxy"]
+    for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
+        assert ids[:-1].tolist() == reference.encode_ordinary(text)
+    assert ours.eos_id == 352
+    assert from_tiktoken(path).sha256 == ours.sha256
+
+
+@pytest.mark.real_data
+def test_llama3_ids_are_tiktokens_on_real_text(tmp_path: Path) -> None:
+    if not os.environ.get("REAL_DATA"):
+        pytest.skip("REAL_DATA is not set")
+    data = Path(os.environ["REAL_DATA"])
+    file = data / "tokenizer/llama3-tiktoken/tokenizer.model.zst"
+    special = {text: 128_000 + place for place, text in enumerate(llama3_special_tokens())}
+    reference = tiktoken.Encoding(
+        "llama3", pat_str=LLAMA3_SPLIT, mergeable_ranks=read_ranks(file), special_tokens=special
+    )
+    ours = load_tokenizer(str(data / "tokenizer/llama3-tiktoken"))
+    assert (ours.vocab_size, ours.bos_id, ours.eos_id, ours.mask_id) == (128_256, 128_000, 128_001, 128_002)
+    source = open_source([str(data / "pretrain/openstax-anatomy-physiology-2e.jsonl.zst")])
+    texts = [*HARD, *(document.text for document in source.documents())]
+    for text, ids in zip(texts, ours.encode_batch(texts), strict=True):
+        assert ids[:-1].tolist() == reference.encode_ordinary(text)
+    ours.save(tmp_path)
+    hub = AutoTokenizer.from_pretrained(tmp_path)
+    assert hub(texts[-1])["input_ids"] == reference.encode_ordinary(texts[-1])
+    assert hub.convert_tokens_to_ids("<|mask|>") == 128_002
+
+
+@pytest.mark.real_data
+def test_a_tokenizer_json_without_a_mask(tmp_path: Path) -> None:
+    if not os.environ.get("REAL_DATA"):
+        pytest.skip("REAL_DATA is not set")
+    data = Path(os.environ["REAL_DATA"]) / "tokenizer/olmo"
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(zstandard.decompress((data / "allenai_gpt-neox-olmo-dolma-v1_5.json.zst").read_bytes()))
+    with pytest.raises(UserError, match="no mask token"):
+        load_tokenizer(str(path))
+
+
+def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
+    small: TextTokenizer, tmp_path: Path
+) -> None:
+    content = json.loads(small.inner.to_str())
+    content["added_tokens"][2]["content"] = "<|reserved_special_token_0|>"
+    begin = {"id": "<|begin_of_text|>", "ids": [397], "tokens": ["<|begin_of_text|>"]}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": begin["id"], "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {begin["id"]: begin},
+    }
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    made = load_tokenizer(str(path))
+    assert made.mask_id == 399
+    assert made.sha256 == small.sha256
+    assert tokenizers.Tokenizer.from_file(str(path)).encode("a").ids[0] == 397
+    assert 397 not in made.encode_batch(["a"])[0]
+
+
+def test_mistakes_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="no tokenizer here"):
+        load_tokenizer(str(tmp_path))
+    broken = tmp_path / "tokenizer.json"
+    broken.write_text("{}")
+    with pytest.raises(UserError, match=r"not a tokenizer\.json"):
+        load_tokenizer(str(broken))
+    broken.unlink()
+    ranks = tmp_path / "tokenizer.model"
+    ranks.write_text("IQ== 0\nIg== x\n")
+    with pytest.raises(UserError, match="line 2 is not a base64 token"):
+        load_tokenizer(str(tmp_path))
+    ranks.write_text("IQ== 0\nIg== 1\n")
+    with pytest.raises(UserError, match="all 256 bytes"):
+        load_tokenizer(str(tmp_path))
+    with pytest.raises(UserError, match="at least 259"):
+        train_tokenizer(["a"], 258)
+    with pytest.raises(UserError, match="give more text"):
+        train_tokenizer(["a"], 4000)
+
+    def offline(*_: object, **__: object) -> str:
+        raise OSError("offline")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", offline)
+    with pytest.raises(UserError, match="the hub did not give its"):
+        load_tokenizer("owner/name@main")
+
+
+def test_the_hub_is_asked_for_the_revision(
+    small: TextTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.save(tmp_path)
+    asked = []
+
+    def download(repo: str, file: str, revision: str | None) -> str:
+        asked.append((repo, file, revision))
+        return str(tmp_path / file)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    assert load_tokenizer("owner/name@v2").sha256 == small.sha256
+    assert asked == [("owner/name", "tokenizer.json", "v2")]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", make_documents(40))
+    main(["tokenizer", "--train", str(file), "--vocab", "300", "--out", str(tmp_path / "t")])
+    assert "300 ids" in capsys.readouterr().out
+    main(["tokenizer", "--convert", str(tmp_path / "t"), "--out", str(tmp_path / "u")])
+    assert (tmp_path / "t/tokenizer.json").read_bytes() == (tmp_path / "u/tokenizer.json").read_bytes()
+    with pytest.raises(UserError, match="either --convert or --train"):
+        main(["tokenizer", "--out", str(tmp_path)])
