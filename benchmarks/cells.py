@@ -1,0 +1,337 @@
+"""Cells: the 30 runs of a model on a dataset, sharing everything but the fine-tuning itself.
+
+Cells that are trained on the same data form a job; for retrieval that makes three cells of one fine-tuning. A
+job is locked while it is worked on, so any number of processes can share a store. A run is written when it is
+done and never repeated; a killed process loses the run it was in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from benchmarks.families import Evaluator, evaluator_of, objective_of, tuning_steps
+from benchmarks.labelled import Measured
+from benchmarks.local import LocalDataset, load
+from benchmarks.protocol import DATASETS, PROTOCOLS, Tuning, format_lr
+from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
+from benchmarks.store import failure, folder_of, is_done, lock_path
+from benchmarks.tuning import Objective, TuningError, TuningLog, tune
+from benchmarks.workbench import Workbench
+from common.errors import UserError
+from common.files import atomic_path, write_text
+from common.provenance import provenance
+
+__all__ = ["Job", "JobCounts", "check_labels", "jobs_of", "pending", "remove_leftovers", "run_job"]
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Cells of one model that share their fine-tunings."""
+
+    model: str
+    """The model's name in the store."""
+    trained_on: str
+    """The dataset that is trained on."""
+    datasets: tuple[str, ...]
+    """The datasets that are evaluated: itself, or retrieval datasets."""
+    lrs: tuple[float, ...]
+    """Peak learning rates."""
+    seeds: tuple[int, ...]
+    """Seeds."""
+    data: Path
+    """Folder of the local datasets."""
+    store: Path
+    """The run store."""
+    tuning: Tuning
+    """Hyper-parameters."""
+    retry_failed: bool = False
+    """Whether runs that failed are tried again."""
+
+    @property
+    def lock(self) -> Path:
+        """The file to lock while working on it."""
+        return lock_path(self.store, self.model, self.trained_on)
+
+    @property
+    def keys(self) -> list[RunKey]:
+        """The job's runs: learning rates outermost, then seeds, then datasets."""
+        return [
+            RunKey(model=self.model, dataset=dataset, lr=lr, seed=seed)
+            for lr in self.lrs
+            for seed in self.seeds
+            for dataset in self.datasets
+        ]
+
+
+@dataclass
+class JobCounts:
+    """How a job ended."""
+
+    done: int = 0
+    """Runs written by this process."""
+    failed: int = 0
+    """Runs recorded as failed by this process."""
+    seconds: float = 0.0
+    """Time spent in fine-tunings and their evaluations."""
+
+
+def jobs_of(datasets: Sequence[str], **settings: Any) -> list[Job]:
+    """Group datasets by what they are trained on; the other fields of `Job` are the same for all."""
+    groups: dict[str, list[str]] = {}
+    for name in datasets:
+        groups.setdefault(DATASETS[name].trained_on, []).append(name)
+    return [Job(trained_on=source, datasets=tuple(names), **settings) for source, names in groups.items()]
+
+
+def pending(job: Job) -> list[RunKey]:
+    """Return the job's runs that are still to be done."""
+    missing = [key for key in job.keys if not is_done(job.store, key)]
+    return missing if job.retry_failed else [key for key in missing if failure(job.store, key) is None]
+
+
+def run_job(job: Job, bench: Workbench, others_left: int = 0) -> JobCounts:
+    """Do a job's pending runs, which its lock must protect.
+
+    Args:
+        job: what to do.
+        bench: the model.
+        others_left: runs of later jobs, for the estimate of the time left.
+
+    Raises:
+        UserError: a dataset is not there, has other labels, or the store holds runs of other settings.
+    """
+    counts = JobCounts()
+    todo = pending(job)
+    if not todo:
+        return counts
+    sets = {name: load(job.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
+    for dataset in sets.values():
+        check_labels(dataset)
+    prints = {name: _settings(job, bench, sets[job.trained_on], sets[name]) for name in job.datasets}
+    for name in job.datasets:
+        _check_same_settings(job, name, prints[name])
+    wanted = [name for name in job.datasets if any(key.dataset == name for key in todo)]
+    seeds = sorted({key.seed for key in todo})
+    loaded, pooling = bench.loaded, bench.pooling
+    objective = objective_of(sets[job.trained_on], loaded, job.tuning, seeds=seeds, pooling=pooling)
+    evaluators = {
+        name: evaluator_of(sets[name], loaded, bench.machine, job.tuning, pooling=pooling) for name in wanted
+    }
+    steps = tuning_steps(sets[job.trained_on], job.tuning)
+    fine_tunings = list(dict.fromkeys((key.lr, key.seed) for key in todo))
+    for number, (lr, seed) in enumerate(fine_tunings, 1):
+        keys = [key for key in todo if (key.lr, key.seed) == (lr, seed)]
+        start = time.perf_counter()
+        try:
+            scores = _one(job, bench, objective, evaluators, keys, steps, prints)
+            counts.done += len(keys)
+        except TuningError as error:
+            scores = f"failed: {error}"
+            failed = [key for key in keys if not is_done(job.store, key)]
+            for key in failed:
+                _write_run(
+                    job, key, {"status": "failed", "reason": str(error), "settings": prints[key.dataset]}
+                )
+            counts.failed += len(failed)
+            counts.done += len(keys) - len(failed)
+        took = time.perf_counter() - start
+        counts.seconds += took
+        left = counts.seconds / number * (len(fine_tunings) - number + others_left)
+        log.info(
+            "%s %s lr%s_sd%d [%d/%d]: %s; %s, about %s left",
+            job.model,
+            job.trained_on,
+            format_lr(lr),
+            seed,
+            number,
+            len(fine_tunings),
+            scores,
+            _duration(took),
+            _duration(left),
+        )
+    return counts
+
+
+def remove_leftovers(job: Job) -> None:
+    """Delete kept weights that no run of the job waits for; its lock must protect this."""
+    waiting = {(key.lr, key.seed) for key in pending(job)}
+    for key in job.keys:
+        if (key.lr, key.seed) not in waiting:
+            _kept_path(job, key).unlink(missing_ok=True)
+
+
+def _one(
+    job: Job,
+    bench: Workbench,
+    objective: Objective,
+    evaluators: dict[str, Evaluator],
+    keys: list[RunKey],
+    steps: int,
+    prints: dict[str, dict[str, Any]],
+) -> str:
+    """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
+    lr, seed = keys[0].lr, keys[0].seed
+    what = f"{job.trained_on} lr{format_lr(lr)}_sd{seed}"
+    if bench.machine.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(bench.machine.device)
+    kept = _KeptWeights.of(job, keys[0], prints[keys[0].dataset])
+    model = bench.fresh(DATASETS[keys[0].dataset], seed)
+    start = time.perf_counter()
+    record = kept.restore(model)
+    if record is None:
+        record = tune(
+            model, objective, bench.machine, lr=lr, seed=seed, steps=steps, tuning=job.tuning, what=what
+        )
+        if len(keys) > 1:
+            kept.save(model, record)
+    tuned = time.perf_counter() - start
+    words = []
+    for key in keys:
+        start = time.perf_counter()
+        found = evaluators[key.dataset].evaluate(model, bench.machine)
+        content = {
+            "status": "complete",
+            "model": key.model,
+            "dataset": key.dataset,
+            "task": key.task,
+            "lr": lr,
+            "seed": seed,
+            "protocol": {"results.json": PROTOCOLS[0], "standard": PROTOCOLS[1]},
+            "settings": prints[key.dataset],
+            "standard": {split: found[split].standard for split in SPLITS},
+            "steps": record.steps,
+            "losses": [round(loss, 6) for loss in record.losses],
+            "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
+            "machine": {**bench.machine.description, "train_positions": record.train_positions},
+            "model_source": bench.loaded.source,
+            "provenance": provenance("full", PACKAGES),
+        }
+        if bench.machine.device.type == "cuda":
+            content["peak_memory"] = torch.cuda.max_memory_allocated(bench.machine.device)
+        _write_run(job, key, content)
+        scores = {split: found[split].scores for split in SPLITS}
+        write_results(job.store, key, scores)
+        means = (100 * sum(scores[split]) / len(scores[split]) for split in SPLITS)
+        words.append(
+            f"{key.dataset} " + ", ".join(f"{s} {m:.2f}" for s, m in zip(SPLITS, means, strict=True))
+        )
+    kept.remove()
+    return "; ".join(words)
+
+
+def _write_run(job: Job, key: RunKey, content: dict[str, Any]) -> None:
+    write_text(folder_of(job.store, key) / RUN, json.dumps(content, indent=1) + "\n")
+
+
+def _settings(job: Job, bench: Workbench, trained_on: LocalDataset, dataset: LocalDataset) -> dict[str, Any]:
+    """Return what all runs of a cell must have in common, as `run.json` records it."""
+    return {
+        "tuning": json.loads(json.dumps(dataclasses.asdict(job.tuning))),
+        "epochs": trained_on.dataset.epochs,
+        "pooling": bench.pooling,
+        "precision": bench.machine.precision,
+        "max_length": list(bench.loaded.limits),
+        "training_data": trained_on.content_hash,
+        "evaluation_data": dataset.content_hash,
+        "weights": bench.loaded.weights,
+    }
+
+
+def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> None:
+    """Refuse to mix runs of different settings, data or weights in one cell."""
+    cell = folder_of(job.store, next(key for key in job.keys if key.dataset == dataset)).parent
+    for results in sorted(cell.glob(f"*/{RESULTS}")):
+        path = results.with_name(RUN)
+        before = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.is_file() else {}
+        different = [name for name in settings if name in before and before[name] != settings[name]]
+        if different:
+            name, old, new = different[0], before[different[0]], settings[different[0]]
+            if isinstance(old, dict) and isinstance(new, dict):
+                name = next(key for key in new if old.get(key) != new[key])
+                old, new = old.get(name), new[name]
+            raise UserError(
+                f"{path.parent} was made with {name} {json.dumps(old)}, this command has {json.dumps(new)}; runs "
+                "of one cell must not differ: use another --name or --out"
+            )
+        if before:
+            return
+
+
+def check_labels(dataset: LocalDataset) -> None:
+    """Refuse labels that the head has no class for."""
+    entry = dataset.dataset
+    if entry.task in ("SC", "TC") and len(dataset.labels) != entry.labels:
+        raise UserError(
+            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
+            f"has {entry.labels} classes; mend its entry in benchmarks/protocol.py or import the dataset again"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KeptWeights:
+    """Fine-tuned weights on disk until all datasets of a retrieval job are evaluated with them."""
+
+    path: Path
+    """Where they lie."""
+    fingerprint: str
+    """Hash of all that they depend on."""
+
+    @classmethod
+    def of(cls, job: Job, key: RunKey, settings: dict[str, Any]) -> _KeptWeights:
+        """Return the place for a fine-tuning's weights."""
+        what = {**settings, "lr": key.lr, "seed": key.seed}
+        del what["evaluation_data"]
+        digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+        return cls(
+            path=job.store / "tuned" / job.model / f"{key.folder.name}.safetensors", fingerprint=digest
+        )
+
+    def save(self, model: Measured, record: TuningLog) -> None:
+        """Write the weights."""
+        metadata = {"fingerprint": self.fingerprint, "log": json.dumps(dataclasses.asdict(record))}
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+        with atomic_path(self.path) as temporary:
+            save_file(tensors, temporary, metadata)
+
+    def restore(self, model: Measured) -> TuningLog | None:
+        """Put the weights into `model` and return their log; None when there are none that fit."""
+        if not self.path.is_file():
+            return None
+        with safe_open(self.path, framework="pt") as file:
+            metadata = file.metadata()
+            if metadata.get("fingerprint") != self.fingerprint:
+                return None
+            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+        content = json.loads(metadata["log"])
+        return TuningLog(**{**content, "losses": tuple(content["losses"])})
+
+    def remove(self) -> None:
+        """Delete the weights."""
+        self.path.unlink(missing_ok=True)
+
+
+def _kept_path(job: Job, key: RunKey) -> Path:
+    return job.store / "tuned" / job.model / f"{key.folder.name}.safetensors"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

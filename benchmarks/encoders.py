@@ -1,0 +1,359 @@
+"""Any Hugging Face encoder behind one interface: loaded without remote code, bidirectional, with the study's heads.
+
+Decoders are measured with the causal mask lifted, as the paper measures its CLM models. Whether a model really
+looks both ways is not taken from its config: `load` checks that a token's output depends on later tokens.
+
+Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import snapshot_download
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from benchmarks.prompts import end_of_text
+from benchmarks.protocol import TUNING
+from common.errors import UserError, nearest
+from common.files import sha256_file
+from pretraining.adapters import MODEL_TYPES, load_encoder
+from pretraining.modeling import EuroBertModel
+
+__all__ = [
+    "POOLINGS", "Encoder", "Loaded", "SequenceHead", "TokenHead", "encoder_limit", "initialise_head", "load",
+    "load_tokenizer", "looks_both_ways", "pool", "resolve",
+]  # fmt: skip
+
+POOLINGS = ("mean", "first", "last", "late")
+"""How a sequence becomes one vector: mean over tokens, first or last token, or mean of the tokens' logits."""
+
+log = logging.getLogger(__name__)
+
+
+class Encoder(nn.Module):
+    """A base model that turns token ids into hidden states, every token seeing every other."""
+
+    def __init__(self, base: nn.Module, *, lifted: bool = False) -> None:
+        """Wrap a base model.
+
+        Args:
+            base: what `AutoModel` loads.
+            lifted: hand the model a full (B, 1, L, L) mask in place of (B, L), which overrules a causal one.
+        """
+        super().__init__()
+        self.base = base
+        self.lifted = lifted
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the hidden states."""
+        config = self.base.config
+        size = getattr(config, "hidden_size", None) or getattr(config, "d_model", None)
+        return int(size)  # type: ignore[arg-type]
+
+    @property
+    def init_std(self) -> float:
+        """Standard deviation of a new head's weights."""
+        return float(getattr(self.base.config, "initializer_range", 0.02))
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens."""
+        mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        if self.lifted:
+            full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+            states = self.base(input_ids=ids, attention_mask=full, use_cache=False)
+        else:
+            states = self.base(input_ids=ids, attention_mask=mask.long())
+        hidden: Tensor = states.last_hidden_state
+        return hidden
+
+
+def pool(hidden: Tensor, lengths: Tensor, pooling: str = "mean") -> Tensor:
+    """Return one vector (B, H) a sequence from its hidden states (B, L, H)."""
+    if pooling == "first":
+        return hidden[:, 0]
+    if pooling == "last":
+        return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
+    mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(hidden.dtype)
+    return (hidden * mask[..., None]).sum(1) / lengths[:, None].to(hidden.dtype)
+
+
+class TokenHead(nn.Module):
+    """One linear layer with bias on every token (TC, QA)."""
+
+    def __init__(self, hidden: int, labels: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(hidden, labels)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return logits (..., labels)."""
+        logits: Tensor = self.out(hidden)
+        return logits
+
+
+class SequenceHead(nn.Module):
+    """Linear, GELU and linear on the pooled sequence (SC); `late` pools the logits of the tokens instead."""
+
+    def __init__(self, hidden: int, labels: int, pooling: str = "mean") -> None:
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise UserError(
+                f"unknown pooling {pooling!r}{nearest(pooling, POOLINGS)}; known are {', '.join(POOLINGS)}"
+            )
+        self.dense = nn.Linear(hidden, hidden)
+        self.out = nn.Linear(hidden, labels)
+        self.pooling = pooling
+
+    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits (B, labels)."""
+        late = self.pooling == "late"
+        vectors = hidden if late else pool(hidden, lengths, self.pooling)
+        logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
+        return pool(logits, lengths) if late else logits
+
+
+@torch.no_grad()
+def initialise_head(head: nn.Module, std: float, seed: int) -> None:
+    """Draw a head's weights from normal(0, std) with the run's seed alone, module by module; biases are zero.
+
+    The numbers are those that the global generator gives after `torch.manual_seed(seed)`, in float32 on the
+    CPU, so they do not depend on the device.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for module in head.modules():
+        if isinstance(module, nn.Linear):
+            module.weight.copy_(torch.empty(module.weight.shape).normal_(0.0, std, generator=generator))
+            module.bias.zero_()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """An encoder with its tokenizer, ready for fine-tuning."""
+
+    encoder: Encoder
+    """The model, on the CPU, in float32."""
+    tokenizer: Any
+    """A fast tokenizer with an end of text and a padding token, padding on the right."""
+    limits: tuple[int, int]
+    """Longest input in fine-tuning, and in the paper's retrieval evaluation, in tokens."""
+    source: str
+    """Path or id as given."""
+    weights: str
+    """Hash of configuration and weights."""
+
+
+def load(
+    model: str,
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    max_length: int = TUNING.max_length,
+) -> Loaded:
+    """Load a model folder or hub id and make it bidirectional.
+
+    Args:
+        model: a folder of ours, one of the authors' (`sl_model`), any other Hugging Face folder, or a hub id.
+        revision: branch, tag or commit of a hub id.
+        trust_remote_code: run code that comes with the model; never on by itself.
+        max_length: longest input in fine-tuning, in tokens, where the model has the positions.
+
+    Raises:
+        UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
+    """
+    folder = resolve(model, revision=revision, code=trust_remote_code)
+    tokenizer = load_tokenizer(folder)
+    base = _load_base(folder, trust_remote_code=trust_remote_code)
+    if isinstance(getattr(base, "pooler", None), nn.Module):
+        base.pooler = None  # type: ignore[assignment]  # BERT's classes test for None
+    embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
+    padding = getattr(base.config, "pad_token_id", None)
+    if embedding.padding_idx is None and padding is not None and 0 <= padding < embedding.num_embeddings:
+        # As transformers' own classes have it: the padding row, which is the end of text in the released
+        # checkpoints, takes no gradient in fine-tuning.
+        embedding.padding_idx = padding
+    encoder = _both_ways(base, model)
+    _check_vocabulary(base, tokenizer, model)
+    return Loaded(
+        encoder=encoder,
+        tokenizer=tokenizer,
+        limits=encoder_limit(base.config, tokenizer, max_length),
+        source=model,
+        weights=_weights_hash(folder),
+    )
+
+
+def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
+    """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
+
+    Raises:
+        UserError: there is no such folder, it is no model, or the hub cannot give it.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UserError(f"{model} holds no config.json; name a Hugging Face model folder")
+        return path
+    if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise UserError(
+            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id reads OWNER/NAME)"
+        )
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
+    except Exception as error:
+        raise UserError(
+            f"{model} is no folder here and the hub does not give it ({_first_line(error)}); fetch it on a machine "
+            "with network first"
+        ) from None
+
+
+def encoder_limit(config: Any, tokenizer: Any, max_length: int = TUNING.max_length) -> tuple[int, int]:
+    """Return the longest inputs, in tokens: 99 % of the positions but no more than `max_length`, and all.
+
+    The second is the paper's limit in retrieval evaluation: the smaller of the model's positions and the
+    tokenizer's limit, at most 2,048.
+    """
+    positions = int(getattr(config, "max_position_embeddings", 0) or 2_048)
+    whole = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), 2_048)
+    return min(max_length, round(0.99 * positions), whole), whole
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load a model's fast tokenizer and set it up as the paper's code does.
+
+    The special tokens that the model's config names are copied onto it, padding is the end of text where the
+    tokenizer has no padding token, and both sides of truncation and padding are the right one.
+
+    Raises:
+        UserError: no tokenizer, a slow one, or neither an end-of-text nor a separator token.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{folder} has no tokenizer that loads ({_first_line(error)}); put tokenizer.json and "
+            "tokenizer_config.json beside config.json"
+        ) from None
+    if not tokenizer.is_fast:
+        raise UserError(
+            f"{folder} has a slow tokenizer, which gives no character offsets; save it with a tokenizer.json"
+        )
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer.get_vocab()
+    for name in ("bos", "eos", "pad", "mask"):
+        number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
+        if isinstance(number, int) and number < len(tokenizer):
+            text = tokenizer.convert_ids_to_tokens(number)
+        if isinstance(text, str) and text in vocabulary:
+            setattr(tokenizer, f"{name}_token", text)
+    end = end_of_text(tokenizer)
+    if not end:
+        raise UserError(
+            f"the tokenizer of {folder} has neither an end-of-text nor a separator token, and every text must "
+            "end in one; set eos_token in tokenizer_config.json"
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = end
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    return tokenizer
+
+
+def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
+    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    if kind in MODEL_TYPES and not trust_remote_code:
+        ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
+        return ours.float()
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    try:
+        config = AutoConfig.from_pretrained(folder, **options)
+        if getattr(config, "is_encoder_decoder", False):
+            raise UserError(f"{folder} is an encoder-decoder; this package measures encoders and decoders")
+        if hasattr(config, "reference_compile"):
+            config.reference_compile = False
+        options |= {"config": config, "dtype": torch.float32, "use_safetensors": True}
+        try:
+            base: nn.Module = AutoModel.from_pretrained(folder, attn_implementation="sdpa", **options)
+        except ValueError as error:
+            if "attention" not in str(error):
+                raise
+            log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
+            base = AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        hint = ""
+        if "trust_remote_code" in str(error):
+            hint = "; --trust-remote-code runs the code that comes with it: read that first"
+        raise UserError(f"{folder} does not load: {_first_line(error)}{hint}") from None
+    return base
+
+
+def _both_ways(base: nn.Module, model: str) -> Encoder:
+    """Return the model with every token seeing every other, or tell that this cannot be."""
+    switches: list[Any] = [base.config, *base.modules()]
+    for switch in switches:
+        if getattr(switch, "is_causal", None) is True:
+            switch.is_causal = False
+    for lifted in (False, True):
+        encoder = Encoder(base, lifted=lifted)
+        try:
+            if looks_both_ways(encoder):
+                if lifted:
+                    log.info("%s is a decoder; its causal mask is lifted", model)
+                return encoder
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            log.debug("%s with lifted=%s: %s", model, lifted, error)
+    raise UserError(
+        f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) cannot be made bidirectional: the first "
+        "token's output does not depend on the last token, whatever mask it is given"
+    )
+
+
+@torch.no_grad()
+def looks_both_ways(encoder: Encoder) -> bool:
+    """Return whether a token's output depends on later tokens, and not on what comes after a row's end."""
+    was_training = encoder.training
+    encoder.eval()
+    size = int(getattr(encoder.base.config, "vocab_size", 100))
+    device = next(encoder.parameters()).device
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(size // 2, size, (1, 12))).to(device)
+    other, padded = tokens.clone(), tokens.clone()
+    other[0, 9] = (tokens[0, 9] + 1) % size
+    padded[0, 10:] = (tokens[0, 10:] + 1) % size
+    lengths = torch.tensor([10], device=device)
+    first, changed, after = (encoder(ids, lengths)[0, :9].float() for ids in (tokens, other, padded))
+    encoder.train(was_training)
+    scale = first.abs().max().item() + 1e-6
+    sees_later = bool((first - changed).abs().max().item() > 1e-6 * scale)
+    return sees_later and bool((first - after).abs().max().item() < 1e-3 * scale)
+
+
+def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
+    rows = base.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise UserError(
+            f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
+        )
+
+
+def _weights_hash(folder: Path) -> str:
+    """Return the SHA-256 over the names and hashes of the folder's weight files and its config."""
+    files = sorted([*folder.glob("*.safetensors"), folder / "config.json"])
+    return hashlib.sha256(
+        "".join(f"{file.name} {sha256_file(file)}\n" for file in files).encode()
+    ).hexdigest()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,341 @@
+"""`python -m benchmarks fetch`: datasets from their hubs at pinned commits, once, on a machine with network.
+
+Files are downloaded to `<out>/.downloads`, checked against their hashes and the lock, turned into the local form by
+the same code as `import`, and removed. An interrupted download goes on where it stopped; what is whole is not
+downloaded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.hub import LOCK, PINS, LockedFile, Pin, choose, read_lock, write_lock
+from benchmarks.importing import make, report
+from benchmarks.local import read_manifest, verify
+from benchmarks.protocol import get_dataset
+from benchmarks.schema import MANIFEST, Manifest
+from common.cli import Parser
+from common.errors import UserError
+from common.files import sha256_file
+
+__all__ = ["Hub", "HuggingFaceHub", "UnreachableError", "fetch", "main"]
+
+log = logging.getLogger(__name__)
+
+DOWNLOADS = ".downloads"
+_ATTEMPTS = 8
+
+PARTIAL = 1
+"""Exit code when some datasets could not be fetched and others could."""
+
+
+class UnreachableError(UserError):
+    """No network, or the hub does not answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteFile:
+    """A file as its hub lists it."""
+
+    bytes: int
+    """Size."""
+    sha256: str | None
+    """Hash of the content where the hub states it (large files), else None."""
+
+
+class Hub(Protocol):
+    """What `fetch` asks of a hub of dataset repositories."""
+
+    def commit(self, repo: str, branch: str) -> str | None:
+        """Return the commit of a branch, None when there is no such branch."""
+
+    def files(self, repo: str, commit: str) -> dict[str, RemoteFile]:
+        """Return all files of a commit by path."""
+
+    def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
+        """Bring a file to `folder / path`, going on with an interrupted download."""
+
+
+class HuggingFaceHub:
+    """The hub that `huggingface_hub` talks to, with its own settings for token and proxies.
+
+    Args:
+        endpoint: its address; None: what HF_ENDPOINT in the environment says, else the public hub.
+    """
+
+    def __init__(self, endpoint: str | None = None) -> None:
+        self._endpoint = endpoint
+
+    def commit(self, repo: str, branch: str) -> str | None:
+        """Return the commit of a branch, None when there is no such branch."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import RevisionNotFoundError
+
+        try:
+            with _sentences(repo):
+                return str(HfApi(self._endpoint).dataset_info(repo, revision=branch, timeout=30).sha)
+        except RevisionNotFoundError:
+            return None
+
+    def files(self, repo: str, commit: str) -> dict[str, RemoteFile]:
+        """Return all files of a commit by path."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.hf_api import RepoFile
+
+        with _sentences(repo):
+            tree = HfApi(self._endpoint).list_repo_tree(
+                repo, recursive=True, revision=commit, repo_type="dataset"
+            )
+            return {
+                file.path: RemoteFile(bytes=file.size, sha256=file.lfs.sha256 if file.lfs else None)
+                for file in tree
+                if isinstance(file, RepoFile)
+            }
+
+    def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
+        """Bring a file to `folder / path`, going on with an interrupted download."""
+        import requests
+        from huggingface_hub import hf_hub_download
+
+        options: dict[str, Any] = {"repo_type": "dataset", "revision": commit, "local_dir": folder}
+        with _sentences(repo):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return Path(hf_hub_download(repo, path, endpoint=self._endpoint, **options))
+                except requests.exceptions.ChunkedEncodingError:
+                    # The client retries connections, not bodies that end early; the next call resumes.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                    log.warning("the connection broke during %s; going on", path)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+@contextlib.contextmanager
+def _sentences(repo: str) -> Iterator[None]:
+    """Turn the hub's exceptions into one sentence each."""
+    import requests
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
+        raise UserError(
+            f"{repo} is not on the hub, or not open to you; log in with `huggingface-cli login`, or get the "
+            f"original files and use `python -m benchmarks import`"
+        ) from error
+    except (
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+        errors.HfHubHTTPError,
+        requests.RequestException,
+    ) as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if isinstance(error, errors.RevisionNotFoundError):
+            raise
+        if status == 404:
+            raise UserError(f"{repo} no longer has what it listed: {error}") from error
+        raise UnreachableError(
+            f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "
+            f"machine with network and copy data/ here, or make the dataset from its original files with "
+            f"`python -m benchmarks import`"
+        ) from error
+
+
+def fetch(name: str, data: Path, hub: Hub, *, lock: Path | None = None, keep: bool = False,
+          replace_old: bool = False, skip_bad: bool = False) -> Manifest:  # fmt: skip
+    """Fetch one dataset into `data`, unless it is there and whole, and return its manifest.
+
+    Args:
+        name: a dataset of the protocol.
+        data: the folder of the datasets.
+        hub: where to fetch from.
+        lock: the lock file; default `data/hub.lock.json`.
+        keep: keep the downloaded files.
+        replace_old: fetch again, and put the result in place of what is there.
+        skip_bad: leave bad lines out instead of stopping at the first.
+
+    Raises:
+        UnreachableError: no network.
+        UserError: a file is not there, differs from its hash, or is bad; or the disk is too small.
+    """
+    dataset = get_dataset(name)
+    if name not in PINS:
+        raise UserError(
+            f"nothing says where {name} is on a hub; use `python -m benchmarks import {name} FILES...`"
+        )
+    if (data / name / MANIFEST).is_file() and not replace_old:
+        if faults := verify(data, name):
+            raise UserError(f"{faults[0]}; fetch it again with --replace")
+        log.info("%s is in %s already", name, data)
+        return read_manifest(data, name)
+    path = lock or data / LOCK
+    locked = read_lock(path)
+    _check_lock(path, PINS[name], locked.get(name, ()))
+    wanted = locked.get(name) or _resolve(PINS[name], hub)
+    downloads = data / DOWNLOADS
+    _check_space(data, downloads, wanted)
+    found = [_download(file, hub, downloads, pinned=_pinned(name, file)) for file in wanted]
+    if found != locked.get(name):
+        write_lock(path, {**read_lock(path), name: found})
+    files: dict[str, list[Path]] = {}
+    for file in found:
+        files.setdefault(file.role, []).append(_place(downloads, file))
+    source: Mapping[str, Any] = {"kind": "hub", "files": [vars(file) for file in found]}
+    manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
+    if not keep:
+        _forget(downloads, found)
+    return manifest
+
+
+def _resolve(pins: Sequence[Pin], hub: Hub) -> list[LockedFile]:
+    """Return the files that the pins name, at their commits; an unknown commit is the branch's newest."""
+    out = []
+    listed: dict[tuple[str, str], tuple[str, dict[str, RemoteFile]]] = {}
+    for pin in pins:
+        for branch in pin.branches():
+            if (pin.repo, branch) in listed:
+                continue
+            commit = pin.commit or hub.commit(pin.repo, branch)
+            if commit is not None:
+                listed[pin.repo, branch] = commit, hub.files(pin.repo, commit)
+        branch, paths = choose(
+            pin, {branch: files for (repo, branch), (_, files) in listed.items() if repo == pin.repo}
+        )
+        commit, files = listed[pin.repo, branch]
+        out += [
+            LockedFile(
+                role=pin.role,
+                repo=pin.repo,
+                revision=commit,
+                path=path,
+                bytes=files[path].bytes,
+                sha256=files[path].sha256,
+            )
+            for path in paths
+        ]
+    return out
+
+
+def _check_lock(lock: Path, pins: Sequence[Pin], files: Sequence[LockedFile]) -> None:
+    for pin in pins:
+        for file in files:
+            if pin.commit and file.repo == pin.repo and file.revision != pin.commit:
+                raise UserError(
+                    f"{lock} locks {file.repo} at {file.revision}, this package pins {pin.commit}; use the lock of "
+                    f"this version, or remove the entry to go with the pin"
+                )
+
+
+def _pinned(name: str, file: LockedFile) -> str | None:
+    """Return the hash that the pins state for a file, if they do."""
+    known = (pin.sha256.get(file.path) for pin in PINS[name] if pin.repo == file.repo)
+    return next((value for value in known if value), None)
+
+
+def _place(downloads: Path, file: LockedFile, *, whole: bool = True) -> Path:
+    folder = downloads / file.repo.replace("/", "+") / file.revision
+    return folder / file.path if whole else folder
+
+
+def _download(file: LockedFile, hub: Hub, downloads: Path, *, pinned: str | None) -> LockedFile:
+    """Bring a file if it is not there, check it, and return its entry with the hash.
+
+    Raises:
+        UserError: the content is not what the lock, the pins or the hub say; the file is removed.
+    """
+    path = _place(downloads, file)
+    if not (path.is_file() and path.stat().st_size == file.bytes):
+        log.info("%s of %s (%s)", file.path, file.repo, _megabytes(file.bytes))
+        hub.download(file.repo, file.revision, file.path, _place(downloads, file, whole=False))
+    found = sha256_file(path)
+    for source, expected in (("the lock", file.sha256), ("the pinned hash", pinned)):
+        if expected and found != expected:
+            path.unlink()
+            raise UserError(
+                f"{file.path} of {file.repo} has the SHA-256 {found[:12]}..., {source} says {expected[:12]}...; it was "
+                f"removed, run the same command again, and if that repeats itself the hub's file has changed"
+            )
+    return replace(file, sha256=found)
+
+
+def _check_space(data: Path, downloads: Path, files: Sequence[LockedFile]) -> None:
+    data.mkdir(parents=True, exist_ok=True)
+    needed = sum(file.bytes for file in files if not _place(downloads, file).is_file())
+    free = shutil.disk_usage(data).free
+    if needed > free:
+        raise UserError(
+            f"{data} has {_megabytes(free)} free and the download needs {_megabytes(needed)}; free some space or give "
+            f"another folder with --out"
+        )
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
+
+
+def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
+    """Remove the downloaded files, and then the folders with nothing left in them."""
+    for file in files:
+        _place(downloads, file).unlink(missing_ok=True)
+        cache = _place(downloads, file, whole=False) / ".cache"
+        if not any(cache.rglob("*.incomplete")):
+            shutil.rmtree(cache, ignore_errors=True)
+    folders = [downloads, *(path for path in downloads.rglob("*") if path.is_dir())]
+    for path in sorted(folders, reverse=True):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def main(argv: Sequence[str], hub: Hub | None = None) -> int:
+    """Run `python -m benchmarks fetch`; 0 when all are there, 1 when some could not be fetched."""
+    parser = Parser(
+        prog="python -m benchmarks fetch",
+        description="Bring datasets from their hubs into the local form. Needs network, once; everything after "
+        "works offline.",
+        epilog="datasets: " + ", ".join(PINS),
+    )
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="which to fetch (default: all twelve)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("data"), help="folder of the datasets (default: data)"
+    )
+    parser.add_argument(
+        "--lock", type=Path, help=f"lock of commits and hashes, made when absent (default: OUT/{LOCK})"
+    )
+    parser.add_argument("--keep-downloads", action="store_true", help="keep the downloaded files after use")
+    parser.add_argument(
+        "--skip-bad-lines", action="store_true", help="leave bad lines out, with a warning for each"
+    )
+    parser.add_argument("--replace", action="store_true", help="fetch again what is there already")
+    args = parser.parse_args(argv)
+    names = [get_dataset(name).name for name in args.datasets] or list(PINS)
+    failed = []
+    for name in names:
+        try:
+            manifest = fetch(
+                name,
+                args.out,
+                hub or HuggingFaceHub(),
+                lock=args.lock,
+                keep=args.keep_downloads,
+                replace_old=args.replace,
+                skip_bad=args.skip_bad_lines,
+            )
+        except UnreachableError:
+            raise
+        except UserError as error:
+            if len(names) == 1:
+                raise
+            log.error("%s: %s", name, error)
+            failed.append(name)
+        else:
+            print(report(manifest, args.out / name))
+    if failed:
+        log.error("%d of %d datasets are missing: %s", len(failed), len(names), ", ".join(failed))
+        return PARTIAL
+    return 0

@@ -1,0 +1,200 @@
+"""What the three families with labels share: a model with a head, the loss over micro-batches, and predictions.
+
+Shape suffixes: B examples, L padded length, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.encoders import Encoder, SequenceHead, TokenHead
+from benchmarks.machine import Machine
+from benchmarks.protocol import Tuning
+from benchmarks.ragged import Ragged, padded_batches
+from benchmarks.tuning import Groups, TuningError
+
+__all__ = ["IGNORED", "Evaluation", "LabelledObjective", "Measured", "PaddedBatch", "predict"]
+
+IGNORED = -100
+"""Label of positions without one."""
+
+
+class Measured(nn.Module):
+    """An encoder with the head of a family, or without one for retrieval."""
+
+    def __init__(self, encoder: Encoder, head: SequenceHead | TokenHead | None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head."""
+        hidden: Tensor = self.encoder(ids, lengths)
+        if isinstance(self.head, SequenceHead):
+            hidden = self.head(hidden, lengths)
+        elif self.head is not None:
+            hidden = self.head(hidden)
+        return hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What one fine-tuned model scores on one split."""
+
+    scores: list[float]
+    """The paper's score of each instance, in the split's order."""
+    standard: dict[str, Any] = field(default_factory=dict)
+    """The standard metrics by name; under `instances` what they are made of, one list a measure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledObjective:
+    """Cross-entropy on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
+
+    ids: Ragged
+    """Token ids of the training examples at hand."""
+    labels: NDArray[np.int64] | Ragged
+    """A class an example, or one a token; `IGNORED` where there is none."""
+    size: int
+    """Number of training examples in the dataset."""
+    tuning: Tuning
+    """Batch and micro-batch."""
+    pad: int
+    """Id put after a row's end; attention never sees it."""
+    rows: NDArray[np.int64]
+    """Which of the dataset's examples are at hand, ascending: those that the runs draw."""
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples of a micro-batch."""
+        return self.tuning.micro_batch
+
+    @property
+    def groups(self) -> int:
+        """Micro-batches of a step."""
+        return self.tuning.batch // self.tuning.micro_batch
+
+    def backward(self, model: nn.Module, groups: Groups, machine: Machine) -> Tensor:
+        """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
+        rows = np.searchsorted(self.rows, np.concatenate(groups))
+        weights = self._weights(rows, [len(group) for group in groups])
+        total = torch.zeros((), device=machine.device)
+        for part in self._passes(rows, groups, machine):
+            ids = machine.tensor(self.ids.padded(rows[part], self.pad))
+            lengths = machine.tensor(self.ids.lengths[rows[part]])
+            if isinstance(self.labels, Ragged):
+                labels = self.labels.padded(rows[part], IGNORED)
+            else:
+                labels = self.labels[rows[part]][:, None]
+            with machine.autocast():
+                logits = model(ids.long(), lengths)
+            losses = F.cross_entropy(
+                logits.float().flatten(0, -2),
+                machine.tensor(labels.astype(np.int64)).flatten(),
+                ignore_index=IGNORED,
+                reduction="none",
+            )
+            sums = losses.view(len(part), -1).sum(1)
+            loss = (sums * machine.tensor(weights[part])).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        return total
+
+    def _weights(self, rows: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.float32]:
+        """Return the weight of each label of an example: 1 / (micro-batches x labels in its micro-batch)."""
+        if isinstance(self.labels, Ragged):
+            counts = np.array([int((self.labels[int(row)] != IGNORED).sum()) for row in rows])
+        else:
+            counts = np.ones(len(rows), dtype=np.int64)
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        labels = np.maximum(np.bincount(group, weights=counts), 1)
+        weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
+        return weights
+
+    def _passes(
+        self, rows: NDArray[np.int64], groups: Groups, machine: Machine
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield which examples of a step share a forward pass."""
+        widths = self.ids.lengths[rows]
+        if not machine.exact_micro_batches:
+            yield from padded_batches(widths, machine.train_positions, machine.overhead)
+            return
+        start = 0
+        for group in groups:
+            for part in padded_batches(widths[start : start + len(group)], machine.train_positions):
+                yield start + np.sort(part)
+            start += len(group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedBatch:
+    """Rows that share a forward pass in evaluation, already on the device."""
+
+    rows: NDArray[np.int64]
+    """Row numbers in the split."""
+    ids: Tensor
+    """Token ids (B, L), int32."""
+    lengths: Tensor
+    """Tokens of each row (B,)."""
+
+    @classmethod
+    def cut(cls, ids: Ragged, machine: Machine, pad: int, block: int = 1) -> list[PaddedBatch]:
+        """Cut a split into batches, longest rows first.
+
+        Args:
+            ids: token ids.
+            machine: gives the device and the size of a batch.
+            pad: id put after a row's end.
+            block: consecutive rows that are padded to a common width, as batches of that size would be.
+        """
+        starts = np.arange(0, len(ids), block)
+        widths = np.maximum.reduceat(ids.lengths, starts)
+        batches = []
+        for blocks in padded_batches(widths * block, machine.eval_positions, machine.overhead):
+            rows = np.concatenate([np.arange(s, min(s + block, len(ids))) for s in starts[blocks]])
+            batches.append(
+                cls(
+                    rows=rows,
+                    ids=machine.tensor(ids.padded(rows, pad).astype(np.int32)),
+                    lengths=machine.tensor(ids.lengths[rows]),
+                )
+            )
+        return batches
+
+
+@torch.inference_mode()
+def predict(
+    model: nn.Module, batches: Sequence[PaddedBatch], machine: Machine
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield each batch's rows and its logits in float32, on the CPU.
+
+    Raises:
+        TuningError: a logit is not finite, or memory does not suffice for one row.
+    """
+    model.eval()
+    for batch in batches:
+        logits = _logits(model, batch.ids, batch.lengths, machine)
+        if not bool(torch.isfinite(logits).all()):
+            raise TuningError("the fine-tuned model's outputs are not finite")
+        yield batch.rows, logits.cpu().numpy()
+
+
+def _logits(model: nn.Module, ids: Tensor, lengths: Tensor, machine: Machine) -> Tensor:
+    try:
+        with machine.autocast():
+            return model(ids.long(), lengths).float()  # type: ignore[no-any-return]
+    except torch.OutOfMemoryError:
+        if len(ids) == 1:
+            raise TuningError("out of memory in evaluation with one row; use a larger device") from None
+    half = len(ids) // 2
+    return torch.cat(
+        [_logits(model, ids[part], lengths[part], machine) for part in (slice(half), slice(half, None))]
+    )

@@ -1,0 +1,298 @@
+"""Datasets on disk in the local form: write, load, verify. No torch.
+
+`load(Path("data"), "sst2").train` is a `pyarrow.Table`; a dataset that is not there, is of another schema
+version or differs from its hashes is a `UserError` that says what to run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.protocol import Dataset, get_dataset
+from benchmarks.schema import MANIFEST, SPLIT_TABLES, Manifest, TableInfo, schema_of, table_names
+from common.errors import UserError
+from common.files import sha256_file, write_text
+
+__all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A dataset in memory, ready to be written."""
+
+    tables: Mapping[str, pa.Table]
+    """Every table of `benchmarks.schema.table_names`, in the schema's columns."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes or tags by id."""
+    splits: str
+    """How the splits were made, in one sentence."""
+    notes: tuple[str, ...] = ()
+    """What was dropped, repaired or assumed."""
+    licence: str = ""
+    """The licence of a stand-in for the dataset; empty: the dataset's own."""
+    citation: str = ""
+    """Whom to cite for a stand-in; empty: the dataset's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalDataset:
+    """A dataset read from disk."""
+
+    dataset: Dataset
+    """Its entry in the protocol."""
+    manifest: Manifest
+    """What is known about it."""
+    tables: Mapping[str, pa.Table] = field(repr=False)
+    """Its tables by name."""
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.dataset.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes or tags by id; empty for QA and IR."""
+        return self.manifest.labels
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of labels and all rows."""
+        return self.manifest.content
+
+    @property
+    def train(self) -> pa.Table:
+        """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
+        return self.tables["pairs" if self.dataset.task == "IR" else "train"]
+
+    @property
+    def validation(self) -> pa.Table:
+        """The examples (SC, TC, QA) that choose the learning rate."""
+        return self.tables["validation"]
+
+    @property
+    def test(self) -> pa.Table:
+        """The examples (SC, TC, QA) that are reported."""
+        return self.tables["test"]
+
+    @property
+    def corpus(self) -> pa.Table:
+        """The documents judged for any query of either split (IR)."""
+        return self.tables["corpus"]
+
+    def queries(self, split: str) -> pa.Table:
+        """Return the queries of `validation` or `test` (IR); each has at least one relevant document."""
+        return self._rows("queries", split)
+
+    def qrels(self, split: str) -> pa.Table:
+        """Return the judgements of `validation` or `test` (IR)."""
+        return self._rows("qrels", split)
+
+    def _rows(self, name: str, split: str) -> pa.Table:
+        rows = self.tables[name]
+        return rows.filter(pc.equal(rows["split"], split)).drop_columns(["split"])
+
+
+def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Return rows as a table in the schema's columns.
+
+    Raises:
+        UserError: a value has the wrong type or is no valid Unicode.
+    """
+    try:
+        return pa.Table.from_pylist(list(rows), schema=schema_of(task, name))
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise UserError(f"the rows of the table {name} do not fit its columns: {error}") from None
+
+
+def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], licence: str,
+          citation: str, replace: bool = False) -> Manifest:  # fmt: skip
+    """Write a dataset's folder whole or not at all, and return its manifest.
+
+    Writing what is already there changes nothing.
+
+    Raises:
+        UserError: another content is there and `replace` is off, a split is empty, an id occurs twice, or a
+            label lies outside the label set.
+    """
+    for name in table_names(dataset):
+        _check(dataset, name, content)
+    folder = data / dataset.name
+    data.mkdir(parents=True, exist_ok=True)
+    temporary = data / f".{dataset.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary.mkdir()
+    try:
+        infos = {name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)}
+        manifest = Manifest(
+            dataset=dataset.name,
+            task=dataset.task,
+            content=_content_hash(content.labels, infos),
+            tables=infos,
+            counts=_counts(content.tables),
+            labels=content.labels,
+            splits=content.splits,
+            source=dict(source),
+            licence=content.licence or licence,
+            citation=content.citation or citation,
+            notes=content.notes,
+        )
+        write_text(temporary / MANIFEST, manifest.to_json())
+        if folder.exists():
+            if _same(folder, manifest):
+                return manifest
+            if not replace:
+                raise UserError(
+                    f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
+                )
+            old = temporary.with_suffix(".old")
+            folder.rename(old)
+            temporary.rename(folder)
+            shutil.rmtree(old)
+        else:
+            try:
+                temporary.rename(folder)
+            except OSError:  # another process has just written it
+                if not _same(folder, manifest):
+                    raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return manifest
+
+
+def read_manifest(data: Path, dataset: str) -> Manifest:
+    """Return the manifest of a dataset under `data`.
+
+    Raises:
+        UserError: the name is unknown, the dataset is not there, or its manifest cannot be read.
+    """
+    known = get_dataset(dataset)
+    path = data / known.name / MANIFEST
+    if not path.is_file():
+        raise UserError(
+            f"{known.name} is not in {data}; run `python -m benchmarks fetch {known.name} --out {data}` on a machine "
+            f"with network, or `python -m benchmarks import {known.name} FILES... --out {data}`"
+        )
+    return Manifest.from_json(path.read_text(encoding="utf-8"), path)
+
+
+def load(data: Path, dataset: str) -> LocalDataset:
+    """Read a dataset and check its files against the manifest's hashes.
+
+    Args:
+        data: the folder that holds one folder a dataset.
+        dataset: a name of `benchmarks.protocol.DATASETS`.
+
+    Raises:
+        UserError: the dataset is not fetched, has another schema version, or differs from its manifest.
+    """
+    manifest = read_manifest(data, dataset)
+    if faults := list(_faults(data / dataset, manifest, rows=False)):
+        raise UserError(f"{faults[0]}; fetch or import {dataset} again with --replace")
+    tables = {name: pq.read_table(data / dataset / f"{name}.parquet") for name in manifest.tables}
+    return LocalDataset(dataset=get_dataset(dataset), manifest=manifest, tables=tables)
+
+
+def verify(data: Path, dataset: str) -> list[str]:
+    """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
+
+    Reads every byte and every row: file hashes, row hashes, columns, and the hash of the whole.
+    """
+    return list(_faults(data / dataset, read_manifest(data, dataset), rows=True))
+
+
+def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
+    dataset = get_dataset(manifest.dataset)
+    if missing := set(table_names(dataset)) - set(manifest.tables):
+        yield f"{folder / MANIFEST} does not name the table {min(missing)}"
+    if manifest.content != _content_hash(manifest.labels, manifest.tables):
+        yield f"{folder / MANIFEST} was changed: its hash of the whole does not follow from its parts"
+    for name, info in manifest.tables.items():
+        path = folder / f"{name}.parquet"
+        if not path.is_file():
+            yield f"{path} is missing"
+        elif path.stat().st_size != info.bytes:
+            yield f"{path} has {path.stat().st_size:,} bytes, its manifest says {info.bytes:,}"
+        elif sha256_file(path) != info.sha256:
+            yield f"{path} was changed: its SHA-256 is not the manifest's"
+        elif rows:
+            found = pq.read_table(path)
+            if found.schema.remove_metadata() != schema_of(manifest.task, name):
+                yield f"{path} has other columns than the local form"
+            elif found.num_rows != info.rows or _rows_hash(found) != info.content:
+                yield f"{path} has other rows than its manifest says"
+
+
+def _same(folder: Path, manifest: Manifest) -> bool:
+    path = folder / MANIFEST
+    if not path.is_file() or path.read_text(encoding="utf-8") != manifest.to_json():
+        return False
+    return not list(_faults(folder, manifest, rows=False))
+
+
+def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
+    path = folder / f"{name}.parquet"
+    pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return TableInfo(
+        rows=rows.num_rows, bytes=path.stat().st_size, sha256=sha256_file(path), content=_rows_hash(rows)
+    )
+
+
+def _rows_hash(rows: pa.Table) -> str:
+    digest = hashlib.sha256(orjson.dumps(rows.schema.names) + b"\n")
+    for batch in rows.to_batches(max_chunksize=1 << 12):
+        for row in batch.to_pylist():
+            digest.update(orjson.dumps(row) + b"\n")
+    return digest.hexdigest()
+
+
+def _content_hash(labels: tuple[str, ...], infos: Mapping[str, TableInfo]) -> str:
+    whole = {"labels": labels, "tables": {name: infos[name].content for name in sorted(infos)}}
+    return hashlib.sha256(orjson.dumps(whole)).hexdigest()
+
+
+def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
+    if "queries" not in tables:
+        return {split: tables[split].num_rows for split in SPLIT_TABLES}
+    splits = tables["queries"]["split"].to_pylist()
+    counts = {split: splits.count(split) for split in SPLIT_TABLES[1:]}
+    return ({"train": tables["pairs"].num_rows} if "pairs" in tables else {}) | counts
+
+
+def _check(dataset: Dataset, name: str, content: Content) -> None:
+    """Refuse what would give a wrong score silently."""
+    rows = content.tables[name]
+    if not rows.num_rows:
+        raise UserError(f"the table {name} of {dataset.name} would be empty")
+    if name in (*SPLIT_TABLES, "corpus"):
+        ids = pc.value_counts(rows["id"])
+        twice = ids.filter(pc.greater(ids.field("counts"), 1))
+        if len(twice):
+            raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}")
+    ids_of = {"SC": "label", "TC": "tags"}.get(dataset.task)
+    if ids_of:
+        column = rows[ids_of]
+        ids = pc.list_flatten(column) if dataset.task == "TC" else column
+        wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(content.labels))))
+        if len(wrong):
+            raise UserError(
+                f"the table {name} of {dataset.name} has the label {wrong[0].as_py()}, outside the "
+                f"{len(content.labels)} labels {', '.join(content.labels)}"
+            )
+    if dataset.labels and dataset.task in ("SC", "TC") and len(content.labels) != dataset.labels:
+        raise UserError(
+            f"{dataset.name} has {len(content.labels)} labels here and {dataset.labels} in the protocol"
+        )

@@ -1,0 +1,133 @@
+"""The paper's metrics, one score an instance, exactly as its code computed them. NumPy only.
+
+Three of the four are not what their names say elsewhere; `benchmarks.metrics_standard` has the usual ones and
+docs/deviations.md (D1-D3) tells the difference. All scores are in [0, 1]; a run's score is their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.ragged import Ragged
+
+__all__ = ["accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def accuracies(predicted: Ints, gold: Ints) -> Ints:
+    """Return 1 where an example's predicted class is the gold one and 0 elsewhere; QQP's score too (SC)."""
+    scores: Ints = (predicted == gold).astype(np.int64)
+    return scores
+
+
+def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
+    """Return each word's tag by majority vote over its sub-tokens (TC).
+
+    A tie goes to the tag that comes first in Python's set of the votes, as in the paper's code; for small
+    numbers that is nearly always the smallest, which is O.
+
+    Args:
+        predicted: predicted tag of each sub-token, shape (tokens,).
+        words: number of each sub-token's word, not decreasing, negative where there is none.
+
+    Returns:
+        The numbers of the words that have sub-tokens, ascending, and the tag of each.
+    """
+    predicted, words = predicted[words >= 0], words[words >= 0]
+    if not len(words):
+        return words, predicted
+    found, starts = np.unique(words, return_index=True)
+    tags = int(predicted.max()) + 1
+    pairs, counts = np.unique(words * tags + predicted, return_counts=True)
+    pair_word = np.searchsorted(found, pairs // tags)
+    most = np.zeros(len(found), dtype=np.int64)
+    np.maximum.at(most, pair_word, counts)
+    winners = counts == most[pair_word]
+    voted = np.zeros(len(found), dtype=np.int64)
+    voted[pair_word[winners]] = pairs[winners] % tags
+    ends = np.append(starts[1:], len(words))
+    for word in np.flatnonzero(np.bincount(pair_word[winners], minlength=len(found)) > 1):
+        votes = predicted[starts[word] : ends[word]].tolist()
+        voted[word] = max(set(votes), key=votes.count)
+    return found, voted
+
+
+def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
+    """Return each sentence's macro-F1 over word tags, O included (TC).
+
+    The mean is over the tags that occur in the sentence's gold or predicted tags, as
+    `sklearn.metrics.f1_score(average="macro")` takes it; a sentence of O tagged as O scores 1, and so does a
+    sentence without words.
+
+    Args:
+        predicted: tag of each word, a row a sentence.
+        gold: the same for the gold tags; rows of the same lengths.
+    """
+    if not len(gold.values):
+        return np.ones(len(gold))
+    tags = int(max(predicted.values.max(), gold.values.max())) + 1
+    sentence = gold.row_of
+    predicted_key = sentence * tags + predicted.values
+    gold_key = sentence * tags + gold.values
+    size = len(gold) * tags
+    hits = np.bincount(gold_key[predicted_key == gold_key], minlength=size)
+    occurrences = np.bincount(gold_key, minlength=size) + np.bincount(predicted_key, minlength=size)
+    f1 = np.divide(2.0 * hits, occurrences, out=np.zeros(size), where=occurrences > 0)
+    present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
+    total = f1.reshape(len(gold), tags).sum(axis=1)
+    return np.divide(total, present, out=np.ones(len(gold)), where=present > 0)
+
+
+def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
+    """Return each question's F1 between sets of sub-token positions (QA).
+
+    An empty set stands for position 0: abstaining where there is no answer scores 1, and so does predicting
+    position 0 alone. The rows hold the padding too, as the paper's code does not leave it out.
+
+    Args:
+        predicted: truthy where a position is predicted to be in the answer; a row is a padded sequence.
+        gold: the same for the first gold answer, rows of the same lengths.
+    """
+    rows = len(gold)
+    chosen, wanted = predicted.values.astype(bool), gold.values.astype(bool)
+    row = gold.row_of
+    n_chosen = np.bincount(row[chosen], minlength=rows)
+    n_wanted = np.bincount(row[wanted], minlength=rows)
+    both = np.bincount(row[chosen & wanted], minlength=rows)
+    first = gold.offsets[:-1]
+    both = np.where(n_chosen == 0, wanted[first], both)
+    both = np.where(n_wanted == 0, np.where(n_chosen == 0, 1, chosen[first]), both)
+    scores: Floats = 2.0 * both / (np.maximum(n_chosen, 1) + np.maximum(n_wanted, 1))
+    return scores
+
+
+def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
+    """Return each query's NDCG over its retrieved documents alone (IR).
+
+    The ideal ranking sorts the relevances of the retrieved documents, so relevant documents that were not
+    retrieved cost nothing: one of three at rank 1 scores 1. Equal similarities share the mean gain of their
+    places, as in `sklearn.metrics.ndcg_score`.
+
+    Args:
+        similarities: of the retrieved documents, best first, shape (queries, depth).
+        relevances: of the same documents, 0 or 1, same shape.
+    """
+    queries, depth = similarities.shape
+    discounts = 1.0 / np.log2(np.arange(depth) + 2.0)
+    tied = np.concatenate(
+        [np.zeros((queries, 1), dtype=np.int64), np.cumsum(np.diff(similarities, axis=1) != 0, axis=1)],
+        axis=1,
+    )
+    group = np.arange(queries)[:, None] * depth + tied
+    size = queries * depth
+    members = np.bincount(group.ravel(), minlength=size)
+    gains = np.bincount(group.ravel(), weights=relevances.ravel().astype(np.float64), minlength=size)
+    weight = np.bincount(
+        group.ravel(), weights=np.broadcast_to(discounts, group.shape).ravel(), minlength=size
+    )
+    dcg = (gains * weight / np.maximum(members, 1)).reshape(queries, depth).sum(axis=1)
+    ideal = -np.sort(-relevances.astype(np.float64), axis=1) @ discounts
+    return np.divide(dcg, ideal, out=np.zeros(queries), where=ideal > 0)

@@ -1,0 +1,189 @@
+"""The paper's fine-tuning protocol as data: tasks, datasets, metrics, grid and optimiser.
+
+Standard library only: the analysis imports this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.errors import UserError, nearest
+
+__all__ = [
+    "AVERAGE", "DATASETS", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS", "SEEDS", "STANDARD", "TASKS",
+    "TUNING", "Dataset", "Task", "Tuning", "datasets_of", "format_lr", "get_dataset", "get_task",
+]  # fmt: skip
+
+AVERAGE = "average"
+"""The `dataset` of a score that is the mean over a task's three datasets."""
+
+PAPER, STANDARD = PROTOCOLS = ("paper", "standard")
+"""`paper` has every quirk of what was released; `standard` is the field's usual definition of each metric."""
+
+LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
+SEEDS = (0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One of the four families."""
+
+    name: str
+    """`SC`, `TC`, `QA` or `IR`."""
+    title: str
+    """Name in prose."""
+    metric: str
+    """Metric as the paper prints it on axes and in captions; scores are in [0, 1], printed in percent."""
+    paper_metric: str
+    """What the paper's code computes under that name."""
+    standard_metric: str
+    """What the `standard` protocol computes."""
+    headline: str
+    """The one of those metrics that stands for a run's score, as `run.json` names it."""
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task(name="SC", title="Sequence classification", metric="Accuracy", paper_metric="accuracy",
+             standard_metric="accuracy (and F1 for QQP)", headline="accuracy"),
+        Task(name="TC", title="Token classification", metric="F1",
+             paper_metric="macro-F1 over word tags, O included, per sentence, then averaged over sentences",
+             standard_metric="entity-level F1", headline="entity_f1"),
+        Task(name="QA", title="Question answering", metric="F1",
+             paper_metric="overlap F1 between sets of sub-token positions, first gold answer only",
+             standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1"),
+        Task(name="IR", title="Information retrieval", metric="NDCG@10",
+             paper_metric="NDCG@10 whose ideal ranking comes from the ten retrieved documents",
+             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10"),
+    )
+}  # fmt: skip
+"""The four families in the paper's order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """One of the twelve datasets, or one of yours."""
+
+    name: str
+    """Folder name in the release, and the name everywhere in this package."""
+    title: str
+    """Name as the paper's tables print it."""
+    task: str
+    """Its family: a key of `TASKS`."""
+    hub: str
+    """Where the paper's code loads it from, with the configuration after a colon."""
+    labels: int | None
+    """Number of classes of the head; None for retrieval."""
+    trained_on: str
+    """The dataset whose training split is used: itself, or `msmarco` for the three retrieval datasets."""
+    source: str
+    """The module of `benchmarks.sources` that reads its original files."""
+    epochs: int | None = None
+    """Length of fine-tuning in epochs; None: `Tuning.steps` optimiser steps."""
+    paired: bool = True
+    """Whether test instance i is the same in every run; not so for NQ, whose split is redrawn in each."""
+
+    in_paper: bool = True
+    """Whether it is one of the paper's twelve; others are measured and scored, and enter no average or table."""
+
+    @property
+    def run_prefix(self) -> str:
+        """What stands before `lr1e-04_sd0` in the name of a run's folder."""
+        return "msmarco_pairs_" if self.task == "IR" else ""
+
+
+_ALL = (
+    Dataset(name="sst2", title="SST-2", task="SC", hub="nyu-mll/glue:sst2", labels=2, trained_on="sst2",
+            source="glue"),
+    Dataset(name="qqp", title="QQP", task="SC", hub="nyu-mll/glue:qqp", labels=2, trained_on="qqp",
+            source="glue"),
+    Dataset(name="mnli_m", title="MNLI", task="SC", hub="nyu-mll/glue:mnli", labels=3, trained_on="mnli_m",
+            source="glue"),
+    Dataset(name="ontonotes", title="OntoNotes", task="TC", hub="hgissbkh/ontonotes5", labels=37,
+            trained_on="ontonotes", source="ner"),
+    Dataset(name="conll2003_en", title="CoNLL", task="TC", hub="hgissbkh/conll2003-en", labels=9,
+            trained_on="conll2003_en", source="ner", epochs=1),
+    Dataset(name="uner_en", title="UNER", task="TC", hub="hgissbkh/uner_en", labels=7, trained_on="uner_en",
+            source="ner", epochs=1),
+    Dataset(name="squad", title="SQuAD", task="QA", hub="rajpurkar/squad", labels=2, trained_on="squad",
+            source="squad"),
+    Dataset(name="squad_v2", title="SQuAD-v2", task="QA", hub="rajpurkar/squad_v2", labels=2,
+            trained_on="squad_v2", source="squad"),
+    Dataset(name="record", title="ReCoRD", task="QA", hub="hgissbkh/record", labels=2, trained_on="record",
+            source="record"),
+    Dataset(name="nq", title="NQ", task="IR", hub="BeIR/nq", labels=None, trained_on="msmarco",
+            source="beir", paired=False),
+    Dataset(name="msmarco", title="MS MARCO", task="IR", hub="BeIR/msmarco", labels=None, trained_on="msmarco",
+            source="beir"),
+    Dataset(name="mldr_en", title="MLDR", task="IR", hub="hgissbkh/mldr-en", labels=None, trained_on="msmarco",
+            source="mldr"),
+)  # fmt: skip
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+"""All datasets by name: the paper's twelve in the order of the columns of its tables, then yours."""
+
+PAPER_DATASETS = {name: dataset for name, dataset in DATASETS.items() if dataset.in_paper}
+"""The paper's twelve."""
+
+EXTRA_DATASETS = frozenset({"qed", "stsb", "mnli_mm"})
+"""Folders that the release's code can write but the paper's twelve datasets do not hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Hyper-parameters of every fine-tuning."""
+
+    steps: int = 1_000
+    """Optimiser steps, unless the dataset says one epoch."""
+    batch: int = 32
+    """Examples a step; for retrieval also the number of documents each query is scored against."""
+    micro_batch: int = 4
+    """Examples a forward pass; the gradient is the mean of the micro-batches' means."""
+    warmup_share: float = 0.1
+    """Share of the steps with rising learning rate; it falls linearly to zero afterwards."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's momenta."""
+    eps: float = 1e-5
+    """AdamW's epsilon."""
+    weight_decay: float = 0.1
+    """AdamW's weight decay; none on biases and norms."""
+    clip_norm: float = 1.0
+    """Largest global gradient norm."""
+    temperature: float = 0.05
+    """Temperature of the contrastive loss on cosine similarities."""
+    max_length: int = 2_028
+    """Longest input in tokens: 99 % of the 2,048 positions."""
+    cutoff: int = 10
+    """Depth of the ranking that NDCG looks at."""
+
+
+TUNING = Tuning()
+"""The paper's settings."""
+
+
+def get_task(name: str) -> Task:
+    """Return a task by name; `UserError` names the nearest for an unknown one."""
+    if name not in TASKS:
+        raise UserError(f"unknown task {name!r}{nearest(name, TASKS)}; the tasks are {', '.join(TASKS)}")
+    return TASKS[name]
+
+
+def get_dataset(name: str) -> Dataset:
+    """Return a dataset by name; `UserError` names the nearest for an unknown one."""
+    if name not in DATASETS:
+        raise UserError(
+            f"unknown dataset {name!r}{nearest(name, DATASETS)}; the datasets are {', '.join(DATASETS)}"
+        )
+    return DATASETS[name]
+
+
+def datasets_of(task: str) -> tuple[str, ...]:
+    """Return the names of a task's three datasets in the paper, in the order of its columns."""
+    return tuple(dataset.name for dataset in PAPER_DATASETS.values() if dataset.task == get_task(task).name)
+
+
+def format_lr(lr: float) -> str:
+    """Return `1e-04` for 0.0001, as the release names its folders; two digits only when they are needed."""
+    mantissa, exponent = f"{lr:e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{exponent}"

@@ -1,0 +1,105 @@
+"""Rows of unequal length in one flat array: how tokenised text is held, padded and cut into batches. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Ragged", "padded_batches"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of unequal length: row `i` is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: NDArray[Any]
+    """All rows end to end."""
+    offsets: NDArray[np.int64]
+    """Where each row starts, and where the last one ends; one longer than there are rows."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int] | NDArray[Any]], dtype: type[np.generic] = np.int32) -> Ragged:
+        """Return `rows` as one flat array of `dtype`."""
+        arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+        values = np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    @classmethod
+    def join(cls, parts: Sequence[Ragged]) -> Ragged:
+        """Return the rows of all `parts`, in order."""
+        if not parts:
+            return cls.of([])
+        lengths = np.concatenate([part.lengths for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each row."""
+        return np.diff(self.offsets)
+
+    @property
+    def row_of(self) -> NDArray[np.int64]:
+        """For each value, the number of its row."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def padded(self, rows: Sequence[int] | NDArray[np.int64], fill: float, width: int = 0) -> NDArray[Any]:
+        """Return the chosen rows side by side, filled up on the right.
+
+        Args:
+            rows: row numbers, in the order wanted.
+            fill: value after a row's end.
+            width: smallest width; the longest row decides when it is longer.
+
+        Returns:
+            An array of shape (rows, width).
+        """
+        chosen = [self[int(row)] for row in rows]
+        lengths = np.array([len(row) for row in chosen], dtype=np.int64)
+        width = max(width, int(lengths.max(initial=0)))
+        out = np.full((len(chosen), width), fill, dtype=self.values.dtype)
+        if chosen:
+            out[np.arange(width) < lengths[:, None]] = np.concatenate(chosen)
+        return out
+
+
+def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) -> list[NDArray[np.int64]]:
+    """Sort items by width and cut them into batches of at most `budget` padded positions, widest first.
+
+    The widest batch comes first so that too little memory shows at once. An item wider than `budget` is a
+    batch of its own. Equal widths keep their order, so the batches follow from the arguments alone.
+
+    Args:
+        widths: length of each item, in tokens.
+        budget: largest number of positions in a batch, padding included.
+        overhead: what a batch costs beside its positions, counted in positions: a batch ends where going on
+            would pad more than that. 0 for no such end.
+
+    Returns:
+        Item numbers of each batch; every item occurs once.
+    """
+    order = np.argsort(-widths, kind="stable")
+    batches = []
+    start = 0
+    while start < len(order):
+        widest = int(widths[order[start]])
+        most = min(len(order), start + max(1, budget // max(1, widest)))
+        end = most
+        if overhead:
+            places = np.arange(start, most)
+            padding = (widest - widths[order[start:most]]) * (most - places)
+            end = start + int(np.argmax(padding > overhead)) if (padding > overhead).any() else most
+        batches.append(order[start:end])
+        start = end
+    return batches

@@ -1,0 +1,93 @@
+"""The run store: where a run's files lie, and what they hold. Light: the analysis imports this module.
+
+    results/<model>/<task>/<dataset>/lr1e-04_sd0/results.json      (msmarco_pairs_lr1e-04_sd0 for retrieval)
+
+`results.json` has the release's shape and indent, `{"validation": {"score", "scores_i"}, "test": {...}}`;
+`run.json` beside it holds what the release left out: protocol, versions, data hash, standard metrics, timings.
+A folder without a complete `results.json` is an unfinished run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
+from common.files import write_text
+
+__all__ = [
+    "RESULTS",
+    "RUN",
+    "SPLITS",
+    "RunKey",
+    "cell_keys",
+    "parse_run_folder",
+    "results_text",
+    "write_results",
+]
+
+RESULTS = "results.json"
+RUN = "run.json"
+SPLITS = ("validation", "test")
+
+_RUN_FOLDER = re.compile(r"(?P<prefix>[a-z0-9_]*?_)?lr(?P<lr>\d+(?:\.\d+)?(?:e-?\d+)?)_sd(?P<seed>\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class RunKey:
+    """One fine-tuning: model, dataset, learning rate, seed."""
+
+    model: str
+    dataset: str
+    lr: float
+    seed: int
+
+    @property
+    def task(self) -> str:
+        """The dataset's task."""
+        return DATASETS[self.dataset].task
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, relative to the `results` folder of a store."""
+        name = f"{DATASETS[self.dataset].run_prefix}lr{format_lr(self.lr)}_sd{self.seed}"
+        return Path(self.model, self.task, self.dataset, name)
+
+
+def cell_keys(
+    model: str, dataset: str, lrs: Sequence[float] = LEARNING_RATES, seeds: Sequence[int] = SEEDS
+) -> list[RunKey]:
+    """Return the runs of a cell, learning rates outermost."""
+    return [RunKey(model=model, dataset=dataset, lr=lr, seed=seed) for lr in lrs for seed in seeds]
+
+
+def parse_run_folder(name: str) -> tuple[str, float, int] | None:
+    """Return (prefix, learning rate, seed) of a run folder's name, or None when it is none.
+
+    Other spellings of a rate than the release's `1e-04` are understood too: `1e-4`, `0.0001`.
+    """
+    match = _RUN_FOLDER.fullmatch(name)
+    return (match["prefix"] or "", float(match["lr"]), int(match["seed"])) if match else None
+
+
+def results_text(scores: Mapping[str, Sequence[float]]) -> str:
+    """Return the text of `results.json` for the per-instance scores of each split, in the release's form.
+
+    Args:
+        scores: for `validation` and `test`, one score in [0, 1] an instance, in dataset order.
+    """
+    content = {
+        split: {"score": float(sum(scores[split]) / len(scores[split])), "scores_i": list(scores[split])}
+        for split in SPLITS
+    }
+    return json.dumps(content, indent=4)
+
+
+def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]]) -> Path:
+    """Write the run's `results.json` under `store/results` atomically and return its path."""
+    path = store / "results" / key.folder / RESULTS
+    write_text(path, results_text(scores))
+    return path

@@ -1,0 +1,315 @@
+"""Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form; MS MARCO and NQ.
+
+Of the documents only those are kept that a judgement of either split names, in the order of the judgements, as
+the release keeps them. The 8.8 million passages are read once, a batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.local import Content, table
+from benchmarks.sources.reading import Reading, Row, json_of, kind_of, lines, parquet_file, pick, records
+from benchmarks.sources.source import Inputs, Source
+from benchmarks.splits import HALVES_SEED, halve
+from common.cli import progress
+from common.errors import UserError
+
+__all__ = ["SOURCES", "Judgement", "judgements", "pairs", "retrieval", "wanted_texts"]
+
+Judgement = tuple[str, str, int]
+"""Query id, document id, relevance."""
+
+_ID = ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid")
+_QUERY_ID, _DOC_ID = ("query-id", "query_id", "qid"), ("corpus-id", "corpus_id", "doc_id", "docid", "pid")
+_RELEVANCE = ("score", "relevance", "label")
+
+
+def judgements(path: Path, reading: Reading) -> list[Judgement]:
+    """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
+    out: list[Judgement] = []
+    kind = kind_of(path)
+    if kind == "json":
+        with reading.shape(str(path)):
+            for query, docs in json_of(path).items():
+                out += [(query, doc, int(score)) for doc, score in docs.items()]
+        return out
+    if kind != "text":
+        return [found for where, row in records(path, reading) if (found := _judgement(row, reading, where))]
+    for number, line in lines(path):
+        fields = line.split()
+        if not fields or (number == 1 and fields[0].lower() in _QUERY_ID):
+            continue
+        if len(fields) == 4:
+            fields = [fields[0], *fields[2:]]
+        try:
+            query, doc, score = fields
+            out.append((query, doc, int(score)))
+        except ValueError:
+            reading.bad(f"{path}:{number}", "the line is no judgement: query, document, relevance")
+    return out
+
+
+def _judgement(row: Row, reading: Reading, where: str) -> Judgement | None:
+    query, doc = pick(row, _QUERY_ID, reading, where), pick(row, _DOC_ID, reading, where)
+    score = pick(row, _RELEVANCE, reading, where)
+    return None if query is None or doc is None or score is None else (str(query), str(doc), int(score))
+
+
+Text = tuple[str, str, str | None, str]
+"""Where it stands, id, title, text."""
+
+
+def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> Iterator[Text]:
+    """Yield (where, id, title or None, text) of the rows whose id is wanted, holding one batch at a time.
+
+    Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
+    """
+    if kind_of(path) == "parquet":
+        yield from _wanted_rows(path, wanted)
+    elif kind_of(path) == "text":
+        for number, line in progress(lines(path), path.name, unit="line"):
+            identity, tab, text = line.partition("\t")
+            if not tab:
+                reading.bad(f"{path}:{number}", "the line is not an id, a tab and a text")
+            elif identity in wanted:
+                yield f"{path}:{number}", identity, None, text.strip()
+    else:
+        for where, row in progress(records(path, reading), path.name, unit="line"):
+            identity = str(pick(row, _ID, reading, where))
+            found = pick(row, ("text", "query"), reading, where) if identity in wanted else None
+            if found is not None:
+                yield where, identity, row.get("title"), str(found)
+
+
+def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
+    with parquet_file(path) as file:
+        yield from _wanted_batches(path, file, wanted)
+
+
+def _wanted_batches(path: Path, file: pq.ParquetFile, wanted: Mapping[str, object]) -> Iterator[Text]:
+    names = file.schema_arrow.names
+    key = next((name for name in _ID if name in names), None)
+    text = next((name for name in ("text", "query") if name in names), None)
+    if key is None or text is None:
+        raise UserError(f"{path} has the columns {', '.join(names)}, but no id and text")
+    ids = pa.array(list(wanted), pa.string())
+    columns = [key, text, *(["title"] if "title" in names else [])]
+    size = 1 << 15
+    total = -(-file.metadata.num_rows // size)
+    for batch in progress(file.iter_batches(size, columns=columns), path.name, total=total, unit="batch"):
+        kept = batch.filter(pc.is_in(pc.cast(batch[key], pa.string()), value_set=ids))
+        for row in kept.to_pylist():
+            yield f"{path}: row {row[key]}", str(row[key]), row.get("title"), row[text]
+
+
+def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
+    """Read (query, positive) pairs: rows, TSV pairs or triples, or training judgements joined with their texts.
+
+    Negatives are left out: the paper trains on in-batch negatives only.
+    """
+    reading = inputs.reading
+    found: list[Row] = []
+    for path in paths:
+        if kind_of(path) == "text":
+            first = next((line for _, line in lines(path)), "")
+            if _is_judgement(first):
+                found += _joined(judgements(path, reading), inputs)
+            else:
+                found += _pair_lines(path, reading)
+            continue
+        for where, row in records(path, reading):
+            if row.get("negative") is not None:
+                reading.note("the negatives of the training file are left out")
+            query = pick(row, ("query", "anchor", "sentence1"), reading, where)
+            positive = pick(row, ("positive", "document", "sentence2"), reading, where)
+            if query is not None and positive is not None:
+                found.append({"query": query, "positive": positive})
+    return table("IR", "pairs", found)
+
+
+def _is_judgement(line: str) -> bool:
+    fields = line.split()
+    return fields[:2] == ["query-id", "corpus-id"] or (len(fields) == 4 and fields[1] in ("0", "Q0"))
+
+
+def _pair_lines(path: Path, reading: Reading) -> list[Row]:
+    found = []
+    for number, line in lines(path):
+        query, *passages = line.split("\t")
+        if len(passages) not in (1, 2):
+            reading.bad(f"{path}:{number}", "the line is not a query, its passage and perhaps a negative")
+        elif not (number == 1 and query in ("query", "anchor")):
+            found.append({"query": query.strip(), "positive": passages[0].strip()})
+            if len(passages) == 2:
+                reading.note("the negatives of the training file are left out")
+    return found
+
+
+def _joined(found: list[Judgement], inputs: Inputs) -> list[Row]:
+    relevant = [(query, doc) for query, doc, score in found if score >= 1]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
+    docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant))
+    return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
+
+
+def retrieval(
+    splits: Mapping[str, list[Judgement]],
+    queries: Mapping[str, str],
+    docs: Mapping[str, Row],
+    reading: Reading,
+) -> dict[str, pa.Table]:
+    """Return the tables of judged queries and documents.
+
+    Args:
+        splits: judgements of `validation` and `test`.
+        queries: texts by query id.
+        docs: `title` and `text` by document id, for every judged document.
+        reading: is told about queries that are left out because nothing is relevant to them.
+    """
+    query_rows: list[Row] = []
+    qrel_rows: list[Row] = []
+    for split, found in splits.items():
+        relevant = {query for query, _, score in found if score >= 1}
+        asked = dict.fromkeys(query for query, _, _ in found)
+        if len(relevant) < len(asked):
+            dropped = len(asked) - len(relevant)
+            reading.note(
+                f"{dropped} {split} queries without a relevant document are left out; their documents stay"
+            )
+        query_rows += [{"split": split, "id": q, "text": queries[q]} for q in asked if q in relevant]
+        qrel_rows += [
+            {"split": split, "query_id": query, "doc_id": doc, "relevance": score}
+            for query, doc, score in found
+            if query in relevant
+        ]
+    judged = dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
+    return {
+        "queries": table("IR", "queries", query_rows),
+        "corpus": table("IR", "corpus", ({"id": doc, **docs[doc]} for doc in judged)),
+        "qrels": table("IR", "qrels", qrel_rows),
+    }
+
+
+def _query_texts(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in inputs.need("queries", "the queries' texts"):
+        for where, identity, _, text in wanted_texts(path, wanted, inputs.reading):
+            if found.setdefault(identity, text) != text:
+                inputs.reading.bad(where, f"the query {identity} has another text further up")
+    _complete(wanted, found, "query", inputs.of("queries"))
+    return found
+
+
+def _documents(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for path in inputs.need("corpus", "the documents' texts"):
+        for _, identity, title, text in wanted_texts(path, wanted, inputs.reading):
+            # The paper's MS MARCO documents are their texts only; BEIR's empty titles would add nothing either.
+            found[identity] = {"title": None if inputs.dataset.name == "msmarco" else title, "text": text}
+    _complete(wanted, found, "document", inputs.of("corpus"))
+    return found
+
+
+def _complete(
+    wanted: Mapping[str, object], found: Mapping[str, object], what: str, paths: Sequence[Path]
+) -> None:
+    missing = [identity for identity in wanted if identity not in found]
+    if missing:
+        raise UserError(
+            f"{len(missing):,} judged {what} ids, the first {missing[0]!r}, are not in {', '.join(map(str, paths))}"
+        )
+
+
+def _read_msmarco(inputs: Inputs) -> Content:
+    splits = {
+        role: [found for path in inputs.need(role, what) for found in judgements(path, inputs.reading)]
+        for role, what in (
+            ("validation", "the judgements of the dev queries"),
+            ("test", "the judgements of the 43 test queries (TREC DL 2019)"),
+        )
+    }
+    tables = {"pairs": pairs(inputs.need("train", "pairs to train on"), inputs)}
+    tables |= _from_files(splits, inputs)
+    return Content(
+        tables=tables, splits="validation is dev, test is BEIR's test split", notes=inputs.reading.notes()
+    )
+
+
+def _read_nq(inputs: Inputs) -> Content:
+    paths = inputs.need("test", "the judgements of the test queries")
+    if kind_of(paths[0]) != "text" and not inputs.of("corpus"):
+        found, queries, docs = _passages(paths, inputs.reading)
+        tables = retrieval(_halves(found), queries, docs, inputs.reading)
+    else:
+        found = [item for path in paths for item in judgements(path, inputs.reading)]
+        tables = _from_files(_halves(found), inputs)
+    splits = (
+        f"validation is half of the test queries, random.Random({HALVES_SEED}).sample of their sorted ids, test the "
+        f"other half; the release draws another half in every run"
+    )
+    return Content(tables=tables, splits=splits, notes=inputs.reading.notes())
+
+
+def _halves(found: list[Judgement]) -> dict[str, list[Judgement]]:
+    chosen = halve(query for query, _, _ in found)
+    return {
+        "validation": [item for item in found if item[0] in chosen],
+        "test": [item for item in found if item[0] not in chosen],
+    }
+
+
+def _from_files(splits: Mapping[str, list[Judgement]], inputs: Inputs) -> dict[str, pa.Table]:
+    everything = [item for found in splits.values() for item in found]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
+    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything))
+    return retrieval(splits, queries, docs, inputs.reading)
+
+
+def _passages(
+    paths: Sequence[Path], reading: Reading
+) -> tuple[list[Judgement], dict[str, str], dict[str, Row]]:
+    """Read questions that bring their gold passages along: rows of `question` and `ctxs` of `title` and `text`."""
+    reading.note("made from questions with their gold passages, not from BEIR's NQ: a stand-in")
+    found: list[Judgement] = []
+    queries: dict[str, str] = {}
+    docs: dict[str, Row] = {}
+    ids: dict[tuple[str | None, str], str] = {}
+    for path in paths:
+        for where, row in records(path, reading):
+            with reading.shape(where):
+                gold = [(part.get("title"), part["text"]) for part in row["ctxs"] if part.get("isgold", True)]
+                if not gold:
+                    reading.bad(where, "the question has no gold passage in `ctxs`")
+                    continue
+                query = f"q{len(queries)}"
+                queries[query] = str(row["question"])
+                for title, text in gold:
+                    doc = ids.setdefault((title, text), f"d{len(ids)}")
+                    docs[doc] = {"title": title, "text": text}
+                    found.append((query, doc, 1))
+    return found, queries, docs
+
+
+SOURCES = {
+    "msmarco": Source(
+        read=_read_msmarco,
+        licence="MS MARCO terms, non-commercial research",
+        citation="Bajaj et al. 2016, MS MARCO (arXiv 1611.09268); Craswell et al. 2020, TREC 2019 Deep Learning "
+        "Track; Thakur et al. 2021, BEIR (NeurIPS)",
+        files="training pairs, queries, corpus, and the dev and test judgements of BEIR's MS MARCO",
+        counts={"validation": 6_980, "test": 43},
+    ),
+    "nq": Source(
+        read=_read_nq,
+        licence="CC BY-SA 3.0",
+        citation="Kwiatkowski et al. 2019, Natural Questions (TACL); Thakur et al. 2021, BEIR (NeurIPS)",
+        files="queries, corpus and test judgements of BEIR's NQ, or a file of questions with gold passages",
+        counts={"validation": 1_726, "test": 1_726},
+    ),
+}

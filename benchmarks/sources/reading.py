@@ -1,0 +1,266 @@
+"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad lines are named."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import logging
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from common.cli import progress
+from common.errors import UserError
+
+__all__ = ["Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file", "pick", "records"]
+
+Row = dict[str, Any]
+log = logging.getLogger(__name__)
+
+_BATCH = 1 << 14
+
+
+class Reading:
+    """What to do with bad lines: stop with a sentence that names the line, or skip, count and say so."""
+
+    def __init__(self, *, skip_bad: bool = False) -> None:
+        self._skip_bad = skip_bad
+        self._skipped: list[str] = []
+        self._notes: dict[str, None] = {}
+
+    def bad(self, where: str, sentence: str) -> None:
+        """Report a bad line.
+
+        Raises:
+            UserError: bad lines are not to be skipped.
+        """
+        if not self._skip_bad:
+            raise UserError(f"{where}: {sentence} (--skip-bad-lines leaves such lines out)")
+        log.warning("%s: %s; left out", where, sentence)
+        self._skipped.append(f"{where.rsplit('/', 1)[-1]}: {sentence}")
+
+    @contextlib.contextmanager
+    def shape(self, where: str) -> Iterator[None]:
+        """Report a row whose fields are missing or of another kind than the block takes them for."""
+        try:
+            yield
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            if isinstance(error, UserError):
+                raise
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            self.bad(where, f"the row has not the expected form: {what}")
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the manifest, once."""
+        self._notes[sentence] = None
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what the manifest should say about repairs and lines left out."""
+        if not self._skipped:
+            return tuple(self._notes)
+        return (*self._notes, f"bad lines left out: {len(self._skipped)}, the first at {self._skipped[0]}")
+
+
+def kind_of(path: Path) -> str:
+    """Return `parquet`, `jsonl`, `json` or `text` by the name without .gz or .zst."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".zst")]
+    return {".parquet": "parquet", ".jsonl": "jsonl", ".json": "json"}.get(
+        suffixes[-1] if suffixes else "", "text"
+    )
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of a text file, compressed or not.
+
+    Only a newline ends a line, so that a form feed or a Unicode separator inside a text is kept.
+
+    Raises:
+        UserError: the file is absent, cut short, or not UTF-8; the line is named.
+    """
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                yield (
+                    number,
+                    line.removesuffix(b"\n")
+                    .removesuffix(b"\r")
+                    .decode("utf-8-sig" if number == 1 else "utf-8"),
+                )
+    except UnicodeDecodeError:
+        raise UserError(f"{path}:{number}: the line is not UTF-8; convert the file first") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        raise UserError(f"{path}: the compressed file is damaged after line {number} ({error})") from None
+
+
+def json_of(path: Path) -> Any:
+    """Return a JSON file's content.
+
+    Raises:
+        UserError: the file is no JSON; the line is named.
+    """
+    text = "\n".join(line for _, line in lines(path))
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+
+
+def records(path: Path, reading: Reading, columns: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+    """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a TSV file with a header.
+
+    Args:
+        path: the file; its name tells the kind.
+        reading: is told about lines that cannot be read.
+        columns: for a TSV file without a header, the names of its columns; a header is known by the first row
+            that is made of column names only.
+    """
+    kind = kind_of(path)
+    if kind == "parquet":
+        yield from _parquet_rows(path)
+    elif kind == "jsonl" or (kind == "json" and _is_json_lines(path)):
+        for number, line in lines(path):
+            if line.strip():
+                row = _parsed(line)
+                if isinstance(row, dict):
+                    yield f"{path}:{number}", row
+                else:
+                    reading.bad(f"{path}:{number}", "the line is no JSON object")
+    elif kind == "json":
+        content = json_of(path)
+        if not isinstance(content, dict | list):
+            raise UserError(f"{path} holds neither rows nor an object of rows")
+        rows = content.items() if isinstance(content, dict) else enumerate(content)
+        for key, row in rows:
+            if isinstance(row, dict):
+                yield f"{path}: entry {key}", row
+            else:
+                reading.bad(f"{path}: entry {key}", "the entry is no JSON object")
+    else:
+        yield from _tsv_rows(path, reading, columns)
+
+
+def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
+    """Return the first of the columns `names` that the row has; a row with none is bad and gives None."""
+    for name in names:
+        if row.get(name) is not None:
+            return row[name]
+    reading.bad(where, f"there is no column {' or '.join(names)}")
+    return None
+
+
+def class_names(path: Path, column: str) -> tuple[str, ...] | None:
+    """Return the class names that a hub's Parquet file declares for `column`, or None when it names none."""
+    if kind_of(path) != "parquet":
+        return None
+    with parquet_file(path) as file:
+        metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
+    feature = orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
+    while feature is not None:
+        feature = feature[0] if isinstance(feature, list) else feature
+        if feature.get("names"):
+            return tuple(feature["names"])
+        feature = feature.get("feature")
+    return None
+
+
+@contextlib.contextmanager
+def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; `UserError` when it is absent, or turns out damaged while it is read."""
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet: {error}") from None
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    with path.open("rb") as raw:
+        if suffix == ".gz":
+            with gzip.open(raw) as file:
+                yield cast(IO[bytes], file)
+        elif suffix == ".zst":
+            yield io.BufferedReader(_Zstandard(raw), 1 << 20)
+        else:
+            yield raw
+
+
+class _Zstandard(io.RawIOBase):
+    """Decompressed bytes of all frames; unlike the library's reader it notices a file that is cut short."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._left = b""
+        self._inside = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame, self._inside = zstandard.ZstdDecompressor().decompressobj(), False
+            packed = packed or self._raw.read(1 << 18)
+            if not packed:
+                if self._inside:
+                    raise EOFError("it ends inside a frame")
+                return 0
+            self._inside = True
+            self._left = self._frame.decompress(packed)
+        taken = self._left[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._left = self._left[len(taken) :]
+        return len(taken)
+
+
+def _is_json_lines(path: Path) -> bool:
+    found = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
+    return len(found) == 2 and isinstance(_parsed(found[0]), dict)
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    number = 0
+    with parquet_file(path) as file:
+        total = -(-file.metadata.num_rows // _BATCH)
+        for batch in progress(file.iter_batches(_BATCH), path.name, total=total, unit="batch"):
+            for row in batch.to_pylist():
+                yield f"{path}: row {number}", row
+                number += 1
+
+
+def _tsv_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+    header: list[str] | None = list(columns) or None
+    for number, line in lines(path):
+        fields = line.split("\t")
+        if number == 1 and (header is None or set(fields) <= set(header)):
+            header = fields
+        elif not line.strip():
+            continue
+        elif header is None or len(fields) != len(header):
+            reading.bad(
+                f"{path}:{number}", f"the line has {len(fields)} columns instead of {len(header or [])}"
+            )
+        else:
+            yield f"{path}:{number}", dict(zip(header, fields, strict=True))

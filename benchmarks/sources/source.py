@@ -1,0 +1,112 @@
+"""What a module of `benchmarks.sources` declares for each of its datasets, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.local import Content, table
+from benchmarks.protocol import Dataset
+from benchmarks.sources.reading import Reading, Row
+from benchmarks.splits import CARVE_SEED, TRAIN_SHARE, carve
+from common.errors import UserError
+
+__all__ = ["ROLES", "Inputs", "Source", "carved_or_given", "given"]
+
+ROLES = ("train", "validation", "test", "queries", "corpus")
+"""What a file is to its dataset, and the options of `python -m benchmarks import`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """The files to make a dataset from."""
+
+    dataset: Dataset
+    """Its entry in the protocol."""
+    files: Mapping[str, tuple[Path, ...]]
+    """Files by role; several of one role are read one after the other."""
+    reading: Reading
+    """Reads them, and knows what to do with bad lines."""
+
+    def of(self, role: str) -> tuple[Path, ...]:
+        """Return the files of a role, none when it was not given."""
+        return self.files.get(role, ())
+
+    def need(self, role: str, what: str) -> tuple[Path, ...]:
+        """Return the files of a role; `UserError` says that `what` is missing."""
+        if not self.of(role):
+            raise UserError(f"{self.dataset.name} needs {what}: name the file with --{role} FILE")
+        return self.of(role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """How a dataset is made, and what is known about it."""
+
+    read: Callable[[Inputs], Content]
+    """Makes the local form of the files."""
+    licence: str
+    """The data's licence; `not stated` where it is."""
+    citation: str
+    """Whom to cite."""
+    files: str
+    """The original files, in words, for help and errors."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Examples a split of the official data in the local form; others are noted in the manifest."""
+
+
+def given(inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...]) -> Content:
+    """Return the three splits as they are given (token classification)."""
+    needed = {
+        "train": "a training file",
+        "validation": "a validation file",
+        "test": "a test file",
+    }
+    parts = {
+        role: [row for path in inputs.need(role, what) for row in rows(path, role)]
+        for role, what in needed.items()
+    }
+    return Content(
+        tables=_tables(inputs, parts), labels=labels, splits="as published", notes=inputs.reading.notes()
+    )
+
+
+def carved_or_given(
+    inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...] = ()
+) -> Content:
+    """Return the splits by the paper's rule: the official validation is `test`, `validation` is 5 % of train.
+
+    A labelled test file may stand in for the official validation file. With both, all three splits are kept as
+    they are given.
+    """
+    inputs.need("train", "a training file")
+    if not inputs.of("test"):
+        inputs.need("validation", "the official validation file, which the paper tests on")
+    parts = {
+        role: [row for path in inputs.of(role) for row in rows(path, role)]
+        for role in ("train", "validation", "test")
+    }
+    tables = _tables(inputs, {role: part for role, part in parts.items() if inputs.of(role)})
+    if len(tables) == 3:
+        splits = "as given: three files"
+    else:
+        train, validation = carve(tables["train"].num_rows)
+        test = tables["test"] if "test" in tables else tables["validation"]
+        tables = {
+            "train": tables["train"].take(pa.array(train)),
+            "validation": tables["train"].take(pa.array(validation)),
+            "test": test,
+        }
+        tested = "test file given" if parts["test"] else "official validation set"
+        splits = (
+            f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
+            f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
+        )
+    return Content(tables=tables, labels=labels, splits=splits, notes=inputs.reading.notes())
+
+
+def _tables(inputs: Inputs, parts: Mapping[str, list[Row]]) -> dict[str, pa.Table]:
+    return {role: table(inputs.dataset.task, role, part) for role, part in parts.items()}

@@ -1,0 +1,110 @@
+"""SQuAD v1.1 and v2.0: the hub's Parquet, or the official JSON. Other sets in either form use the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.local import Content
+from benchmarks.sources.reading import Reading, Row, json_of, kind_of, pick, records
+from benchmarks.sources.source import Inputs, Source, carved_or_given
+from common.errors import UserError
+
+__all__ = ["SOURCES", "answers_of", "question_rows"]
+
+
+def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[Row]:
+    """Return the questions of a file with the columns of the local form.
+
+    Args:
+        path: official JSON (`data`, `paragraphs`, `qas`), or rows with question, context and answers.
+        reading: is told about questions without an answer, and answers that are not in their context.
+        unanswerable: whether a question may have no answer.
+    """
+    found = []
+    for where, row in _flat(path, reading):
+        question = pick(row, ("question", "query"), reading, where)
+        context = pick(row, ("context", "passage"), reading, where)
+        if question is None or context is None:
+            continue
+        with reading.shape(where):
+            answers = answers_of(row.get("answers"), context)
+            identity = str(row["id"] if "id" in row else row["idx"])
+            if answers is None:
+                reading.bad(where, "an answer does not stand in the context")
+            elif not answers and not unanswerable:
+                reading.bad(where, "the question has no answer, and this dataset has no unanswerable ones")
+            else:
+                found.append({"id": identity, "question": question, "context": context, "answers": answers})
+    return found
+
+
+def answers_of(value: Any, context: str) -> list[Row] | None:
+    """Return `[{text, start}]` of answers in any of the known forms, or None when one is not in the context.
+
+    Known are `{text: [...], answer_start: [...]}`, `[{text, answer_start or start}]` and a list of strings. An
+    answer without a place, or with a wrong one, is placed where it first stands in the context.
+    """
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        starts = value.get("answer_start", value.get("start")) or [None] * len(value["text"])
+        pairs = list(zip(value["text"], starts, strict=True))
+    else:
+        pairs = [
+            (item, None)
+            if isinstance(item, str)
+            else (item["text"], item.get("answer_start", item.get("start")))
+            for item in value
+        ]
+    answers = []
+    for text, start in pairs:
+        if start is None or not context.startswith(text, start):
+            start = context.find(text)
+        if start < 0 or not text:
+            return None
+        answers.append({"text": text, "start": start})
+    return answers
+
+
+def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+    if kind_of(path) != "json":
+        yield from records(path, reading)
+        return
+    content = json_of(path)
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise UserError(f"{path} is no SQuAD file: it has no list `data`")
+    for number, article in enumerate(content["data"]):
+        with reading.shape(f"{path}: article {number}"):
+            for paragraph in article["paragraphs"]:
+                for question in paragraph["qas"]:
+                    row = {**question, "context": paragraph["context"]}
+                    if question.get("is_impossible"):
+                        row["answers"] = []
+                    yield f"{path}: question {question.get('id')}", row
+
+
+def _read(unanswerable: bool, inputs: Inputs) -> Content:
+    return carved_or_given(
+        inputs, lambda path, role: question_rows(path, inputs.reading, unanswerable=unanswerable)
+    )
+
+
+SOURCES = {
+    "squad": Source(
+        read=partial(_read, False),
+        licence="CC BY-SA 4.0",
+        citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text (EMNLP)",
+        files="train-v1.1.json and dev-v1.1.json of SQuAD",
+        counts={"train": 83_219, "validation": 4_380, "test": 10_570},
+    ),
+    "squad_v2": Source(
+        read=partial(_read, True),
+        licence="CC BY-SA 4.0",
+        citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD (ACL)",
+        files="train-v2.0.json and dev-v2.0.json of SQuAD",
+        counts={"train": 123_803, "validation": 6_516, "test": 11_873},
+    ),
+}

@@ -1,0 +1,295 @@
+"""Small made-up datasets of all four families in the local form: for tests, a miniature and cluster smoke tests.
+
+Sentences come from small seeded grammars, so that a tiny model can learn them in a minute and nothing has to be
+downloaded. Their scores say that the machinery works, and nothing about a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.local import Content, table, write
+from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.schema import SPLIT_TABLES, Manifest
+from benchmarks.sources.glue import LABELS
+from benchmarks.sources.ner import TAGS
+from common.cli import Parser
+from common.errors import UserError
+
+__all__ = ["main", "make_synthetic", "synthetic"]
+
+Row = dict[str, Any]
+
+_NAMES = (
+    "Ada",
+    "Boris",
+    "Clara",
+    "Dmitri",
+    "Elena",
+    "Farid",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kira",
+    "Luca",
+)
+_CITIES = (
+    "Lyon",
+    "Porto",
+    "Riga",
+    "Turin",
+    "Ghent",
+    "Basel",
+    "Malmo",
+    "Split",
+    "Oulu",
+    "Graz",
+    "Brno",
+    "Cork",
+)
+_THINGS = (
+    "bridge",
+    "engine",
+    "garden",
+    "letter",
+    "mirror",
+    "novel",
+    "organ",
+    "planet",
+    "river",
+    "saddle",
+    "tower",
+)
+_GOOD = ("lovely", "brilliant", "charming", "superb", "moving", "witty")
+_BAD = ("dreadful", "boring", "clumsy", "awful", "tedious", "dull")
+_COLOURS = ("red", "green", "white", "black", "silver", "golden", "amber", "violet")
+_FILLERS = ("as people say", "after all", "on the whole", "for once", "in the end", "this time")
+
+
+def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed: int = 0) -> Content:
+    """Return a made-up dataset with `train` examples to train on and `evaluation` in each of the other splits.
+
+    The same arguments give the same rows; splits are drawn independently of each other.
+
+    Raises:
+        UserError: a size is too small to be split.
+    """
+    if train < 1 or evaluation < 2:
+        raise UserError("a synthetic dataset needs at least 1 training and 2 evaluation examples")
+    name_seed = list(DATASETS).index(dataset.name) if dataset.name in DATASETS else len(DATASETS)
+    rng = np.random.default_rng([seed, name_seed])
+    if dataset.task == "IR":
+        return _retrieval(dataset, train, evaluation, rng)
+    labels = _labels(dataset)
+    example = _EXAMPLES[dataset.task]
+    sizes = dict(zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True))
+    tables = {
+        split: table(
+            dataset.task,
+            split,
+            [{"id": f"{split}-{i}", **example(dataset, labels, rng)} for i in range(size)],
+        )
+        for split, size in sizes.items()
+    }
+    return Content(tables=tables, labels=labels, splits=_SPLITS, notes=(_NOTE,))
+
+
+_SPLITS = "drawn independently"
+_NOTE = "made up by benchmarks.synthetic: scores on it say nothing about a model"
+
+
+def make_synthetic(data: Path, name: str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
+                   replace: bool = False) -> Manifest:  # fmt: skip
+    """Write the made-up form of a dataset under `data` and return its manifest."""
+    dataset = get_dataset(name)
+    return write(
+        data,
+        dataset,
+        synthetic(dataset, train=train, evaluation=evaluation, seed=seed),
+        source={"kind": "synthetic", "seed": seed, "train": train, "evaluation": evaluation, "files": []},
+        licence="made up, free to use",
+        citation="none",
+        replace=replace,
+    )
+
+
+def _labels(dataset: Dataset) -> tuple[str, ...]:
+    """Return the dataset's label names; made-up ones for a dataset that is not the paper's."""
+    if dataset.task == "SC":
+        return LABELS.get(dataset.name) or tuple(f"class {i}" for i in range(dataset.labels or 2))
+    if dataset.task == "TC":
+        kinds = [f"TYPE{i}" for i in range((dataset.labels or 3) // 2)]
+        return TAGS.get(dataset.name) or ("O", *(f"{side}-{kind}" for kind in kinds for side in "BI"))
+    return ()
+
+
+def _pick(rng: np.random.Generator, words: Sequence[str]) -> str:
+    return words[int(rng.integers(len(words)))]
+
+
+def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
+    first, second = rng.choice(len(words), size=2, replace=False)
+    return words[first], words[second]
+
+
+def _classified(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+    label = int(rng.integers(len(labels)))
+    thing, other = _two(rng, _THINGS)
+    name, colour = _pick(rng, _NAMES), _pick(rng, _COLOURS)
+    if dataset.name == "mnli_m":
+        first = f"{name} bought the {colour} {thing}."
+        second = (
+            f"{name} owns a {thing} now.",
+            f"{name} bought it in {_pick(rng, _CITIES)}.",
+            f"Nobody bought a {thing}.",
+        )
+        return {"first": first, "second": second[label], "label": label}
+    if dataset.name == "qqp":
+        asked = thing if label else other
+        return {
+            "first": f"How do I paint a {thing}?",
+            "second": f"What is the way to paint a {asked}?",
+            "label": label,
+        }
+    words = (_BAD + _GOOD)[label :: len(labels)] if len(labels) > 2 else (_BAD, _GOOD)[label]
+    judged = f"the {thing} was {_pick(rng, words)}"
+    parts = [judged, f"said {name}", _pick(rng, _FILLERS)]
+    return {"first": " ".join(parts), "second": None, "label": label}
+
+
+def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+    kinds = sorted({label[2:] for label in labels if label != "O"})
+    words: list[str] = []
+    tags: list[str] = []
+    for kind in rng.choice(kinds, size=int(rng.integers(0, 4))):
+        for word in (*_pick(rng, _FILLERS).split(), "about", "the", _pick(rng, _THINGS), "of"):
+            words.append(word)
+            tags.append("O")
+        for position in range(int(rng.integers(1, 3))):
+            words.append(
+                f"{kind[0]}{kind[1:].lower().replace('_', '')}{'' if position else 'an'}{int(rng.integers(8))}"
+            )
+            tags.append(f"I-{kind}" if position else f"B-{kind}")
+    words.append(".")
+    tags.append("O")
+    ids = [labels.index(tag) if tag in labels else labels.index("O") for tag in tags]
+    return {"words": words, "tags": ids}
+
+
+def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+    names = [_NAMES[i] for i in rng.choice(len(_NAMES), size=4, replace=False)]
+    cities = [_CITIES[i] for i in rng.choice(len(_CITIES), size=3, replace=False)]
+    facts = [f"{name} lives in {city}." for name, city in zip(names, cities, strict=False)]
+    context = " ".join(facts)
+    chosen = int(rng.integers(3))
+    if dataset.name == "squad_v2" and rng.random() < 1 / 3:
+        return {"question": f"Where does {names[3]} live?", "context": context, "answers": []}
+    question, answer = f"Where does {names[chosen]} live?", cities[chosen]
+    if dataset.name == "record":
+        question, answer = f"@placeholder is at home in {cities[chosen]}.", names[chosen]
+    return {
+        "question": question,
+        "context": context,
+        "answers": [{"text": answer, "start": context.index(answer)}],
+    }
+
+
+_EXAMPLES: dict[str, Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]] = {
+    "SC": _classified,
+    "TC": _tagged,
+    "QA": _asked,
+}
+
+
+def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
+    """Yield distinct (colour, thing, city) triples in a random order, and after all of them the same again."""
+    count = len(_COLOURS) * len(_THINGS) * len(_CITIES)
+    while True:
+        for number in rng.permutation(count):
+            rest, city = divmod(int(number), len(_CITIES))
+            colour, thing = divmod(rest, len(_THINGS))
+            yield _COLOURS[colour], _THINGS[thing], _CITIES[city]
+
+
+def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator) -> str:
+    colour, thing, city = topic
+    core = f"{_pick(rng, _NAMES)} found the {colour} {thing} in {city}."
+    if not long:
+        return core
+    around = [
+        f"{_pick(rng, _NAMES)} was {_pick(rng, _GOOD + _BAD)} {_pick(rng, _FILLERS)}." for _ in range(60)
+    ]
+    around.insert(int(rng.integers(len(around))), core)
+    return " ".join(around)
+
+
+def _retrieval(dataset: Dataset, train: int, evaluation: int, rng: np.random.Generator) -> Content:
+    topics = _topics(rng)
+    long, titled = dataset.name == "mldr_en", dataset.name == "nq"
+    queries: list[Row] = []
+    qrels: list[Row] = []
+    corpus: list[Row] = []
+    for split in SPLIT_TABLES[1:]:
+        for number in range(evaluation):
+            topic = next(topics)
+            query, doc = f"{split}-q{number}", f"{split}-d{number}"
+            queries.append({"split": split, "id": query, "text": _question(topic)})
+            corpus.append(
+                {"id": doc, "title": topic[2] if titled else None, "text": _document(topic, long, rng)}
+            )
+            qrels.append(
+                {"split": split, "query_id": query, "doc_id": doc, "relevance": int(rng.integers(1, 4))}
+            )
+            if dataset.name == "msmarco" and number:
+                judged = {
+                    "split": split,
+                    "query_id": query,
+                    "doc_id": f"{split}-d{number - 1}",
+                    "relevance": 0,
+                }
+                qrels.append(judged)
+    tables = {
+        "queries": table("IR", "queries", queries),
+        "corpus": table("IR", "corpus", corpus),
+        "qrels": table("IR", "qrels", qrels),
+    }
+    if dataset.trained_on == dataset.name:
+        drawn = [next(topics) for _ in range(train)]
+        rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in drawn]
+        tables["pairs"] = table("IR", "pairs", rows)
+    return Content(tables=tables, splits=_SPLITS, notes=(_NOTE,))
+
+
+def _question(topic: tuple[str, str, str]) -> str:
+    return f"where is the {topic[0]} {topic[1]} of {topic[2]}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `python -m benchmarks synthetic`."""
+    parser = Parser(
+        prog="python -m benchmarks synthetic",
+        description="Write small made-up datasets in the local form, for smoke tests without data or network.",
+    )
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="which of the twelve (default: all)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder of the datasets; keep it apart from data/"
+    )
+    parser.add_argument("--train", type=int, default=512, help="training examples (default: 512)")
+    parser.add_argument(
+        "--evaluation", type=int, default=96, help="validation, and test, examples (default: 96)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the grammars (default: 0)")
+    parser.add_argument("--replace", action="store_true", help="put them in place of other versions")
+    args = parser.parse_args(argv)
+    for name in args.datasets or DATASETS:
+        manifest = make_synthetic(
+            args.out, name, train=args.train, evaluation=args.evaluation, seed=args.seed, replace=args.replace
+        )
+        counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
+        print(f"{args.out / name}: {counts}, made up")
+    return 0

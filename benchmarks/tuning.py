@@ -1,0 +1,212 @@
+"""One fine-tuning: order of the examples, optimiser, schedule and the loop, the same for all four families.
+
+The definitions are the paper's (appendix B): batches of 32 as 8 micro-batches of 4 whose means are averaged,
+10 % warm-up and linear decay, AdamW without decay on biases and norms, gradients clipped at 1. How many
+examples share a forward pass is left to the machine: it changes rounding only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.machine import Machine
+from benchmarks.protocol import Tuning
+from common.cli import progress
+
+__all__ = [
+    "Groups", "Objective", "TuningError", "TuningLog", "decayed", "example_order", "learning_rate", "make_optimiser",
+    "steps_of", "tune",
+]  # fmt: skip
+
+Groups = list[NDArray[np.int64]]
+"""Example numbers of a step's micro-batches."""
+
+log = logging.getLogger(__name__)
+
+_CHECK_EVERY = 25
+
+
+class TuningError(Exception):
+    """A fine-tuning that cannot end; the message is the reason that is recorded. Other runs go on."""
+
+
+class Objective(Protocol):
+    """What a family trains on."""
+
+    @property
+    def size(self) -> int:
+        """Number of training examples."""
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples of a micro-batch."""
+
+    @property
+    def groups(self) -> int:
+        """Micro-batches of a step."""
+
+    def backward(self, model: nn.Module, groups: Groups, machine: Machine) -> Tensor:
+        """Add a step's gradient to the model's and return the loss, detached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningLog:
+    """What a fine-tuning leaves beside the weights."""
+
+    steps: int
+    """Optimiser steps taken."""
+    losses: tuple[float, ...]
+    """Loss of each step."""
+    train_positions: int
+    """Size of forward passes that fitted into memory."""
+
+
+def steps_of(size: int, tuning: Tuning, epochs: int | None, micro_batch: int) -> int:
+    """Return the number of optimiser steps: `tuning.steps`, or the whole batches of `epochs` passes.
+
+    An epoch's micro-batches that fill no batch are left out, so CoNLL has 438 steps and UNER 392.
+    """
+    if epochs is None:
+        return tuning.steps
+    return max(1, math.ceil(size / micro_batch) // (tuning.batch // micro_batch)) * epochs
+
+
+def example_order(size: int, seed: int, micro_batch: int, groups: int) -> Iterator[Groups]:
+    """Yield the micro-batches of each step without end, as transformers' Trainer draws them.
+
+    Epoch e is the permutation that torch's generator gives for seed + e (its seedable sampler); the last
+    step of an epoch takes what is left.
+    """
+    epoch = 0
+    while True:
+        generator = torch.Generator().manual_seed(seed + epoch)
+        order = torch.randperm(size, generator=generator).numpy()
+        micro = [order[start : start + micro_batch] for start in range(0, size, micro_batch)]
+        for start in range(0, len(micro), groups):
+            yield micro[start : start + groups]
+        epoch += 1
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> float:
+    """Return the learning rate of a step, counted from 0: it is 0 at step 0 and would be 0 again at `steps`."""
+    warmup = math.ceil(steps * warmup_share)
+    if step < warmup:
+        return peak * step / max(1, warmup)
+    return peak * max(0.0, (steps - step) / max(1, steps - warmup))
+
+
+def decayed(model: nn.Module) -> list[str]:
+    """Return the names of the parameters with weight decay: all but biases and those of norms."""
+    norms = {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        if "norm" in type(module).__name__.lower()
+        for name, _ in module.named_parameters(recurse=False)
+    }
+    return [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and name not in norms and not name.split(".")[-1].startswith("bias")
+    ]
+
+
+def make_optimiser(model: nn.Module, lr: float, tuning: Tuning) -> torch.optim.Optimizer:
+    """Return AdamW with weight decay on matrices alone, its state in the type of the weights."""
+    with_decay = set(decayed(model))
+    parameters = list(model.named_parameters())
+    groups = [
+        {"params": [p for name, p in parameters if name in with_decay], "weight_decay": tuning.weight_decay},
+        {"params": [p for name, p in parameters if name not in with_decay], "weight_decay": 0.0},
+    ]
+    # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
+    # ones it would not round where the paper's did.
+    fused = all(p.dtype == torch.float32 for _, p in parameters)
+    return torch.optim.AdamW(groups, lr=lr, betas=tuning.betas, eps=tuning.eps, fused=fused)
+
+
+def tune(
+    model: nn.Module,
+    objective: Objective,
+    machine: Machine,
+    *,
+    lr: float,
+    seed: int,
+    steps: int,
+    tuning: Tuning,
+    what: str = "fine-tuning",
+) -> TuningLog:
+    """Fine-tune `model` in place.
+
+    What is done depends on the arguments alone: the global generators are seeded here, for dropout.
+
+    Args:
+        model: with its head drawn for this seed.
+        objective: the family's training data and loss.
+        machine: device, precision and size of forward passes.
+        lr: peak learning rate.
+        seed: of the order of the examples and of dropout.
+        steps: number of optimiser steps.
+        tuning: the other hyper-parameters.
+        what: name of the progress bar.
+
+    Raises:
+        TuningError: the loss is not finite, or one example does not fit into memory.
+    """
+    torch.manual_seed(seed)
+    optimiser = make_optimiser(model, lr, tuning)
+    order = example_order(objective.size, seed, objective.micro_batch, objective.groups)
+    losses: list[Tensor] = []
+    model.train()
+    for step in progress(range(steps), what, unit="step"):
+        groups = next(order)
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(step, steps, lr, tuning.warmup_share)
+        loss, machine = _backward(model, objective, groups, machine, optimiser)
+        nn.utils.clip_grad_norm_(model.parameters(), tuning.clip_norm)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        losses.append(loss)
+        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or machine.device.type == "cpu":
+            _check_finite(losses)
+    return TuningLog(
+        steps=steps,
+        losses=tuple(torch.stack(losses).tolist()),
+        train_positions=machine.train_positions,
+    )
+
+
+def _backward(
+    model: nn.Module, objective: Objective, groups: Groups, machine: Machine, optimiser: torch.optim.Optimizer
+) -> tuple[Tensor, Machine]:
+    """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
+    while True:
+        try:
+            return objective.backward(model, groups, machine), machine
+        except torch.OutOfMemoryError:
+            smaller = machine.train_positions // 2
+        # Outside of the except clause: the traceback would keep the activations alive.
+        optimiser.zero_grad(set_to_none=True)
+        if smaller < 8:
+            raise TuningError("out of memory even with one example a forward pass; use a larger device")
+        with contextlib.suppress(RuntimeError):
+            torch.cuda.empty_cache()
+        log.warning("out of memory; going on with %d positions a forward pass, same gradient", smaller)
+        machine = replace(machine, train_positions=smaller)
+
+
+def _check_finite(losses: list[Tensor]) -> None:
+    recent = torch.stack(losses[-_CHECK_EVERY:])
+    bad = ~torch.isfinite(recent)
+    if bool(bad.any()):
+        step = len(losses) - len(recent) + int(bad.nonzero()[0]) + 1
+        raise TuningError(f"the loss is {float(recent[bad][0])} at step {step}")

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, PreTrainedTokenizerFast
+
+import pretraining.modeling  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.local import load
+from benchmarks.protocol import DATASETS
+from benchmarks.synthetic import make_synthetic
+from tests.benchmarks.tiny import make_config, make_tokenizer
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All twelve datasets, small and made up."""
+    folder = tmp_path_factory.mktemp("data")
+    for name in DATASETS:
+        make_synthetic(folder, name, train=96, evaluation=24)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(data: Path) -> PreTrainedTokenizerFast:
+    texts = load(data, "sst2").train["first"].to_pylist() + load(data, "squad").train["context"].to_pylist()
+    return make_tokenizer(texts)
+
+
+@pytest.fixture(scope="session")
+def model_folder(
+    tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """A function that saves a randomly initialised tiny model of a kind, once, and returns its folder."""
+    root = tmp_path_factory.mktemp("models")
+
+    def make(kind: str = "ours", **options: int) -> Path:
+        folder = root / "-".join([kind, *(f"{name}{value}" for name, value in options.items())])
+        if not folder.exists():
+            torch.manual_seed(0)
+            config = make_config(kind, vocab=len(tokenizer), **options)
+            AutoModel.from_config(config).save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+        return folder
+
+    return make

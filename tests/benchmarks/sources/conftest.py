@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.sources.originals import Put, putter
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    return putter(tmp_path)

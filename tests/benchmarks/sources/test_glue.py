@@ -1,0 +1,101 @@
+"""GLUE's files of every form; bad lines are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from common.errors import UserError
+from tests.benchmarks.sources.originals import Put, read, rows
+
+
+def test_sst2_tsv_and_hub_parquet_give_the_same(tmp_path: Path, put: Put) -> None:
+    examples = [(f'some "text {i} ', i % 2) for i in range(40)]
+    tsv = put("train.tsv", "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in examples))
+    hub = tmp_path / "train.parquet"
+    found = pa.table(
+        {"sentence": [t for t, _ in examples], "label": [i for _, i in examples], "idx": list(range(40))}
+    )
+    feature = {"names": ["negative", "positive"], "_type": "ClassLabel"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"label": feature}}})}
+    pq.write_table(found.replace_schema_metadata(metadata), hub)
+    one, other = read("sst2", train=tsv, validation=tsv), read("sst2", train=hub, validation=hub)
+    for split in ("train", "validation", "test"):
+        assert one.tables[split].equals(other.tables[split])
+    assert (len(rows(one, "train")), len(rows(one, "validation")), len(rows(one, "test"))) == (38, 2, 40)
+    assert rows(one, "test")[3] == {
+        "id": "validation-3",
+        "first": 'some "text 3 ',
+        "second": None,
+        "label": 1,
+    }
+
+
+def test_hub_labels_in_another_order_are_mapped_by_name(tmp_path: Path) -> None:
+    metadata = {
+        "huggingface": json.dumps({"info": {"features": {"label": {"names": ["positive", "negative"]}}}})
+    }
+    found = pa.table({"sentence": ["bad", "good"], "label": [1, 0]}).replace_schema_metadata(metadata)
+    pq.write_table(found, tmp_path / "x.parquet")
+    content = read("sst2", train=tmp_path / "x.parquet", validation=tmp_path / "x.parquet")
+    assert [row["label"] for row in rows(content, "test")] == [0, 1]
+
+
+def test_mnli_official_tsv(put: Put) -> None:
+    train = (
+        "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
+        + "0\tx\ta\tb\tneutral\tcontradiction\n" * 3
+    )
+    content = read("mnli_m", train=put("train.tsv", train), validation=put("dev_matched.tsv", train))
+    assert content.labels == ("entailment", "neutral", "contradiction")
+    assert rows(content, "test")[0] == {"id": "validation-0", "first": "a", "second": "b", "label": 2}
+
+
+def test_index_json(put: Put) -> None:
+    entries = {str(i): {"text_a": f"a{i}", "text_b": f"b{i}", "label": str(i % 2)} for i in range(20)}
+    path = put("train.json", json.dumps(entries, indent=4))
+    content = read("qqp", train=path, validation=path)
+    assert rows(content, "test")[1] == {"id": "validation-1", "first": "a1", "second": "b1", "label": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("text\t2", r"train\.tsv:3: '2' is outside the label set negative, positive"),
+        ("text\tpositiv", r"train\.tsv:3: .* did you mean 'positive'\?"),
+        ("text\t-1", r"train\.tsv:3: the example has no label"),
+        ("text", r"train\.tsv:3: the line has 1 columns instead of 2"),
+        ("a\tb\t1", r"train\.tsv:3: the line has 3 columns instead of 2"),
+    ],
+)
+def test_bad_lines_are_named_or_skipped(put: Put, line: str, sentence: str) -> None:
+    path = put("train.tsv", f"sentence\tlabel\nfine\t1\n{line}\nfine too\t0\n")
+    with pytest.raises(UserError, match=sentence):
+        read("sst2", train=path, validation=path)
+    content = read("sst2", train=path, validation=path, skip_bad=True)
+    assert [row["first"] for row in rows(content, "test")] == ["fine", "fine too"]
+    assert any(note.startswith("bad lines left out: 2, the first at train.tsv:3") for note in content.notes)
+
+
+def test_unlabelled_glue_test_file(put: Put) -> None:
+    with pytest.raises(UserError, match="there is no column label"):
+        read(
+            "sst2",
+            train=put("test.tsv", "index\tsentence\n0\ta\n"),
+            validation=put("d", "sentence\tlabel\na\t1\n"),
+        )
+
+
+def test_three_files_are_kept_as_given(put: Put) -> None:
+    path = put("train.tsv", "sentence\tlabel\n" + "x\t1\n" * 10)
+    content = read("sst2", train=path, validation=path, test=path)
+    assert [len(rows(content, split)) for split in ("train", "validation", "test")] == [10, 10, 10]
+    assert content.splits == "as given: three files"
+    with pytest.raises(UserError, match="--validation FILE"):
+        read("sst2", train=path)
+    with pytest.raises(UserError, match="--train FILE"):
+        read("sst2", validation=path)

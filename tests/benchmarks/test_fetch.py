@@ -1,0 +1,295 @@
+"""Fetching, with the real hub client against a hub on a local port."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import fetch as fetching
+from benchmarks import hub as pins
+from benchmarks.fetch import HuggingFaceHub, UnreachableError, fetch, main
+from benchmarks.hub import LOCK, Pin, choose, read_lock
+from benchmarks.local import load
+from benchmarks.protocol import PAPER_DATASETS
+from benchmarks.sources.source import ROLES
+from common.errors import UserError
+from tests.benchmarks.fake_hub import FakeHub
+
+COMMIT, OTHER = "1" * 40, "2" * 40
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parquet(rows: list[dict[str, object]], schema: pa.Schema | None = None) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), out)
+    return out.getvalue()
+
+
+def conll_rows(n: int, shift: int = 0) -> bytes:
+    return parquet([{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if (i + shift) % 2 else 1]} for i in range(n)])
+
+
+@pytest.fixture
+def fake() -> FakeHub:
+    conll = {
+        f"data/{split}-00000-of-00001.parquet": conll_rows(40) for split in ("train", "validation", "test")
+    }
+    return FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, conll)}})
+
+
+@pytest.fixture
+def hub(fake: FakeHub) -> Iterator[HuggingFaceHub]:
+    with fake.serve() as endpoint:
+        yield HuggingFaceHub(endpoint)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_first_fetch_locks_the_commit(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub) -> None:
+    manifest = fetch("conll2003_en", tmp_path, hub)
+    assert manifest.counts == {"train": 40, "validation": 40, "test": 40}
+    assert manifest.source["kind"] == "hub"
+    assert load(tmp_path, "conll2003_en").labels[5] == "B-LOC"
+    locked = read_lock(tmp_path / LOCK)["conll2003_en"]
+    assert [(file.role, file.revision) for file in locked] == [
+        ("train", COMMIT),
+        ("validation", COMMIT),
+        ("test", COMMIT),
+    ]
+    assert manifest.source["files"] == [vars(file) for file in locked]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["conll2003_en", LOCK], "downloads are removed"
+    before = len(fake.gets)
+    assert fetch("conll2003_en", tmp_path, hub) == manifest
+    assert len(fake.gets) == before, "nothing is downloaded twice"
+
+
+def test_locked_commit_wins_over_a_moved_branch(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub) -> None:
+    first = fetch("conll2003_en", tmp_path / "a", hub)
+    branches = fake.repos["hgissbkh/conll2003-en"]
+    branches["old"] = branches["main"]
+    moved = {path: conll_rows(30) for path in branches["old"][1]}
+    branches["main"] = (OTHER, moved)
+    again = fetch("conll2003_en", tmp_path / "b", hub, lock=tmp_path / "a" / LOCK)
+    assert again.content == first.content
+    assert fetch("conll2003_en", tmp_path / "c", hub).counts["train"] == 30, (
+        "without the lock the branch counts"
+    )
+
+
+def test_content_that_differs_from_the_lock_is_refused(
+    tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub
+) -> None:
+    fetch("conll2003_en", tmp_path, hub)
+    files = fake.repos["hgissbkh/conll2003-en"]["main"][1]
+    changed = conll_rows(40, shift=1)
+    assert len(changed) == len(files["data/test-00000-of-00001.parquet"])
+    files["data/test-00000-of-00001.parquet"] = changed
+    with pytest.raises(UserError, match=r"test-00000-of-00001\.parquet .* has the SHA-256 .* the lock says"):
+        fetch("conll2003_en", tmp_path, hub, replace_old=True)
+    assert load(tmp_path, "conll2003_en").test.num_rows == 40, "what was there stays"
+    left = [path.name for path in (tmp_path / ".downloads").rglob("*.parquet")]
+    assert "test-00000-of-00001.parquet" not in left
+
+
+def test_interrupted_download_goes_on(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 16)  # else 10 MB
+    big = parquet(
+        [{"words": [os.urandom(40).hex() for _ in range(40)], "ner": [0] * 40} for _ in range(2_000)]
+    )
+    fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/train-00000-of-00001.parquet"] = big
+    fake.break_after = len(big) // 2
+    fetch("conll2003_en", tmp_path, hub)
+    train = [asked for path, asked in fake.gets if "train" in path]
+    assert train[0] is None
+    assert train[1] is not None, "the second request asks for the rest only"
+    assert int(train[1].removeprefix("bytes=").rstrip("-")) > 0
+
+
+def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
+    """Killed in the middle of a file: whole files stay, and of the unfinished one only the rest is asked for."""
+    big = parquet([{"words": [os.urandom(8_000).hex()], "ner": [0]} for _ in range(1_600)])
+    assert len(big) > 21 << 20, "the client writes blocks of 10 MB"
+    fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/validation-00000-of-00001.parquet"] = big
+    command = [sys.executable, "-m", "benchmarks", "fetch", "conll2003_en", "--out", str(tmp_path)]
+    with fake.serve() as endpoint:
+        environment = {**os.environ, "HF_ENDPOINT": endpoint}
+        fake.stall_after = 21 << 20
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+        assert fake.stalled.wait(60)
+        wait_until(lambda: sum(path.stat().st_size for path in tmp_path.rglob("*.incomplete")) >= 20 << 20)
+        process.kill()
+        process.wait()
+        fake.go_on.set()
+        assert not (tmp_path / "conll2003_en").exists()
+        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert [path.split("/")[1].split("-")[0] for path, _ in fake.gets] == [
+        "train",
+        "validation",
+        "validation",
+        "test",
+    ]
+    assert fake.gets[2][1] == f"bytes={20 << 20}-"
+    assert load(tmp_path, "conll2003_en").manifest.counts["validation"] == 1_600
+
+
+def test_converted_branch_is_the_last_resort(tmp_path: Path) -> None:
+    rows = {f"default/{split}/0000.parquet": conll_rows(8) for split in ("train", "validation", "test")}
+    fake = FakeHub(
+        {
+            "hgissbkh/conll2003-en": {
+                "main": (COMMIT, {"script.py": b""}),
+                "refs/convert/parquet": (OTHER, rows),
+            }
+        }
+    )
+    with fake.serve() as endpoint:
+        manifest = fetch("conll2003_en", tmp_path, HuggingFaceHub(endpoint))
+    assert {file["revision"] for file in manifest.source["files"]} == {OTHER}
+
+
+def test_what_is_not_there(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub) -> None:
+    with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or not open to you"):
+        fetch("record", tmp_path, hub)
+    del fake.repos["hgissbkh/conll2003-en"]["main"][1]["data/test-00000-of-00001.parquet"]
+    with pytest.raises(UserError, match=r"has no test file like .*`python -m benchmarks import`"):
+        fetch("conll2003_en", tmp_path, hub)
+    fake.status = 503
+    with pytest.raises(UnreachableError, match=r"cannot be reached \(HTTP 503\)"):
+        fetch("conll2003_en", tmp_path, hub)
+    assert not (tmp_path / "conll2003_en").exists()
+
+
+def test_no_network_is_one_sentence(tmp_path: Path) -> None:
+    """Port 9 of this machine refuses connections."""
+    command = [sys.executable, "-m", "benchmarks", "fetch", "--out", str(tmp_path / "data")]
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: the hub cannot be reached")
+    assert "python -m benchmarks import" in done.stderr
+
+
+def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
+    entry = {
+        "role": "train",
+        "repo": "rajpurkar/squad",
+        "revision": OTHER,
+        "path": "x",
+        "bytes": 1,
+        "sha256": None,
+    }
+    (tmp_path / LOCK).write_text(json.dumps({"datasets": {"squad": [entry]}}))
+    with pytest.raises(UserError, match="this package pins 7b6d24c4"):
+        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+    (tmp_path / LOCK).write_text("[]")
+    with pytest.raises(UserError, match="is no lock file"):
+        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+
+
+def test_pinned_hash(tmp_path: Path) -> None:
+    path = "sst2/train-00000-of-00001.parquet"
+    content = parquet([{"sentence": "x", "label": 0}])
+    commit = pins.PINS["sst2"][0].commit
+    assert commit is not None
+    files = {path: content, "sst2/validation-00000-of-00001.parquet": content}
+    fake = FakeHub({"nyu-mll/glue": {"x": (commit, files)}})
+    with fake.serve() as endpoint, pytest.raises(UserError, match="the pinned hash says 66a253e67968"):
+        fetch("sst2", tmp_path, HuggingFaceHub(endpoint))
+
+
+def test_too_small_a_disk(
+    tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("Usage", (), {"free": 10})
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(UserError, match=r"0\.0 MB free and the download needs"):
+        fetch("conll2003_en", tmp_path, hub)
+
+
+def test_retrieval_keeps_judged_documents_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = [{"_id": str(i), "title": f"t{i}", "text": f"passage {i}"} for i in range(5_000)]
+    queries = [{"_id": f"q{i}", "title": "", "text": f"query {i}"} for i in range(30)]
+    header = "query-id\tcorpus-id\tscore\n"
+    repos = {
+        "BeIR/msmarco": {
+            "main": (
+                COMMIT,
+                {
+                    "corpus/corpus-00000-of-00002.parquet": parquet(corpus[:2500]),
+                    "corpus/corpus-00001-of-00002.parquet": parquet(corpus[2500:]),
+                    "queries/queries-00000-of-00001.parquet": parquet(queries),
+                },
+            )
+        },
+        "BeIR/msmarco-qrels": {
+            "main": (
+                COMMIT,
+                {
+                    "dev.tsv": (header + "q3\t4999\t1\nq1\t17\t1\nq3\t5\t1\n").encode(),
+                    "test.tsv": (header + "q7\t17\t2\nq7\t18\t0\nq8\t19\t0\n").encode(),
+                },
+            )
+        },
+        "hgissbkh/msmarco-pairs": {
+            "main": (COMMIT, {"data/train-0.parquet": parquet([{"query": "a", "positive": "b"}] * 3)})
+        },
+    }
+    loose = tuple(Pin(role=pin.role, repo=pin.repo, files=pin.files) for pin in pins.PINS["msmarco"])
+    monkeypatch.setitem(pins.PINS, "msmarco", loose)
+    with FakeHub(repos).serve() as endpoint:
+        manifest = fetch("msmarco", tmp_path, HuggingFaceHub(endpoint))
+    found = load(tmp_path, "msmarco")
+    assert manifest.counts == {"train": 3, "validation": 2, "test": 1}
+    assert found.corpus["id"].to_pylist() == ["4999", "17", "5", "18", "19"], "in the order of the judgements"
+    assert found.queries("validation")["id"].to_pylist() == ["q3", "q1"]
+    assert found.qrels("test").to_pylist() == [
+        {"query_id": "q7", "doc_id": "17", "relevance": 2},
+        {"query_id": "q7", "doc_id": "18", "relevance": 0},
+    ]
+    assert any("1 test queries without a relevant document" in note for note in manifest.notes)
+
+
+def test_command_goes_on_after_a_failure(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub,
+                                         capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    assert main(["record", "conll2003_en", "--out", str(tmp_path)], hub) == fetching.PARTIAL
+    assert (tmp_path / "conll2003_en").is_dir()
+    assert "40 train, 40 validation, 40 test" in capsys.readouterr().out
+    assert main(["conll2003_en", "--out", str(tmp_path)], hub) == 0
+    with pytest.raises(UserError, match="did you mean 'record'"):
+        main(["recrod", "--out", str(tmp_path)], hub)
+
+
+def test_choose() -> None:
+    pin = Pin(role="train", repo="o/n", files=("a/*.parquet", "other:b/*.parquet"))
+    assert choose(pin, {"main": ["a/2.parquet", "a/1.parquet"]}) == ("main", ["a/1.parquet", "a/2.parquet"])
+    assert choose(pin, {"main": [], "other": ["b/1.parquet"]}) == ("other", ["b/1.parquet"])
+    with pytest.raises(UserError, match="several folders"):
+        choose(pin, {"main": ["a/b/1.parquet", "a/c/1.parquet"]})
+
+
+def test_pins_are_whole() -> None:
+    assert set(pins.PINS) >= set(PAPER_DATASETS)
+    for entries in pins.PINS.values():
+        for pin in entries:
+            assert pin.role in ROLES
+            assert pin.commit is None or (len(pin.commit) == 40 and int(pin.commit, 16))
+            assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
+    for name, dataset in PAPER_DATASETS.items():
+        assert any(pin.repo.startswith(dataset.hub.split(":")[0]) for pin in pins.PINS[name])

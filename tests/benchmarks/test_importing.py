@@ -1,0 +1,240 @@
+"""`python -m benchmarks import`: roles, reports, and the counts of real files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.importing import main, recognise
+from benchmarks.local import load, verify
+from benchmarks.protocol import DATASETS, get_dataset
+from common.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("train.tsv", "train"),
+        ("train-v1.1.json.zst", "train"),
+        ("dev_matched.tsv", "validation"),
+        ("val.jsonl", "validation"),
+        ("en_ewt-ud-dev.iob2", "validation"),
+        ("eng.testa", "validation"),
+        ("eng.testb", "test"),
+        ("test.jsonl.gz", "test"),
+        ("corpus.jsonl", "corpus"),
+        ("collection.tsv", "corpus"),
+        ("queries.train.tsv", "queries"),
+        ("qrels.dev.small.tsv", "validation"),
+        ("qrels/test.tsv", "test"),
+        ("triples.train.small.tsv", "train"),
+        ("full_collection/raw.tsv", "corpus"),
+        ("triplets/raw.tsv", "train"),
+    ],
+)
+def test_roles_by_name(name: str, role: str) -> None:
+    assert recognise(get_dataset("sst2"), [Path(name)]) == {role: (Path(name),)}
+
+
+def test_a_name_that_says_nothing() -> None:
+    with pytest.raises(UserError, match=r"raw\.tsv: its name does not say what it is; put one of --train"):
+        recognise(get_dataset("sst2"), [Path("raw.tsv")])
+    with pytest.raises(UserError, match="mismatched part"):
+        recognise(get_dataset("mnli_m"), [Path("dev_mismatched.tsv")])
+
+
+def sst2_files(folder: Path, n: int = 60) -> list[str]:
+    for name in ("train.tsv", "dev.tsv"):
+        lines = "".join(f"{name} text {i} \t{i % 2}\n" for i in range(n))
+        (folder / name).write_text("sentence\tlabel\n" + lines)
+    return [str(folder / "train.tsv"), str(folder / "dev.tsv")]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sst2", *sst2_files(tmp_path), "--out", str(tmp_path / "data")]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "57 train, 3 validation, 60 test" in out
+    assert "not the whole official data, which has 63,981 train, 3,368 validation, 872 test" in out
+    assert verify(tmp_path / "data", "sst2") == []
+    assert main(arguments) == 0, "the same again changes nothing"
+    sst2_files(tmp_path, n=80)
+    with pytest.raises(UserError, match="--replace"):
+        main(arguments)
+    assert main([*arguments, "--replace"]) == 0
+    files = load(tmp_path / "data", "sst2").manifest.source["files"]
+    assert [(file["role"], file["name"]) for file in files] == [
+        ("train", "train.tsv"),
+        ("validation", "dev.tsv"),
+    ]
+    assert str(tmp_path) not in (tmp_path / "data/sst2/manifest.json").read_text(), (
+        "no folder of this machine"
+    )
+
+
+def test_faults_of_the_user(tmp_path: Path) -> None:
+    for arguments, sentence in (
+        (["sst3", "x"], "did you mean 'sst2'"),
+        (["sst2"], "name the files to import: train.tsv and dev.tsv"),
+        (["sst2", "--train", "absent.tsv"], "there is no file absent.tsv"),
+        (["sst2", *sst2_files(tmp_path)[:1]], "--validation FILE"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            main([*arguments, "--out", str(tmp_path / "data")])
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "empty.tsv").write_text("sentence\tlabel\n")
+    with pytest.raises(UserError, match="the table train of sst2 would be empty"):
+        main(
+            [
+                "sst2",
+                *sst2_files(tmp_path)[1:],
+                "--train",
+                str(tmp_path / "empty.tsv"),
+                "--out",
+                str(tmp_path / "d"),
+            ]
+        )
+
+
+def test_help_names_the_files_of_every_dataset() -> None:
+    command = [sys.executable, "-m", "benchmarks", "import", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert all(f"  {name} " in done.stdout for name in DATASETS)
+
+
+def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
+    """Killed while it writes the second table: no dataset is there, and the same command makes it whole."""
+    files = sst2_files(tmp_path)
+    code = (
+        "import os, signal, sys\n"
+        "import benchmarks.local as local, benchmarks.importing as importing\n"
+        "real, calls = local._write_table, []\n"
+        "def once(*args):\n"
+        "    calls.append(1)\n"
+        "    if len(calls) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(*args)\n"
+        "local._write_table = once\n"
+        "importing.main(sys.argv[1:])\n"
+    )
+    arguments = ["sst2", *files, "--out", str(tmp_path / "data")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "data/sst2").exists()
+    assert main(arguments) == 0
+    assert verify(tmp_path / "data", "sst2") == []
+
+
+# --- real files ----------------------------------------------------------------------------------------------
+
+REAL = Path(os.environ.get("REAL_DATA", "/nonexistent"))
+real = [
+    pytest.mark.real_data,
+    pytest.mark.skipif(
+        not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files"
+    ),
+]
+MARCO = "msmarco_passage/"
+CASES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
+    "sst2": (
+        {"train": ["sst2/train.tsv.zst", "sst2/dev.tsv"], "test": ["sst2/test.tsv"]},
+        {"train": 63_981, "validation": 3_368, "test": 872},
+    ),
+    "mnli_m": (
+        {"train": ["mnli/train.json.zst"], "validation": ["mnli/dev.json"]},
+        {"train": 8_549, "validation": 450, "test": 1_000},
+    ),
+    "qqp": (
+        {"train": ["qqp/train.json.zst"], "validation": ["qqp/dev.json"]},
+        {"train": 8_549, "validation": 450, "test": 1_000},
+    ),
+    "uner_en": (
+        {
+            "train": ["uner_english_ewt/en_ewt-ud-train.iob2.zst"],
+            "validation": ["uner_english_ewt/en_ewt-ud-dev.iob2"],
+            "test": ["uner_english_ewt/en_ewt-ud-test.iob2"],
+        },
+        {"train": 12_543, "validation": 2_001, "test": 2_077},
+    ),
+    "squad": (
+        {
+            "train": ["squad_v1.1/train-v1.1.prefix.json.zst"],
+            "validation": ["squad_v1.1/dev-v1.1.from-dev-v2.0-answerable.json.zst"],
+        },
+        {"train": 4_151, "validation": 219, "test": 2_910},
+    ),
+    "squad_v2": (
+        {"train": ["squad_v2.0/dev-v2.0.json.zst"], "validation": ["squad_v2.0/dev-v2.0.json.zst"]},
+        {"train": 5_774, "validation": 304, "test": 6_078},
+    ),
+    "record": (
+        {"train": ["record/train.jsonl"], "validation": ["record/train.jsonl"]},
+        {"train": 30, "validation": 2, "test": 32},
+    ),
+    "nq": ({"test": ["natural_questions/nq-open-oracle.jsonl.gz"]}, {"validation": 1_328, "test": 1_327}),
+    "msmarco": (
+        {
+            "train": [MARCO + "triplets/raw.tsv"],
+            "corpus": [MARCO + "full_collection/raw.tsv"],
+            "queries": [MARCO + "dev_queries/raw.tsv"],
+            "validation": [MARCO + "qrel/qrel.json"],
+            "test": [MARCO + "qrel/qrel.json"],
+        },
+        {"train": 100, "validation": 9, "test": 9},
+    ),
+    "mldr_en": (
+        {"validation": ["qmsum/val.jsonl.zst"], "test": ["qmsum/test.jsonl.zst"]},
+        {"validation": 237, "test": 244},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=real) for name in CASES])
+def test_counts_of_real_files(name: str, tmp_path: Path) -> None:
+    files, counts = CASES[name]
+    arguments = [name, "--out", str(tmp_path)]
+    for role, paths in files.items():
+        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
+    if name == "msmarco":  # the toy queries give one id two texts
+        with pytest.raises(UserError, match=r"raw\.tsv:9: the query 786786 has another text further up"):
+            main(arguments)
+        arguments.append("--skip-bad-lines")
+    assert main(arguments) == 0
+    assert load(tmp_path, name).manifest.counts == counts
+    assert verify(tmp_path, name) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param("uner_en", marks=real)])
+def test_real_entities(name: str, tmp_path: Path) -> None:
+    """Tokens and entities of UNER's development and test files, as its own statistics count them."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    arguments = [name, "--out", str(tmp_path)]
+    for role, paths in CASES[name][0].items():
+        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
+    main(arguments)
+    found = load(tmp_path, name)
+    sizes = {}
+    for split in ("train", "validation", "test"):
+        tags = [[found.labels[tag] for tag in row] for row in found.tables[split]["tags"].to_pylist()]
+        sizes[split] = (sum(map(len, tags)), sum(len(get_entities(row)) for row in tags))
+    assert sizes == {"train": (204_579, 7_005), "validation": (25_149, 966), "test": (25_097, 1_088)}
+
+
+@pytest.mark.parametrize("name", [pytest.param("squad_v2", marks=real)])
+def test_real_unanswerable(name: str, tmp_path: Path) -> None:
+    arguments = [name, "--out", str(tmp_path)]
+    for role, paths in CASES[name][0].items():
+        arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
+    main(arguments)
+    test = load(tmp_path, name).test.to_pylist()
+    assert sum(not row["answers"] for row in test) == 3_168
+    for row in test:
+        for answer in row["answers"]:
+            assert row["context"].startswith(answer["text"], answer["start"])

@@ -1,0 +1,104 @@
+"""`python -m benchmarks datasets`: what is there, as a model sees it, and whether it is whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.listing import examples, list_text, main, show_text
+from benchmarks.local import load
+from benchmarks.protocol import DATASETS
+from benchmarks.synthetic import make_synthetic
+from common.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name in DATASETS:
+        make_synthetic(folder, name, train=20, evaluation=6)
+    return folder
+
+
+def test_list(data: Path, tmp_path: Path) -> None:
+    text = list_text(data).splitlines()
+    assert len(text) == 1 + len(DATASETS)
+    assert text[1].split()[:6] == ["sst2", "SC", "20", "6", "6", "synthetic"]
+    assert text[10].split()[:6] == ["nq", "IR", "-", "6", "6", "synthetic"]
+    assert all("absent" in line for line in list_text(tmp_path).splitlines()[1:])
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_show_every_family(data: Path, name: str) -> None:
+    text = show_text(data, name)
+    manifest = load(data, name).manifest
+    assert manifest.content in text
+    assert text.count("\n  -> ") == 3
+    assert "6 validation, 6 test" in text
+    assert all(f"rows of {table}: {info.rows}" in text for table, info in manifest.tables.items())
+
+
+def test_examples_are_what_a_model_reads(data: Path) -> None:
+    found = load(data, "mnli_m")
+    row = found.validation.to_pylist()[0]
+    text, target = next(examples(found, "validation", 1))
+    assert text == f"Premise: {row['first']}\nHypothesis: {row['second']}"
+    assert target == f"label {found.labels[row['label']]}"
+    row = load(data, "squad").test.to_pylist()[0]
+    text, target = next(examples(load(data, "squad"), "test", 1))
+    assert text == f"Question: {row['question']}\nContext: {row['context']}"
+    assert target == f"{row['answers'][0]['text']!r} at {row['answers'][0]['start']}"
+    text, _ = next(examples(load(data, "nq"), "test", 1))
+    document = load(data, "nq").corpus.to_pylist()[6]
+    assert text.endswith(f"\nDocument: {document['title']}. {document['text']}")
+    text, target = next(examples(load(data, "msmarco"), "train", 1))
+    assert text.startswith("Query: where is the ")
+    assert "\nDocument: " in text
+    with pytest.raises(UserError, match="nq has no training split, it is trained on msmarco"):
+        list(examples(load(data, "nq"), "train", 1))
+
+
+def test_number_of_examples(data: Path) -> None:
+    assert "\n  -> " not in show_text(data, "sst2", count=0)
+    assert show_text(data, "sst2", count=99).count("\n  -> ") == 6
+    with pytest.raises(UserError, match="give --examples 0 or more"):
+        show_text(data, "sst2", count=-1)
+
+
+def test_long_texts_are_cut(data: Path) -> None:
+    assert "more characters]" in show_text(data, "mldr_en")
+
+
+def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_synthetic(tmp_path, "sst2", train=20, evaluation=6)
+    make_synthetic(tmp_path, "squad", train=20, evaluation=6)
+    assert main(["verify", "--data", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "sst2: whole\nsquad: whole\n"
+    path = tmp_path / "squad/train.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert main(["verify", "--data", str(tmp_path)]) == 1
+    assert "train.parquet was changed" in capsys.readouterr().out
+    with pytest.raises(UserError, match="fetch or import squad again with --replace"):
+        main(["show", "squad", "--data", str(tmp_path)])
+
+
+def test_typos_and_absence(tmp_path: Path) -> None:
+    def stderr(*arguments: str) -> str:
+        command = [sys.executable, "-m", "benchmarks", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
+    assert "did you mean 'datasets'" in stderr("dataset")
+    assert "did you mean 'show'" in stderr("datasets", "shw")
+    assert "did you mean '--data'" in stderr("datasets", "show", "sst2", "--dat", "x")
+    assert "python -m benchmarks fetch sst2" in stderr("datasets", "show", "sst2", "--data", str(tmp_path))
+    assert "holds no datasets" in stderr("datasets", "verify", "--data", str(tmp_path))

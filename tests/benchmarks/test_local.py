@@ -1,0 +1,179 @@
+"""The local form: written whole, read back, and every fault found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from benchmarks.local import Content, load, table, verify, write
+from benchmarks.protocol import get_dataset
+from benchmarks.schema import schema_of, table_names
+from common.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def sc_content(n: int = 6, label: int = 1) -> Content:
+    rows = [{"id": str(i), "first": f"text {i}", "second": None, "label": (i + label) % 2} for i in range(n)]
+    tables = {name: table("SC", name, rows) for name in ("train", "validation", "test")}
+    return Content(tables=tables, labels=("negative", "positive"), splits="as given")
+
+
+def write_sst2(data: Path, content: Content, *, replace: bool = False) -> str:
+    return write(
+        data,
+        get_dataset("sst2"),
+        content,
+        source={"kind": "import", "files": []},
+        licence="none",
+        citation="nobody",
+        replace=replace,
+    ).content
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    content = sc_content()
+    digest = write_sst2(tmp_path, content)
+    found = load(tmp_path, "sst2")
+    assert found.labels == ("negative", "positive")
+    assert found.content_hash == digest
+    assert found.train.equals(content.tables["train"])
+    assert found.manifest.counts == {"train": 6, "validation": 6, "test": 6}
+    assert verify(tmp_path, "sst2") == []
+
+
+def test_same_content_same_bytes(tmp_path: Path) -> None:
+    write_sst2(tmp_path / "a", sc_content())
+    write_sst2(tmp_path / "b", sc_content())
+    names = sorted(path.name for path in (tmp_path / "a/sst2").iterdir())
+    assert names == ["manifest.json", "test.parquet", "train.parquet", "validation.parquet"]
+    for name in names:
+        assert (tmp_path / "a/sst2" / name).read_bytes() == (tmp_path / "b/sst2" / name).read_bytes()
+
+
+def test_content_hash_sees_rows_and_labels_only(tmp_path: Path) -> None:
+    one = write_sst2(tmp_path / "a", sc_content())
+    content = sc_content()
+    chunked = {
+        name: pa.concat_tables([rows.slice(0, 2), rows.slice(2)]) for name, rows in content.tables.items()
+    }
+    assert (
+        write_sst2(tmp_path / "b", Content(tables=chunked, labels=content.labels, splits="other words"))
+        == one
+    )
+    assert write_sst2(tmp_path / "c", sc_content(label=0)) != one
+
+
+def test_another_content_needs_replace(tmp_path: Path) -> None:
+    write_sst2(tmp_path, sc_content())
+    write_sst2(tmp_path, sc_content())  # the same again is no change
+    with pytest.raises(UserError, match="--replace"):
+        write_sst2(tmp_path, sc_content(n=8))
+    assert load(tmp_path, "sst2").train.num_rows == 6
+    write_sst2(tmp_path, sc_content(n=8), replace=True)
+    assert load(tmp_path, "sst2").train.num_rows == 8
+    assert [path.name for path in tmp_path.iterdir()] == ["sst2"]
+
+
+def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
+    write_sst2(tmp_path, sc_content())
+    path = tmp_path / "sst2/test.parquet"
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 97):
+        broken = bytearray(whole)
+        broken[position] ^= 0x10
+        path.write_bytes(bytes(broken))
+        assert len(verify(tmp_path, "sst2")) == 1
+    path.write_bytes(whole[:-1])
+    with pytest.raises(UserError, match=r"test\.parquet has .* bytes, its manifest says"):
+        load(tmp_path, "sst2")
+    path.unlink()
+    with pytest.raises(UserError, match=r"test\.parquet is missing"):
+        load(tmp_path, "sst2")
+
+
+def test_changed_manifest_is_found(tmp_path: Path) -> None:
+    write_sst2(tmp_path, sc_content())
+    path = tmp_path / "sst2/manifest.json"
+    content = json.loads(path.read_text())
+    content["labels"].reverse()
+    path.write_text(json.dumps(content))
+    assert any("was changed" in fault for fault in verify(tmp_path, "sst2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "is not a dataset's manifest"),
+        ('{"schema": 99}', "has version 99 of the local form"),
+        ('{"schema": 1}', "is not a dataset's manifest"),
+        ("[]", "is not a dataset's manifest"),
+    ],
+)
+def test_broken_manifest(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2/manifest.json").write_text(text)
+    with pytest.raises(UserError, match=sentence):
+        load(tmp_path, "sst2")
+
+
+def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="python -m benchmarks fetch sst2"):
+        load(tmp_path, "sst2")
+    with pytest.raises(UserError, match="did you mean 'sst2'"):
+        load(tmp_path, "sst"), load(tmp_path, "sst22")
+
+
+def test_wrong_content_is_refused(tmp_path: Path) -> None:
+    good = sc_content()
+    outside = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 2}])
+    with pytest.raises(UserError, match="label 2, outside the 2 labels negative, positive"):
+        write_sst2(tmp_path, Content(tables={**good.tables, "test": outside}, labels=good.labels, splits=""))
+    twice = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 0}] * 2)
+    with pytest.raises(UserError, match="id '0' occurs twice"):
+        write_sst2(tmp_path, Content(tables={**good.tables, "test": twice}, labels=good.labels, splits=""))
+    empty = {**good.tables, "test": outside.slice(1)}
+    with pytest.raises(UserError, match="would be empty"):
+        write_sst2(tmp_path, Content(tables=empty, labels=good.labels, splits=""))
+    with pytest.raises(UserError, match="3 labels here and 2 in the protocol"):
+        write_sst2(tmp_path, Content(tables=good.tables, labels=("a", "b", "c"), splits=""))
+    assert not list(tmp_path.iterdir())
+
+
+def test_table_refuses_wrong_types() -> None:
+    with pytest.raises(UserError, match="do not fit"):
+        table("SC", "train", [{"id": "0", "first": "x", "second": None, "label": "one"}])
+    with pytest.raises(UserError, match="do not fit"):
+        table("SC", "train", [{"id": "0", "first": "\ud83d", "second": None, "label": 1}])
+
+
+def test_tables_of_each_family() -> None:
+    assert table_names(get_dataset("squad")) == ("train", "validation", "test")
+    assert table_names(get_dataset("msmarco")) == ("pairs", "queries", "corpus", "qrels")
+    assert table_names(get_dataset("nq")) == ("queries", "corpus", "qrels")
+    assert schema_of("QA", "train").names == ["id", "question", "context", "answers"]
+
+
+def test_no_torch() -> None:
+    """Fetching and looking run on a login node: seconds, not the import of a deep-learning stack."""
+    code = (
+        "import sys, benchmarks.local, benchmarks.fetch, benchmarks.listing, benchmarks.importing\n"
+        "import benchmarks.synthetic\n"
+        "print([name for name in ('torch', 'transformers', 'datasets') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
+
+
+def test_writers_at_the_same_time(tmp_path: Path) -> None:
+    """Three processes write one dataset: all succeed, one folder is there, and it is whole."""
+    command = [sys.executable, "-m", "benchmarks", "synthetic", "squad", "--out", str(tmp_path)]
+    processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["squad"]
+    assert verify(tmp_path, "squad") == []

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score, ndcg_score
+
+from benchmarks import metrics_paper as paper
+from benchmarks.ragged import Ragged
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(seed=SEEDS)
+def test_accuracies_average_to_scikit_learns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    predicted, gold = rng.integers(0, 3, (2, 50))
+    scores = paper.accuracies(predicted, gold)
+    assert set(scores.tolist()) <= {0, 1}
+    assert scores.mean() == pytest.approx(accuracy_score(gold, predicted))
+
+
+@given(seed=SEEDS)
+def test_sentence_f1s_equal_scikit_learns_macro_f1(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 15, 20)
+    gold = [rng.integers(0, rng.integers(1, 10), n) for n in lengths]
+    predicted = [np.where(rng.random(len(row)) < 0.7, row, rng.integers(0, 37, len(row))) for row in gold]
+    expected = [
+        f1_score(g, p, average="macro", zero_division=0.0) for g, p in zip(gold, predicted, strict=True)
+    ]
+    np.testing.assert_allclose(
+        paper.sentence_f1s(Ragged.of(predicted), Ragged.of(gold)), expected, rtol=0, atol=1e-14
+    )
+
+
+def test_a_sentence_of_o_tagged_as_o_scores_one_and_counts_as_much_as_any_other() -> None:
+    gold = Ragged.of([[0, 0, 0], [0, 1, 2], [0, 3]])
+    predicted = Ragged.of([[0, 0, 0], [0, 0, 0], [0, 3]])
+    scores = paper.sentence_f1s(predicted, gold)
+    # Second sentence: O has precision 1/3 and recall 1, so F1 0.5; tags 1 and 2 have 0.
+    np.testing.assert_allclose(scores, [1.0, 0.5 / 3, 1.0])
+
+
+def test_one_wrong_word_in_an_o_sentence_halves_its_score() -> None:
+    scores = paper.sentence_f1s(Ragged.of([[0] * 9 + [5]]), Ragged.of([[0] * 10]))
+    np.testing.assert_allclose(scores, [2 * 9 / 19 / 2])
+
+
+def test_a_sentence_without_words_scores_one() -> None:
+    assert paper.sentence_f1s(Ragged.of([[], [1]]), Ragged.of([[], [0]])).tolist() == [1.0, 0.0]
+    assert paper.sentence_f1s(Ragged.of([[], []]), Ragged.of([[], []])).tolist() == [1.0, 1.0]
+
+
+def test_majority_vote_takes_the_commonest_tag_and_o_on_a_tie() -> None:
+    #                          word 0 (2:1)  word 1 (tie)  word 3 alone; -1 is the end-of-text token
+    words, tags = paper.vote_words(np.array([5, 0, 5, 3, 0, 7, 9]), np.array([0, 0, 0, 1, 1, 3, -1]))
+    assert words.tolist() == [0, 1, 3]
+    assert tags.tolist() == [5, 0, 7]
+
+
+@given(seed=SEEDS)
+def test_the_vote_is_pythons_max_over_the_set_of_votes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    words = np.sort(rng.integers(-1, 12, 60))
+    predicted = rng.integers(0, 37, 60) // rng.integers(1, 9)
+    expected = {}
+    for word in sorted(set(words[words >= 0].tolist())):
+        votes = predicted[words == word].tolist()
+        expected[word] = max(set(votes), key=votes.count)
+    found, tags = paper.vote_words(predicted, words)
+    assert dict(zip(found.tolist(), tags.tolist(), strict=True)) == expected
+
+
+def test_no_sub_tokens_give_no_words() -> None:
+    words, tags = paper.vote_words(np.array([1]), np.array([-1]))
+    assert len(words) == len(tags) == 0
+
+
+def _set_f1(predicted: set[int], gold: set[int]) -> float:
+    predicted, gold = predicted or {0}, gold or {0}
+    both = len(predicted & gold)
+    if not both:
+        return 0.0
+    precision, recall = both / len(predicted), both / len(gold)
+    return 2 * precision * recall / (precision + recall)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "score"),
+    [
+        ([0, 0, 0, 0], [0, 0, 0, 0], 1.0),  # right to abstain
+        ([1, 0, 0, 0], [0, 0, 0, 0], 1.0),  # position 0 alone counts as abstaining
+        ([0, 1, 0, 0], [0, 0, 0, 0], 0.0),
+        ([0, 0, 0, 0], [0, 1, 0, 0], 0.0),
+        ([0, 0, 0, 0], [1, 0, 0, 0], 1.0),  # an answer at position 0 is met by abstaining
+        ([0, 0, 0, 0], [1, 1, 0, 0], 2 / 3),
+        ([0, 1, 1, 0], [0, 0, 1, 1], 0.5),
+        ([0, 1, 1, 1], [0, 1, 1, 0], 0.8),  # the last position is padding and costs precision
+    ],
+)
+def test_position_f1_by_hand(predicted: list[int], gold: list[int], score: float) -> None:
+    assert paper.position_f1s(Ragged.of([predicted]), Ragged.of([gold]))[0] == pytest.approx(score)
+
+
+@given(seed=SEEDS)
+def test_position_f1s_equal_set_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 12, 30)
+    gold = [rng.random(n) < rng.random() * 0.5 for n in lengths]
+    predicted = [rng.random(n) < rng.random() * 0.5 for n in lengths]
+    expected = [
+        _set_f1(set(np.flatnonzero(p).tolist()), set(np.flatnonzero(g).tolist()))
+        for p, g in zip(predicted, gold, strict=True)
+    ]
+    scores = paper.position_f1s(Ragged.of(predicted), Ragged.of(gold))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-14)
+
+
+def test_one_of_three_relevant_documents_at_rank_one_scores_one() -> None:
+    similarities = np.linspace(0.9, 0.0, 10)[None]
+    relevances = np.array([[1] + [0] * 9])
+    assert paper.ndcgs(similarities, relevances)[0] == 1.0
+
+
+def test_nothing_relevant_retrieved_scores_zero() -> None:
+    assert paper.ndcgs(np.array([[0.3, 0.2]]), np.array([[0, 0]])).tolist() == [0.0]
+
+
+@settings(deadline=None)
+@given(seed=SEEDS, depth=st.integers(2, 10), grid=st.sampled_from([3, 1000]))
+def test_ndcgs_equal_scikit_learns_ties_included(seed: int, depth: int, grid: int) -> None:
+    rng = np.random.default_rng(seed)
+    similarities = -np.sort(-rng.integers(0, grid, (12, depth)) / grid, axis=1)
+    relevances = (rng.random((12, depth)) < 0.3).astype(np.int64)
+    expected = [ndcg_score(relevances[[i]], similarities[[i]]) for i in range(12)]
+    np.testing.assert_allclose(paper.ndcgs(similarities, relevances), expected, rtol=0, atol=1e-12)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.ragged import Ragged, padded_batches
+
+ROWS = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=8)
+
+
+@given(rows=ROWS, cut=st.integers(0, 8))
+def test_rows_come_back_whole_and_joined(rows: list[list[int]], cut: int) -> None:
+    ragged = Ragged.of(rows)
+    assert [row.tolist() for row in map(ragged.__getitem__, range(len(ragged)))] == rows
+    joined = Ragged.join([Ragged.of(rows[:cut]), Ragged.of(rows[cut:])])
+    assert joined.values.tolist() == ragged.values.tolist()
+    assert joined.offsets.tolist() == ragged.offsets.tolist()
+    assert ragged.row_of.tolist() == [number for number, row in enumerate(rows) for _ in row]
+
+
+@given(rows=ROWS, width=st.integers(0, 9))
+def test_padding_fills_the_right_side_only(rows: list[list[int]], width: int) -> None:
+    order = np.arange(len(rows))[::-1].copy()
+    padded = Ragged.of(rows).padded(order, fill=-100, width=width)
+    longest = max(width, max(map(len, rows)))
+    assert padded.tolist() == [rows[i] + [-100] * (longest - len(rows[i])) for i in order]
+
+
+@given(
+    widths=st.lists(st.integers(1, 50), min_size=1, max_size=40),
+    budget=st.integers(1, 120),
+    overhead=st.sampled_from([0, 1, 20, 10**6]),
+)
+def test_batches_hold_every_item_once_and_keep_the_budget(
+    widths: list[int], budget: int, overhead: int
+) -> None:
+    batches = padded_batches(np.array(widths), budget, overhead)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(widths)))
+    for batch in batches:
+        assert len(batch) == 1 or max(widths[i] for i in batch) * len(batch) <= budget
+    assert widths[batches[0][0]] == max(widths)
+
+
+def test_a_batch_ends_where_padding_costs_more_than_another_batch() -> None:
+    widths = np.array([10, 40, 10, 40, 10])
+    assert [b.tolist() for b in padded_batches(widths, 1_000)] == [[1, 3, 0, 2, 4]]
+    assert [b.tolist() for b in padded_batches(widths, 1_000, 50)] == [[1, 3], [0, 2, 4]]
+    assert [b.tolist() for b in padded_batches(widths, 1_000, 90)] == [[1, 3, 0, 2, 4]]

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
+
+from benchmarks.encoders import load
+from benchmarks.families import drawn_rows, objective_of, tuning_steps
+from benchmarks.labelled import LabelledObjective, Measured
+from benchmarks.local import load as load_data
+from benchmarks.machine import Machine, choose_machine
+from benchmarks.protocol import TUNING
+from benchmarks.retrieval import ContrastiveObjective
+from benchmarks.tuning import TuningError, decayed, example_order, learning_rate, steps_of, tune
+from benchmarks.workbench import Workbench
+from common.errors import UserError
+
+CPU = choose_machine("cpu", "fp32")
+DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+@pytest.mark.parametrize(("size", "steps"), [(14_041, 438), (12_543, 392), (59_924, 1_872)])
+def test_an_epoch_has_the_papers_number_of_steps(size: int, steps: int) -> None:
+    assert steps_of(size, TUNING, 1, TUNING.micro_batch) == steps
+    assert steps_of(size, TUNING, None, TUNING.micro_batch) == 1_000
+
+
+def test_the_learning_rate_is_transformers_linear_schedule() -> None:
+    parameter = nn.Parameter(torch.zeros(1))
+    for steps in (1, 7, 392, 1_000):
+        optimiser = torch.optim.SGD([parameter], lr=2e-4)
+        schedule = get_linear_schedule_with_warmup(optimiser, math.ceil(0.1 * steps), steps)
+        for step in range(steps):
+            assert optimiser.param_groups[0]["lr"] == pytest.approx(learning_rate(step, steps, 2e-4, 0.1))
+            optimiser.step()
+            schedule.step()
+
+
+def test_an_epoch_holds_every_example_once_and_the_next_one_another_order() -> None:
+    steps = list(islice(example_order(70, 3, 4, 8), 6))
+    epochs = [np.concatenate([np.concatenate(step) for step in steps[i : i + 3]]) for i in (0, 3)]
+    assert [len(step) for step in steps] == [8, 8, 2, 8, 8, 2]
+    assert all(sorted(epoch.tolist()) == list(range(70)) for epoch in epochs)
+    assert epochs[0].tolist() != epochs[1].tolist()
+
+
+def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
+    dataset = load_data(data, "sst2")
+    tuning = replace(TUNING, steps=2)
+    rows = drawn_rows(dataset, tuning, [0])
+    expected = np.concatenate([np.concatenate(step) for step in islice(example_order(96, 0, 4, 8), 2)])
+    assert rows.tolist() == sorted(expected.tolist())
+    assert len(drawn_rows(dataset, tuning, [0, 1])) > len(rows)
+
+
+@pytest.mark.parametrize("kind", ["ours", "llama", "bert", "roberta", "modernbert"])
+def test_decay_spares_biases_and_norms_as_transformers_does(
+    kind: str, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    base = load(str(model_folder(kind))).encoder.base
+    arguments = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
+    theirs = Trainer(model=base, args=arguments).get_decay_parameter_names(base)
+    assert sorted(decayed(base)) == sorted(theirs)
+
+
+def _bench(model_folder: Callable[..., Path], machine: Machine = CPU, kind: str = "ours") -> Workbench:
+    return Workbench(loaded=load(str(model_folder(kind))), machine=machine, pooling="mean")
+
+
+class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
+    def __init__(self, objective: LabelledObjective) -> None:
+        self.objective = objective
+
+    def __len__(self) -> int:
+        return len(self.objective.ids)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        labels = self.objective.labels
+        assert isinstance(labels, np.ndarray)
+        return {"input_ids": self.objective.ids[row].tolist(), "labels": int(labels[row])}
+
+
+class _ForTrainer(nn.Module):
+    """What transformers' Trainer expects: a forward pass without **kwargs that returns a loss."""
+
+    def __init__(self, model: Measured) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        logits = self.model(input_ids, attention_mask.sum(1))
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
+    data: Path, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
+    bench, dataset = _bench(model_folder), load_data(data, "sst2")
+    tuning = replace(TUNING, steps=7)
+    objective = objective_of(dataset, bench.loaded, tuning, seeds=[3], pooling="mean")
+    assert isinstance(objective, LabelledObjective) and objective.size == 96
+    model = bench.fresh(dataset.dataset, seed=3)
+    tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, tuning=tuning)
+    ours = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    theirs = _ForTrainer(bench.fresh(dataset.dataset, seed=3))
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=4, gradient_accumulation_steps=8,
+        learning_rate=5e-4, warmup_ratio=0.1, lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95,
+        adam_epsilon=1e-5, weight_decay=0.1, max_grad_norm=1.0, seed=3, save_strategy="no", report_to=[],
+        use_cpu=True, optim="adamw_torch", disable_tqdm=True, dataloader_pin_memory=False,
+    )  # fmt: skip
+    pad = bench.loaded.tokenizer.pad_token_id
+
+    def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        width = max(len(row["input_ids"]) for row in rows)
+        return {
+            "input_ids": torch.tensor([r["input_ids"] + [pad] * (width - len(r["input_ids"])) for r in rows]),
+            "attention_mask": torch.tensor(
+                [[int(i < len(r["input_ids"])) for i in range(width)] for r in rows]
+            ),
+            "labels": torch.tensor([row["labels"] for row in rows]),
+        }
+
+    Trainer(model=theirs, args=arguments, train_dataset=_Rows(objective), data_collator=collate).train()
+    for name, parameter in theirs.model.named_parameters():
+        torch.testing.assert_close(ours[name], parameter.detach(), rtol=1e-4, atol=2e-6, msg=name)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
+    name: str, data: Path, model_folder: Callable[..., Path]
+) -> None:
+    bench, dataset = _bench(model_folder), load_data(data, name)
+    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    step = next(example_order(objective.size, 0, objective.micro_batch, objective.groups))
+    model = bench.fresh(dataset.dataset, 0).train()
+    machines = [
+        replace(CPU, exact_micro_batches=True),
+        *(replace(CPU, train_positions=positions) for positions in (1, 100, 10_000)),
+    ]
+    results = [(objective.backward(model, step, machine), gradients(model)) for machine in machines]
+    for loss, found in results[1:]:
+        torch.testing.assert_close(loss, results[0][0], rtol=1e-5, atol=1e-6)
+        for parameter, gradient in results[0][1].items():
+            torch.testing.assert_close(found[parameter], gradient, rtol=1e-3, atol=1e-6, msg=parameter)
+
+
+def test_the_loss_is_the_mean_of_the_micro_batches_means(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
+    """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
+    bench, dataset = _bench(model_folder), load_data(data, "uner_en")
+    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    assert isinstance(objective, LabelledObjective) and not isinstance(objective.labels, np.ndarray)
+    groups = [np.array([0]), np.array([1, 2, 3])]
+    model = bench.fresh(dataset.dataset, 0).eval()
+    means = []
+    for group in groups:
+        losses = []
+        for row in group:
+            ids = torch.from_numpy(objective.ids[row]).long()[None]
+            labels = torch.from_numpy(objective.labels[row]).long()
+            logits = model(ids, torch.tensor([ids.shape[1]]))[0]
+            losses += nn.functional.cross_entropy(logits[labels >= 0], labels[labels >= 0], reduction="none")
+        means.append(torch.stack(losses).mean())
+    found = objective.backward(model, groups, CPU)
+    torch.testing.assert_close(found, torch.stack(means).mean().detach())
+
+
+@pytest.mark.parametrize("kind", ["ours", "bert"])
+def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
+    kind: str, data: Path, model_folder: Callable[..., Path]
+) -> None:
+    """With dropout (BERT) too: the second pass draws the masks of the first."""
+    bench, dataset = _bench(model_folder, kind=kind), load_data(data, "msmarco")
+    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    assert isinstance(objective, ContrastiveObjective)
+    step = next(example_order(objective.size, 0, 32, 1))
+    model = bench.fresh(dataset.dataset, 0).train()
+
+    class Direct(Machine):
+        @property
+        def graph_positions(self) -> int:
+            return 10**9
+
+    class Cached(Machine):
+        @property
+        def graph_positions(self) -> int:
+            return 0
+
+    results = []
+    for kind_of_machine in (Direct, Cached):
+        machine = kind_of_machine(
+            device=CPU.device, precision="fp32", train_positions=400, eval_positions=400
+        )
+        torch.manual_seed(5)
+        results.append((objective.backward(model, step, machine), gradients(model)))
+    (loss, direct), (cached_loss, cached) = results
+    torch.testing.assert_close(loss, cached_loss)
+    for name, gradient in direct.items():
+        torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
+
+
+class _SmallMemory(nn.Module):
+    """Runs out of memory for more than `limit` positions at once, as a GPU would."""
+
+    def __init__(self, model: nn.Module, limit: int) -> None:
+        super().__init__()
+        self.model, self.limit = model, limit
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        if ids.numel() > self.limit:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        out: Tensor = self.model(ids, lengths)
+        return out
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_out_of_memory_goes_on_in_smaller_passes_with_the_same_gradient(
+    name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench, dataset = _bench(model_folder), load_data(data, name)
+    tuning = replace(TUNING, steps=2)
+    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0], pooling="mean")
+    ends = []
+    for limit in (10**9, 250):
+        model = bench.fresh(dataset.dataset, 0)
+        record = tune(_SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, tuning=tuning)
+        ends.append({key: p.detach().clone() for key, p in model.named_parameters()})
+    assert record.train_positions <= 256 < CPU.train_positions
+    assert "same gradient" in caplog.text
+    for key, value in ends[0].items():
+        torch.testing.assert_close(ends[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
+
+
+def test_one_example_too_large_for_memory_fails_the_run(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
+    bench, dataset = _bench(model_folder), load_data(data, "sst2")
+    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    model = _SmallMemory(bench.fresh(dataset.dataset, 0), 0)
+    with pytest.raises(TuningError, match="out of memory even with one example"):
+        tune(model, objective, CPU, lr=1e-3, seed=0, steps=2, tuning=TUNING)
+
+
+def test_a_loss_that_is_no_number_fails_the_run_and_names_the_step(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
+    bench, dataset = _bench(model_folder), load_data(data, "sst2")
+    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    model = bench.fresh(dataset.dataset, 0)
+    with torch.no_grad():
+        model.head.out.bias[0] = math.nan  # type: ignore[union-attr, index]
+    with pytest.raises(TuningError, match="the loss is nan at step 1"):
+        tune(model, objective, CPU, lr=1e-3, seed=0, steps=3, tuning=TUNING)
+
+
+def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:
+    """Small learning rates are rounded away, as in the paper (D7)."""
+    machine = choose_machine("cpu", "bf16")
+    bench, dataset = _bench(model_folder, machine), load_data(data, "sst2")
+    tuning = replace(TUNING, steps=3)
+    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0], pooling="mean")
+    changed = {}
+    for lr in (1e-7, 1e-3):
+        model = bench.fresh(dataset.dataset, 0)
+        before = [p.detach().clone() for p in model.encoder.parameters()]
+        tune(model, objective, machine, lr=lr, seed=0, steps=3, tuning=tuning)
+        assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+        pairs = zip(before, model.encoder.parameters(), strict=True)
+        changed[lr] = sum(int((a != b).sum()) for a, b in pairs)
+    assert changed[1e-7] < 0.05 * changed[1e-3]
+
+
+def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None:
+    encoder = load(str(model_folder("llama"))).encoder
+    choose_machine("cpu", "bf16").place(encoder)
+    assert {p.dtype for p in encoder.parameters()} == {torch.bfloat16}
+    assert {b.dtype for b in encoder.buffers()} == {torch.float32}
+
+
+def test_steps_of_a_dataset_follow_its_entry(data: Path) -> None:
+    assert tuning_steps(load_data(data, "uner_en"), TUNING) == 96 // 32
+    assert tuning_steps(load_data(data, "ontonotes"), TUNING) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tpu",), "unknown device"),
+        (("cpu", "bf61"), "did you mean 'bf16'"),
+        (("cuda:7",), "no device cuda:7"),
+    ],
+)
+def test_machines_that_are_not_there(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        choose_machine(*arguments)
