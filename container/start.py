@@ -1,0 +1,148 @@
+"""What an image runs: caches sent to a scratch that can be written, then one of the rooms.
+
+`python -m container.start ROOM ARGS...` works the same inside an image and outside of one, so a workflow has
+one form of command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from common.cli import run
+from common.errors import UserError, nearest
+
+__all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_problem", "scratch_of"]
+
+SCRATCH = "CLM_OR_MLM_SCRATCH"
+"""Environment variable that names the scratch folder."""
+
+ROOMS = ("analysis", "paper_figures", "benchmarks", "pretraining", "container", "workflow.report")
+"""What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
+
+SHORTCUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "reproduce-figure3": (("paper_figures", "3"), {"--source": "published", "--out": "build/figures"}),
+    "reproduce": (("analysis", "reproduce"), {"--source": "published", "--out": "build"}),
+}
+"""Short commands, each with the words and the defaults of the Make target of the same name."""
+
+_NEED_BYTES = 64 * 2**20
+_CACHES = {
+    "XDG_CACHE_HOME": "cache",
+    "MPLCONFIGDIR": "matplotlib",
+    "HF_HOME": "huggingface",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCH_EXTENSIONS_DIR": "extensions",
+    "WANDB_CACHE_DIR": "wandb",
+}
+
+
+def scratch_of(environ: Mapping[str, str]) -> Path:
+    """Return this user's folder for caches, made when absent, in the first place that can be written.
+
+    Places are $CLM_OR_MLM_SCRATCH (then no other is tried), $SLURM_TMPDIR, $TMPDIR and /tmp.
+
+    Raises:
+        UserError: none can be written or has 64 MiB free; the sentence names each and why.
+    """
+    if named := environ.get(SCRATCH):
+        places = [named]
+    else:
+        places = [environ[key] for key in ("SLURM_TMPDIR", "TMPDIR") if environ.get(key)] + ["/tmp"]
+    problems = []
+    for place in dict.fromkeys(places):
+        folder = Path(place) / f"clm-or-mlm-{os.getuid()}"
+        problem = _problem(folder)
+        if problem is None:
+            return folder
+        problems.append(f"{place} ({problem})")
+    raise UserError(
+        f"no scratch folder can be used: {', '.join(problems)}; "
+        f"set {SCRATCH} to a folder you can write to, and bind it into the image if it lies elsewhere"
+    )
+
+
+def _problem(folder: Path) -> str | None:
+    """Return why the folder cannot hold caches, or None."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        # In a shared /tmp another user could have laid a link or a folder of this name.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return "its folder belongs to someone else"
+        probe.write_bytes(b"\0" * 65_536)
+        free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+    return f"{free / 2**20:.0f} MiB free" if free < _NEED_BYTES else None
+
+
+def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that send every library's caches to `scratch`; those already set are kept.
+
+    HOME is changed only when it cannot be written, as in an image that is run without a home.
+    """
+    chosen = {key: str(scratch / name) for key, name in _CACHES.items() if not environ.get(key)}
+    home = environ.get("HOME")
+    if not home or not os.access(home, os.W_OK):
+        chosen["HOME"] = str(scratch / "home")
+        (scratch / "home").mkdir(exist_ok=True)
+    chosen.setdefault("PYTHONNOUSERSITE", "1")
+    chosen.setdefault("TOKENIZERS_PARALLELISM", environ.get("TOKENIZERS_PARALLELISM", "false"))
+    return chosen
+
+
+def command_of(words: Sequence[str]) -> list[str]:
+    """Return the `python -m` words for `ROOM ARGS...` or a shortcut with its defaults.
+
+    Raises:
+        UserError: neither a room nor a shortcut, with the nearest.
+    """
+    if words and words[0] in SHORTCUTS:
+        first, defaults = SHORTCUTS[words[0]]
+        given = {word.split("=")[0] for word in words[1:]}
+        missing = [part for option in defaults if option not in given for part in (option, defaults[option])]
+        return [*first, *missing, *words[1:]]
+    known = (*SHORTCUTS, *ROOMS)
+    if not words or words[0] not in known:
+        what = f"unknown command {words[0]!r}{nearest(words[0], known)}" if words else "no command"
+        raise UserError(f"{what}; the commands are {', '.join(known)}, each with --help")
+    return list(words)
+
+
+def driver_problem(environ: Mapping[str, str], devices: Path = Path("/dev/nvidiactl")) -> str | None:
+    """Return a sentence when there is an NVIDIA device but the image was started without its driver."""
+    if environ.get("CLM_OR_MLM_IMAGE") != "full" or not devices.exists():
+        return None
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "this machine has an NVIDIA GPU but the image holds no driver: start it with --nv"
+    return None
+
+
+def main(argv: Sequence[str]) -> int | None:
+    if argv[:1] in (["-h"], ["--help"], ["help"]):
+        sys.stdout.write("".join(f"  {name} ARGS...\n" for name in (*SHORTCUTS, *ROOMS)))
+        return None
+    words = command_of(argv)
+    if problem := driver_problem(os.environ):
+        # Training would fall back to the CPU in silence and run for weeks.
+        raise UserError(problem)
+    environ = dict(os.environ)
+    environ.update(cache_environment(scratch_of(environ), environ))
+    os.execve(sys.executable, [sys.executable, "-m", *words], environ)
+
+
+if __name__ == "__main__":
+    run(main)

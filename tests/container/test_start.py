@@ -1,0 +1,97 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from container.start import cache_environment, command_of, driver_problem, scratch_of
+
+
+def test_the_first_writable_place_is_taken_and_private(tmp_path: Path) -> None:
+    folder = scratch_of({"SLURM_TMPDIR": str(tmp_path / "job"), "TMPDIR": str(tmp_path)})
+    assert folder.parent == tmp_path / "job"
+    assert folder.stat().st_mode & 0o077 == 0
+    assert not list(folder.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_passed_over(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert scratch_of({"SLURM_TMPDIR": str(blocked), "TMPDIR": str(tmp_path)}).parent == tmp_path
+
+
+def test_a_named_place_is_never_replaced_in_silence(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(UserError, match=r"file \(not a directory\); set CLM_OR_MLM_SCRATCH"):
+        scratch_of({"CLM_OR_MLM_SCRATCH": str(blocked), "TMPDIR": str(tmp_path)})
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, content: bytes) -> int:
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UserError, match="no space left on device"):
+        scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
+
+
+def test_a_link_laid_by_someone_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"clm-or-mlm-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="belongs to someone else"):
+        scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
+
+
+def test_caches_go_to_the_scratch_but_the_users_choice_is_kept(tmp_path: Path) -> None:
+    chosen = cache_environment(tmp_path, {"HF_HOME": "/models", "HOME": "/no/such/home"})
+    assert "HF_HOME" not in chosen
+    assert chosen["MPLCONFIGDIR"] == str(tmp_path / "matplotlib")
+    assert Path(chosen["HOME"]).is_dir()
+    assert "HOME" not in cache_environment(tmp_path, {"HOME": str(tmp_path)})
+
+
+def test_shortcuts_carry_the_make_targets_defaults_unless_given() -> None:
+    assert command_of(["reproduce-figure3"]) == [
+        *("paper_figures", "3", "--source", "published", "--out", "build/figures")
+    ]  # fmt: skip
+    assert command_of(["reproduce-figure3", "--source", "/data/results", "--out=x"]) == [
+        *("paper_figures", "3", "--source", "/data/results", "--out=x")
+    ]  # fmt: skip
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="unknown command 'analysys'; did you mean 'analysis'"):
+        command_of(["analysys"])
+
+
+def test_a_gpu_without_its_driver_is_refused_in_the_full_image(tmp_path: Path) -> None:
+    device = tmp_path / "nvidiactl"
+    assert driver_problem({"CLM_OR_MLM_IMAGE": "full"}, device) is None
+    device.touch()
+    if os.environ.get("CUDA_VISIBLE_DEVICES") is None and not Path("/dev/nvidiactl").exists():
+        assert "--nv" in (driver_problem({"CLM_OR_MLM_IMAGE": "full"}, device) or "")
+    assert driver_problem({"CLM_OR_MLM_IMAGE": "analysis"}, device) is None
+
+
+def test_a_room_is_run_from_any_folder_with_its_caches_in_the_scratch(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(root),
+        "PYTHONSAFEPATH": "1",
+        "CLM_OR_MLM_SCRATCH": str(tmp_path / "scratch"),
+    }
+    (tmp_path / "analysis.py").write_text("raise SystemExit('shadowed')")
+    answer = subprocess.run(
+        [sys.executable, "-m", "container.start", "analysis", "--help"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "python -m analysis" in answer.stdout
+    assert (tmp_path / "scratch").is_dir()
