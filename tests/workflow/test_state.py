@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.runs import write_results
+from workflow.jobs import Workflow, workflow_of
+from workflow.settings import Settings, load_settings
+from workflow.state import cell_runs, reconcile
+from workflow.tiny import write_tiny_study
+
+Made = tuple[Workflow, Settings, Path]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A tiny study whose every artefact is there, as empty files."""
+    settings = load_settings(write_tiny_study(tmp_path))
+    workflow = workflow_of("all", settings)
+    for name in settings.needed_datasets:
+        _touch(tmp_path / "data" / name / "manifest.json")
+    _touch(tmp_path / "shards" / "manifest.json")
+    for item in workflow.plan.trajectories:
+        for step in item.keep:
+            _touch(tmp_path / "pretraining" / "trajectories" / item.name / f"step-{step}" / "state.json")
+    for job in workflow.of_kind("model"):
+        for name in ("manifest.json", "config.json", "model.safetensors"):
+            _touch(tmp_path / "pretraining" / "models" / job.name / name)
+    for job in workflow.of_kind("cell"):
+        for key in cell_runs(job.name, settings):
+            write_results(tmp_path, key, {"validation": [1.0], "test": [1.0]})
+    _touch(tmp_path / "analysis" / "all" / "reproduce.json")
+    return workflow, settings, tmp_path
+
+
+def _touch(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
+def _todo(made: Made) -> list[str]:
+    return [job.marker for job in reconcile(*made)[0]]
+
+
+def test_what_lies_there_is_not_done_again(made: Made) -> None:
+    assert _todo(made) == []
+    for marker, job in made[0].jobs.items():
+        assert (made[2] / marker).is_file() == (job.kind != "analysis")
+
+
+def test_an_empty_folder_needs_everything(tmp_path: Path) -> None:
+    settings = load_settings(write_tiny_study(tmp_path))
+    workflow = workflow_of("all", settings)
+    assert [job.marker for job in reconcile(workflow, settings, tmp_path)[0]] == list(workflow.jobs)
+
+
+def test_a_deleted_run_brings_back_its_cell_and_the_tables_alone(made: Made) -> None:
+    _todo(made)
+    job = made[0].of_kind("cell")[0]
+    key = cell_runs(job.name, made[1])[2]
+    (made[2] / "results" / key.folder / "results.json").unlink()
+    (made[2] / "done/analysis").mkdir()
+    (made[2] / "done/analysis/all.json").touch()
+    assert _todo(made) == [job.marker, "done/analysis/all.json"]
+    assert not (made[2] / job.marker).is_file()
+    assert not (made[2] / "done/analysis/all.json").exists()
+
+
+def test_a_run_recorded_as_failed_is_not_done_again(made: Made) -> None:
+    job = made[0].of_kind("cell")[0]
+    folder = made[2] / "results" / cell_runs(job.name, made[1])[0].folder
+    (folder / "results.json").unlink()
+    (folder / "run.json").write_text('{"status": "failed", "reason": "NaN"}')
+    assert _todo(made) == []
+
+
+def test_old_trunks_may_be_deleted(made: Made) -> None:
+    import shutil
+
+    shutil.rmtree(made[2] / "pretraining" / "trajectories")
+    todo, needless = reconcile(*made)
+    assert todo == []
+    assert {job.kind for job in needless} == {"trajectory"}
+
+
+def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
+    import shutil
+
+    model = made[0].of_kind("model")[0]
+    shutil.rmtree(made[2] / "pretraining" / "models" / model.name)
+    assert _todo(made) == [model.marker]
+    shutil.rmtree(made[2] / "pretraining" / "trajectories")
+    assert _todo(made) == [f"done/trajectory/{made[0].models[0].trunk}.json", model.marker]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from common.provenance import ROOT
+from workflow.jobs import Job
+from workflow.local_ranks import run_ranks
+from workflow.rank import first_node, rendezvous
+from workflow.settings import Settings
+from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save
+
+TRAINER = """
+import pathlib, signal, sys, time
+stop = []
+signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+pathlib.Path(sys.argv[1], "ready").touch()
+while not stop:
+    time.sleep(0.05)
+time.sleep(0.5)
+pathlib.Path(sys.argv[1], "saved").touch()
+sys.exit(75)
+"""
+
+ENVIRON = dict(os.environ)
+
+
+def test_the_time_limit_asks_training_to_save_and_waits_until_it_has(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TRAINER, str(tmp_path)]
+    assert run_until(command, tmp_path / "log", 2.0, ENVIRON) == AGAIN
+    assert (tmp_path / "saved").is_file()
+
+
+def test_launchers_in_between_survive_the_signal(tmp_path: Path) -> None:
+    # A shell that waits for training, as an image's launcher does, knows nothing of SIGUSR1.
+    command = ["bash", "-c", '"$0" -c "$1" "$2"; code=$?; exit $code', sys.executable, TRAINER, str(tmp_path)]
+    assert run_until(command, tmp_path / "log", 2.0, ENVIRON) == AGAIN
+    assert (tmp_path / "saved").is_file()
+
+
+def test_being_told_to_end_saves_at_once(tmp_path: Path) -> None:
+    def tell() -> None:
+        while not (tmp_path / "ready").is_file():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    assert run_until([sys.executable, "-c", TRAINER, str(tmp_path)], tmp_path / "log", 60, ENVIRON) == AGAIN
+    thread.join()
+    assert (tmp_path / "saved").is_file()
+
+
+def test_codes_and_output_are_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('hello'); raise SystemExit(3)"]
+    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON) == 3
+    assert (tmp_path / "a" / "log").read_text() == "hello\n"
+
+
+def test_one_that_finishes_while_being_asked_is_done(tmp_path: Path) -> None:
+    assert (
+        run_until([sys.executable, "-c", "import time; time.sleep(2.5)"], tmp_path / "l", 0.1, ENVIRON) == 0
+    )
+
+
+def test_settings_survive_the_way_to_the_node(tmp_path: Path) -> None:
+    settings = Settings(text=("a", "b"), learning_rates=(1e-4,), nodes=2)
+    save(tmp_path, settings, "figure3", "/x/full.sif")
+    assert load(tmp_path) == (settings, "figure3", "/x/full.sif")
+
+
+def test_data_outside_the_study_is_bound_into_the_image(tmp_path: Path) -> None:
+    settings = Settings(data="/shared/data/sets", text=("/fineweb/*.parquet", str(tmp_path / "more.jsonl")))
+    words = prefix_of("/x/full.sif", tmp_path, settings, {})
+    assert words[3:] == ["run", "--bind", "/fineweb", "--bind", "/shared/data", "/x/full.sif"]
+    assert prefix_of("", tmp_path, settings, {})[1:] == ["-m", "container.start"]
+
+
+def test_processes_are_one_a_gpu() -> None:
+    one = Job(kind="model", name="m", gpus=1)
+    assert processes_of(one, {}) == []
+    many = Job(kind="model", name="m", nodes=2, gpus=4)
+    words = processes_of(many, {"SLURM_JOB_ID": "1"})
+    assert words[:2] == ["srun", "--nodes=2"]
+    assert "--ntasks=8" in words
+    assert words[-1] == "workflow.rank"
+    with pytest.raises(UserError, match="which only Slurm gives"):
+        processes_of(many, {})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("node7", "node7"), ("gpu[012-015],x1", "gpu012"), ("a1,a2", "a1"), ("r[3,5-9]", "r3"), ("n-1", "n-1")],
+)
+def test_the_first_node_of_a_list(nodes: str, first: str) -> None:
+    assert first_node(nodes) == first
+
+
+def test_rendezvous_variables_come_from_slurms() -> None:
+    environ = {
+        "SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+        "SLURM_NODELIST": "gpu[3-4]", "SLURM_NNODES": "2", "SLURM_JOB_ID": "123456",
+    }  # fmt: skip
+    found = rendezvous(environ)
+    assert found["RANK"] == "5"
+    assert found["LOCAL_RANK"] == "1"
+    assert found["LOCAL_WORLD_SIZE"] == "4"
+    assert found["MASTER_ADDR"] == "gpu3"
+    assert 12_000 <= int(found["MASTER_PORT"]) < 32_000
+    other = rendezvous(environ | {"SLURM_JOB_ID": "123457"})
+    assert other["MASTER_PORT"] != found["MASTER_PORT"]
+    with pytest.raises(UserError, match="start this by srun"):
+        rendezvous({})
+
+
+def test_local_processes_meet_and_one_failure_ends_all(tmp_path: Path) -> None:
+    meet = (
+        "import os, torch.distributed as d, torch; d.init_process_group('gloo'); t = torch.ones(1);"
+        "d.all_reduce(t); open(os.path.join('{0}', os.environ['RANK']), 'w').write(str(int(t)))"
+    )
+    assert run_ranks(2, [sys.executable, "-c", meet.format(tmp_path)]) == 0
+    assert [(tmp_path / name).read_text() for name in ("0", "1")] == ["2", "2"]
+    lost = "import os, time; os.environ['RANK'] == '1' and os._exit(9); time.sleep(60)"
+    start = time.monotonic()
+    assert run_ranks(2, [sys.executable, "-c", lost]) == 9
+    assert time.monotonic() - start < 30
+
+
+def test_the_command_line_speaks_in_sentences(tmp_path: Path) -> None:
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "workflow", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert "did you mean 'slurm'" in call("figure3", "--profile", "slum").stderr
+    answer = call("figure3", "--dir", str(tmp_path), "--dry-run")
+    assert answer.returncode == 0
+    assert "H100 hours" in answer.stdout
+    assert list(tmp_path.glob("workflow.json")) == []
+    answer = call("figure3", "--dir", str(tmp_path))
+    assert answer.returncode == 2
+    assert "no text to pretrain on" in answer.stderr
+    assert "limit_hours = 20.0" in call("settings").stdout
+
+
+def _slurm() -> bool:
+    return (
+        bool(shutil.which("sbatch")) and subprocess.run(["sinfo", "-h"], capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(not _slurm() or (os.cpu_count() or 1) < 2, reason="no Slurm with two cores answers here")
+def test_processes_meet_under_srun(tmp_path: Path) -> None:
+    meet = (
+        "import os, torch, torch.distributed as d; d.init_process_group('gloo'); t = torch.ones(1);"
+        "d.all_reduce(t); print(os.environ['RANK'], os.environ['WORLD_SIZE'], int(t), flush=True)"
+    )
+    step = f'srun -n2 {sys.executable} -m workflow.rank {sys.executable} -c "{meet}"'
+    command = ["sbatch", "--wait", "-n2", "-t", "5", "-o", str(tmp_path / "log"), "--wrap", step]
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, check=True, env=environ, capture_output=True)
+    assert sorted((tmp_path / "log").read_text().split("\n")[:2]) == ["0 2 2", "1 2 2"]

@@ -1,0 +1,1 @@
+"""The study as jobs: shards, pretraining, export, cells, tables and figures, on one machine or a cluster."""

@@ -1,0 +1,109 @@
+"""A study of minutes, made up on the spot: text from a grammar, a tokenizer, two models, four families of tasks.
+
+It shows that a machine, an image and a scheduler can run the whole chain; its scores say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.protocol import TASKS, datasets_of, get_dataset
+from common.files import write_text
+
+__all__ = ["DATASETS", "MODELS", "make_text", "write_tiny_study"]
+
+MODELS = ("tiny-t-mlm40-40", "tiny-t-clm-20-mlm40-40")
+"""Two models that share nothing but the data: one of one stage, one that switches half-way."""
+
+DATASETS = tuple(
+    next(name for name in datasets_of(task) if get_dataset(name).trained_on == name) for task in TASKS
+)
+"""The first dataset of each family that is trained on itself."""
+
+_NOUNS = ("harbour", "teacher", "river", "engine", "garden", "letter", "window", "farmer", "bridge", "song")
+_PLACES = ("the old town", "the valley", "the north", "a small island", "the market", "the mountains")
+_VERBS = ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "crosses")
+_ADVERBS = ("slowly", "at night", "without a word", "every spring", "with great care", "again")
+
+
+def make_text(documents: int, seed: int = 0) -> Iterator[str]:
+    """Yield documents of a small grammar: subjects agree with verbs, and a document keeps to its few nouns."""
+    rng = np.random.default_rng(seed)
+
+    def pick(words: Sequence[str]) -> str:
+        return words[int(rng.integers(len(words)))]
+
+    for _ in range(documents):
+        cast = [pick(_NOUNS) for _ in range(3)]
+        sentences = []
+        for _ in range(int(rng.integers(4, 12))):
+            plural = bool(rng.integers(2))
+            subject = f"the {pick(cast)}s" if plural else f"the {pick(cast)}"
+            verb = pick(_VERBS)
+            verb = (
+                {"carries": "carry", "watches": "watch"}.get(verb, verb.removesuffix("s")) if plural else verb
+            )
+            place = f" in {pick(_PLACES)}" if rng.integers(2) else ""
+            sentences.append(f"{subject} {verb} the {pick(cast)}{place} {pick(_ADVERBS)}.".capitalize())
+        yield " ".join(sentences)
+
+
+_STUDY = f"""\
+prefix = "tiny-"
+decay_steps = 8
+models = {list(MODELS)}
+
+[sizes.t]
+vocab = 384
+hidden = 32
+layers = 2
+heads = 4
+kv_heads = 2
+mlp = 64
+max_length = 128
+
+[settings]
+global_batch = 8
+microbatch = 8
+min_length = 12
+max_length = 128
+warmup_steps = 4
+rewarm_steps = 0
+peak_lr = 3e-3
+eval_every = 20
+eval_sequences = 8
+save_every = 5
+shuffle_block = 256
+tensorboard = false
+"""
+
+
+def write_tiny_study(folder: Path, *, documents: int = 600) -> Path:
+    """Write `text.txt`-like documents, `study.toml` and `workflow.toml` into a folder; return the last.
+
+    Files that are there with the same content are left alone, so that nothing looks newer than it is.
+    """
+    text = "\n".join(f'{{"text": "{document}"}}' for document in make_text(documents)) + "\n"
+    settings = f"""\
+study = "study.toml"
+text = ["text.jsonl"]
+train_tokenizer = 384
+shard_options = ["--validation-tokens", "2000", "--validation-share", "0.05", "--shard-records", "8", "--workers", "1"]
+make_datasets = ["--train", "64", "--evaluation", "16"]
+datasets = {list(DATASETS)}
+learning_rates = [1e-4, 5e-4]
+seeds = [0, 1]
+tuning_options = ["--steps", "4", "--max-length", "128"]
+gpus_per_node = 0
+cpus = 1
+memory_gb = 2.0
+limit_hours = 0.25
+"""
+    for name, content in (("text.jsonl", text), ("study.toml", _STUDY), ("workflow.toml", settings)):
+        path = folder / name
+        if not path.is_file() or path.read_text("utf-8") != content:
+            write_text(path, content)
+    return folder / "workflow.toml"
