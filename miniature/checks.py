@@ -1,0 +1,107 @@
+"""Three checks that a broken pipeline fails: pretraining helps, the objectives differ, two stages lower the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from safetensors.numpy import load_file
+
+from miniature.plan import Folders
+from miniature.recipe import FAMILIES, RANDOM, Form
+from pretraining.training_log import LOG, read_log
+
+__all__ = ["Check", "checks", "final_losses", "mean_scores"]
+
+TWO_STAGE, MLM, CLM = "610m-clm-10k-mlm40-42k", "610m-mlm40-42k", "610m-clm-42k"
+SAME_MLM_STEPS = "610m-mlm40-32k"
+"""MLM alone, decayed, after as many MLM steps as the two-stage model's second stage has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check and what it saw."""
+
+    what: str
+    holds: bool
+    seen: str
+
+
+def mean_scores(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean test score in percent over seeds at the rate chosen by validation: models by datasets."""
+    best = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
+    chosen = best.drop_duplicates(["model", "dataset", "seed"])
+    return 100 * chosen.pivot_table(index="model", columns="dataset", values="test_score", aggfunc="mean")
+
+
+def final_losses(form: Form, folders: Folders) -> dict[str, float]:
+    """Return each exported model's validation loss at its last step, in nats a predicted token of its last objective.
+
+    Checkpoints along the way whose step was not validated have none.
+    """
+    found = {}
+    for name, model in form.models.items():
+        if not (folders.pretrained / "models" / name / LOG).is_file():
+            continue
+        rows = read_log(folders.pretrained / "models" / name / LOG)
+        last = [row["loss"] for row in rows if row["split"] == "validation" and row["step"] == model.steps]
+        if last:
+            found[name] = last[-1]
+    return found
+
+
+def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
+    """Return the checks of a finished miniature.
+
+    Args:
+        form: the form.
+        folders: where it lies.
+        runs: its runs table, under its own names.
+    """
+    scores = mean_scores(runs).reindex(index=[RANDOM, *form.models], columns=list(FAMILIES.values()))
+    losses = {**dict.fromkeys(form.models, float("nan")), **final_losses(form, folders)}
+    two_stage, mlm, clm, same = (form.own(name) for name in (TWO_STAGE, MLM, CLM, SAME_MLM_STEPS))
+    better = {
+        name: [task for task, dataset in FAMILIES.items() if scores[dataset][name] > scores[dataset][RANDOM]]
+        for name in (mlm, clm, two_stage)
+    }
+    most = max(better, key=lambda name: len(better[name]))
+    detail = "; ".join(
+        f"{name}: "
+        + ", ".join(
+            f"{task} {scores[dataset][name]:.2f} against {scores[dataset][RANDOM]:.2f}"
+            for task, dataset in FAMILIES.items()
+        )
+        for name in better
+    )
+    exported = all((folders.pretrained / "models" / name).is_dir() for name in (mlm, clm))
+    far = (
+        float("nan")
+        if not exported
+        else _distance(folders.pretrained / "models" / mlm, folders.pretrained / "models" / clm)
+    )
+    return [
+        Check(
+            what="a pretrained model beats the same network from random weights on at least 3 of 4 families",
+            holds=len(better[most]) >= 3,
+            seen=f"{most} on {len(better[most])} ({detail})",
+        ),
+        Check(
+            what="the MLM and the CLM checkpoint of one size differ",
+            holds=far > 0.01,
+            seen=f"weights of {mlm} and {clm} differ by {far:.0%} of their norm",
+        ),
+        Check(
+            what="the two-stage model's MLM loss ends below that of MLM alone after as many MLM steps",
+            holds=losses[two_stage] < losses[same],
+            seen=f"{two_stage} {losses[two_stage]:.3f}, {same} {losses[same]:.3f} nats",
+        ),
+    ]
+
+
+def _distance(first: Path, second: Path) -> float:
+    one, other = (load_file(folder / "model.safetensors") for folder in (first, second))
+    apart = sum(float(np.square(one[name] - other[name]).sum()) for name in one)
+    return float(np.sqrt(apart / sum(float(np.square(tensor).sum()) for tensor in one.values())))

@@ -1,0 +1,38 @@
+"""The network before training, as a model folder: what pretraining has to beat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from miniature.recipe import PREFIX, RANDOM
+from pretraining.designs import load_study
+from pretraining.export import export
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.modeling import initialise
+from pretraining.session import study_config
+from pretraining.shards import load_manifest
+
+__all__ = ["write_random"]
+
+
+def write_random(study: Path, shards: Path, out: Path) -> None:
+    """Write the middle size with the initial weights that all its models start from.
+
+    Args:
+        study: the study file.
+        shards: the text's shards, for the tokenizer.
+        out: model folder to make.
+    """
+    plan = load_study(study)
+    tokenizer = load_manifest(shards)["tokenizer"]
+    config = study_config(plan.shapes[f"{PREFIX}m"], tokenizer)
+    model = EuroBertForMaskedLM(config)
+    initialise(model, plan.recipe.seed)
+    manifest = {
+        "model": RANDOM,
+        "steps": 0,
+        "tokens_seen": 0,
+        "tokenizer": tokenizer["sha256"],
+        "size": f"{PREFIX}m",
+    }
+    export(model.state_dict(), config, shards / "tokenizer", manifest, out)

@@ -1,0 +1,241 @@
+"""The miniature as data: its forms, their models, sizes and settings. Standard library only.
+
+A model stands in the place of one of the paper's: all its steps are the paper's divided by the form's `scale`, so that
+decay, switch points and checkpoints keep their proportions. Names have their own prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from common.errors import UserError, nearest
+from pretraining.settings import Shape
+from pretraining.study import FIGURES, TABLES, Design, Model, format_steps
+from pretraining.study import parse as parse_paper
+
+__all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form", "get_form"]
+
+PREFIX = "mini-"
+"""Before every name, so that no model can be taken for one of the paper's."""
+SIZES = {"s": "210m", "m": "610m", "l": "1b"}
+"""The miniature's sizes, and the paper's in whose place they stand."""
+RANDOM = f"{PREFIX}m-random"
+"""The middle size as it was drawn, never trained: what pretraining has to beat."""
+FAMILIES = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "nq"}
+"""The dataset of each family. The paper averages three; here a family's average is this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One size of the miniature."""
+
+    name: str
+    """`quick`, `small`, `cpu` or `gpu`."""
+    about: str
+    """What it is for."""
+    scale: int
+    """Steps of the paper for one step here."""
+    paper_models: tuple[str, ...]
+    """The paper's models that have a stand-in."""
+    shapes: dict[str, Shape]
+    """Architectures by size: `s`, `m`, `l`."""
+    settings: dict[str, object]
+    """Fields of `pretraining.recipe.Recipe` that differ from the paper's."""
+    tokens: int
+    """Training tokens of the text; fewer than the steps need are seen again."""
+    tokenizer_documents: int
+    """Documents that the tokenizer is trained on."""
+    examples: dict[str, tuple[int, int]]
+    """For each family, examples to train on and in each other split at most."""
+    tuning_steps: int
+    """Optimiser steps of a fine-tuning; token classification takes one epoch, as in the paper."""
+    tuning_length: int
+    """Longest input of a fine-tuning, in tokens."""
+    rates: tuple[float, ...]
+    """Learning rates of the fine-tunings; small networks want larger ones than the paper's."""
+    seeds: tuple[int, ...]
+    """Seeds of the fine-tunings."""
+    extra_models: tuple[str, ...] = field(default=())
+    """Models that stand for none of the paper's tables but are needed by a check; without prefix."""
+
+    @property
+    def design(self) -> Design:
+        """Names: prefix, sizes, length of the decay."""
+        return Design(sizes=tuple(self.shapes), prefix=PREFIX, decay_steps=2_000 // self.scale)
+
+    @property
+    def stand_ins(self) -> dict[str, str]:
+        """The paper's name in whose place each model stands, by the miniature's name."""
+        names = dict.fromkeys(self.paper_models) | dict.fromkeys(
+            self._paper_name(name) for name in self.extra_models
+        )
+        return {self._own_name(parse_paper(name)): name for name in names}
+
+    @property
+    def models(self) -> dict[str, Model]:
+        """The pretrained models by name."""
+        return {name: self.design.parse(name) for name in self.stand_ins}
+
+    @property
+    def trajectories(self) -> dict[str, str]:
+        """The paper's trajectory in whose place each of the miniature's stands."""
+        found = {}
+        for own, paper in self.stand_ins.items():
+            pairs = zip(self.models[own].segments, parse_paper(paper).segments, strict=True)
+            found.update({mine.trajectory: theirs.trajectory for mine, theirs in pairs})
+        return found
+
+    def own(self, paper: str) -> str:
+        """Return the name of the model that stands for the paper's `paper`."""
+        return self._own_name(parse_paper(paper))
+
+    def study_toml(self) -> str:
+        """Return the study file that `python -m pretraining --study` reads."""
+        lines = [f'prefix = "{PREFIX}"', f"decay_steps = {self.design.decay_steps}"]
+        lines.append(f"models = [{', '.join(_toml(name) for name in self.models)}]")
+        for size, shape in self.shapes.items():
+            lines.append(f"\n[sizes.{size}]")
+            names = ("hidden", "layers", "heads", "kv_heads", "mlp", "vocab", "max_length")
+            lines += [f"{name} = {getattr(shape, name)}" for name in names]
+        lines.append("\n[settings]")
+        lines += [f"{key} = {_toml(value)}" for key, value in self.settings.items()]
+        return "\n".join(lines) + "\n"
+
+    def _own_name(self, paper: Model) -> str:
+        size = next(own for own, theirs in SIZES.items() if theirs == paper.size)
+        parts = [f"{PREFIX}{size}", paper.objectives[0]]
+        if paper.switch is not None:
+            decayed = "dec" if paper.kind == "continued" else ""
+            parts += [f"{decayed}{self._steps(paper.switch)}", paper.objectives[1]]
+        if paper.kind == "intermediate":
+            budget = paper.name.split("-")[2]
+            parts.append(self._steps(int(budget.removesuffix("k")) * 1000))
+            parts.append(str(paper.steps // self.scale))
+        else:
+            parts.append(self._steps(paper.steps))
+        return "-".join(parts)
+
+    def _steps(self, steps: int) -> str:
+        return format_steps(steps // self.scale)
+
+    def _paper_name(self, name: str) -> str:
+        """Return the name in the paper's scheme of an extra base model such as `m-mlm40-320`."""
+        size, objective, steps = name.split("-")
+        return f"{SIZES[size]}-{objective}-{format_steps(int(steps) * self.scale)}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+_BASE = TABLES[2]
+_TWO_STAGE = ("610m-clm-10k-mlm40-42k", "1b-clm-10k-mlm40-42k")
+_CONTINUED = ("610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k")
+_EARLY_AND_LATE = tuple(f"610m-{start}-42k-{step}" for start in ("mlm40", "clm") for step in (10_000, 40_000))
+_LATE_SWITCH = ("610m-clm-40k-mlm20-42k", "610m-clm-40k-mlm50-42k")
+_MIDDLE = ("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0], *_CONTINUED)
+_DESIGN = (*_BASE, *_TWO_STAGE, *_CONTINUED)
+_EVERY = tuple(dict.fromkeys((*_DESIGN, *(name for names in FIGURES.values() for name in names))))
+
+_SETTINGS: dict[str, object] = {
+    "seed": 0, "min_length": 12, "max_length": 64, "global_batch": 32, "microbatch": 32, "warmup_steps": 20,
+    "rewarm_steps": 2, "peak_lr": 6e-3, "eval_every": 105, "eval_sequences": 128, "save_every": 60,
+    "shuffle_block": 4096, "weighting": "token", "tensorboard": False, "compile": "off", "backend": "sdpa",
+}  # fmt: skip
+
+
+def _shape(hidden: int, layers: int, mlp: int, *, vocab: int = 1024, length: int = 128) -> Shape:
+    return Shape(
+        hidden=hidden, layers=layers, heads=4, kv_heads=2, mlp=mlp, vocab=vocab, max_length=length
+    )  # fmt: skip
+
+
+_SHAPES = {"s": _shape(48, 2, 144), "m": _shape(64, 2, 192), "l": _shape(96, 3, 288)}
+
+FORMS = {
+    form.name: form
+    for form in (
+        Form(
+            name="quick",
+            about="the middle size alone with the models that the checks need: minutes, for tests",
+            scale=100,
+            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
+            extra_models=("m-mlm40-320",),
+            shapes={"m": _SHAPES["m"]},
+            settings=_SETTINGS,
+            tokens=600_000,
+            tokenizer_documents=60,
+            examples={"SC": (1600, 200), "TC": (1920, 150), "QA": (600, 60), "IR": (1000, 100)},
+            tuning_steps=60,
+            tuning_length=128,
+            rates=(3e-3,),
+            seeds=(0, 1),
+        ),
+        Form(
+            name="small",
+            about="the paper's design at three sizes with short fine-tunings: the example in the package",
+            scale=100,
+            paper_models=(*_MIDDLE, *_EARLY_AND_LATE, *_DESIGN, *_LATE_SWITCH),
+            extra_models=("m-mlm40-320",),
+            shapes=_SHAPES,
+            settings=_SETTINGS,
+            tokens=800_000,
+            tokenizer_documents=60,
+            examples={"SC": (1280, 150), "TC": (1280, 100), "QA": (600, 60), "IR": (1000, 75)},
+            tuning_steps=40,
+            tuning_length=128,
+            rates=(3e-3,),
+            seeds=(0, 1),
+        ),
+        Form(
+            name="cpu",
+            about="every model of the paper's figures, more text and seeds: meant for an hour on two idle cores",
+            scale=100,
+            paper_models=_EVERY,
+            extra_models=("m-mlm40-320",),
+            shapes=_SHAPES,
+            settings={**_SETTINGS, "global_batch": 64, "microbatch": 64, "peak_lr": 4e-3},
+            tokens=2_000_000,
+            tokenizer_documents=100,
+            examples={"SC": (3200, 300), "TC": (3200, 200), "QA": (900, 60), "IR": (1500, 150)},
+            tuning_steps=100,
+            tuning_length=128,
+            rates=(1e-3, 3e-3),
+            seeds=(0, 1),
+        ),
+        Form(
+            name="gpu",
+            about="10 to 60 M parameters on one H100 or H200",
+            scale=10,
+            paper_models=_DESIGN,
+            extra_models=("m-mlm40-3200",),
+            shapes={
+                "s": _shape(256, 6, 768, vocab=16_384, length=512),
+                "m": _shape(384, 8, 1152, vocab=16_384, length=512),
+                "l": _shape(512, 12, 1536, vocab=16_384, length=512),
+            },
+            settings={
+                **_SETTINGS, "global_batch": 96, "microbatch": 96, "max_length": 512, "warmup_steps": 200,
+                "rewarm_steps": 20, "peak_lr": 1e-3, "eval_every": 1050, "eval_sequences": 512, "save_every": 1050,
+                "compile": "auto", "backend": "auto", "shuffle_block": 65_536,
+            },
+            tokens=100_000_000,
+            tokenizer_documents=2_000,
+            examples={"SC": (60_000, 3_000), "TC": (12_000, 2_000), "QA": (4_000, 60), "IR": (1_500, 500)},
+            tuning_steps=300,
+            tuning_length=384,
+            rates=(1e-4, 5e-4),
+            seeds=(0, 1, 2),
+        ),
+    )
+}  # fmt: skip
+"""The forms by name. `gpu` has not been run; what the others took stands in docs/miniature.md."""
+
+
+def get_form(name: str) -> Form:
+    """Return a form by name; `UserError` names the nearest for an unknown one."""
+    if name not in FORMS:
+        raise UserError(f"unknown form {name!r}{nearest(name, FORMS)}; the forms are {', '.join(FORMS)}")
+    return FORMS[name]

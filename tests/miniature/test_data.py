@@ -1,0 +1,65 @@
+"""Samples of original files, and the made-up text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import importing
+from benchmarks.local import load
+from common.errors import UserError
+from miniature.data import dataset_commands, text_sources
+from miniature.grammar import documents
+from miniature.recipe import FORMS
+
+REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))
+FORM = FORMS["quick"]
+
+
+def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:
+    text = list(documents(40))
+    assert text == list(documents(40)) and text != list(documents(40, seed=1))
+    pairs = re.findall(r"The (\w+?)(s?) near the \w+ (\w+) the", " ".join(text))
+    assert len(pairs) > 100
+    singular = {"watches", "carries", "repairs", "hides", "paints"}
+    assert all((verb in singular) == (not plural) for _, plural, verb in pairs)
+    for document in text:
+        homes = dict(re.findall(r"The (\w+) lives in (\w+)\.", document))
+        person, town = re.search(r"The (\w+) goes home to (\w+)\.", document).groups()  # type: ignore[union-attr]
+        assert homes.get(person) == town or document.count(f"The {person} lives") > 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"eltec-eng\.chapters\.jsonl: no such file"):
+        text_sources(FORM, tmp_path, tmp_path)
+    with pytest.raises(UserError, match=r"sst2/train\.tsv: no such file"):
+        dataset_commands(FORM, tmp_path, tmp_path, tmp_path)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
+def test_samples_are_read_by_the_usual_import(tmp_path: Path) -> None:
+    for _, _, *words in dataset_commands(FORM, REAL, tmp_path / "raw", tmp_path / "data"):
+        assert importing.main(words) == 0
+    counts = {
+        name: load(tmp_path / "data", name).manifest.counts for name in ("sst2", "uner_en", "squad", "nq")
+    }
+    for task, name in (("SC", "sst2"), ("TC", "uner_en"), ("QA", "squad")):
+        train, rest = FORM.examples[task]
+        assert counts[name] == {"train": train, "validation": rest, "test": rest}
+    rest = FORM.examples["IR"][1]
+    assert counts["nq"]["validation"] == counts["nq"]["test"] == rest
+    pairs = load(tmp_path / "data", "msmarco").tables["pairs"]["query"].to_pylist()
+    asked = load(tmp_path / "data", "nq").tables["queries"]["text"].to_pylist()
+    assert len(pairs) == FORM.examples["IR"][0] + 100 and not set(pairs) & set(asked)
+    squad = json.loads((tmp_path / "raw" / "squad-validation.json").read_text())
+    other = json.loads((tmp_path / "raw" / "squad-test.json").read_text())
+
+    def ids(content: dict[str, list[dict[str, list[dict[str, list[dict[str, str]]]]]]]) -> set[str]:
+        return {q["id"] for a in content["data"] for p in a["paragraphs"] for q in p["qas"]}
+
+    assert not ids(squad) & ids(other)

@@ -1,0 +1,74 @@
+"""The plan of the miniature is the paper's in proportion."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from miniature.plan import Folders, jobs
+from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
+from pretraining.designs import load_study
+from pretraining.study import MODELS, parse
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_step_is_the_papers_divided_by_the_scale(name: str) -> None:
+    form = FORMS[name]
+    for own, paper_name in form.stand_ins.items():
+        paper, mine = parse(paper_name), form.models[own]
+        assert own.startswith(PREFIX) and own not in MODELS
+        assert mine.objectives == paper.objectives and mine.kind == paper.kind
+        pairs = zip(mine.segments, paper.segments, strict=True)
+        assert all((a.start * form.scale, a.end * form.scale) == (b.start, b.end) for a, b in pairs)
+        assert all(a.phase == b.phase for a, b in zip(mine.segments, paper.segments, strict=True))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_study_file_says_the_same(name: str, tmp_path: Path) -> None:
+    form = FORMS[name]
+    (tmp_path / "study.toml").write_text(form.study_toml())
+    study = load_study(tmp_path / "study.toml")
+    assert study.models == form.models
+    assert list(study.shapes.values()) == list(form.shapes.values())
+    # warm-up and decay keep their proportion to the budget
+    assert study.recipe.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
+    assert study.recipe.rewarm_steps * form.scale == 200
+
+
+def test_the_issue_of_a_small_design_is_kept() -> None:
+    """Three sizes with CLM and four ratios of MLM, the 25-75 model, a pair of continued pretrainings."""
+    for name in ("small", "cpu", "gpu"):
+        own = set(FORMS[name].stand_ins.values())
+        base = {
+            f"{s}-{o}-42k"
+            for s in ("210m", "610m", "1b")
+            for o in ("clm", *(f"mlm{r}" for r in (20, 30, 40, 50)))
+        }
+        assert base <= own
+        assert {"610m-clm-10k-mlm40-42k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"} <= own
+    sizes = [shape.trained_parameters / 1e6 for shape in FORMS["gpu"].shapes.values()]
+    assert 10 < sizes[0] < sizes[-1] < 60
+
+
+def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
+    form = FORMS["small"]
+    found = jobs(dataclasses.replace(form, tokens=3_000), None, Folders(root=tmp_path))
+    ended: set[str] = set()
+    for job in found:
+        assert ended.issuperset(job.needs), job.name
+        ended.add(job.name)
+    assert len(ended) == len(found)
+    tuned = [job.name for job in found if job.name.startswith("tune")]
+    assert len(tuned) == 4 * (len(form.models) + 1)
+    assert any(RANDOM in name for name in tuned)
+    # every trajectory is trained by one job of its own before any model is exported
+    trained = [job.name.removeprefix("train ") for job in found if job.name.startswith("train ")]
+    assert sorted(trained) == sorted(set(trained)) == sorted(form.trajectories)
+
+
+def test_an_unknown_form_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'quick'"):
+        get_form("quik")
