@@ -1,0 +1,97 @@
+"""Where a miniature's CPU time goes: pretraining steps and a fine-tuning under cProfile, by process time.
+
+python -m miniature run --form quick --until runs --out build/miniature
+python -m tests.performance.miniature build/miniature/quick-made-up
+"""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import io
+import pstats
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PARTS = {
+    "pretraining": {
+        "forward": "composer_adapter.py:forward",
+        "  of it attention": "attention.py:attention",
+        "backward": "run_backward",
+        "optimiser": "adam.py:_single_tensor_adam",
+        "validation": "running.py:_validate",
+        "checkpoints": "checkpoints.py:save",
+        "Composer's events, its hooks and ours": "engine.py:run_event",
+    },
+    "fine-tuning": {
+        "tuning": "tuning.py:tune",
+        "  of it backward": "run_backward",
+        "evaluation": ":evaluate",
+        "reading the model": "encoders.py:load",
+        "reading the dataset": "local.py:load",
+    },
+}
+
+
+def main(folder: Path) -> None:
+    start = time.process_time()
+    import torch
+
+    from benchmarks.__main__ import main as benchmarks
+    from pretraining.__main__ import main as pretraining
+    from pretraining.train import train  # noqa: F401  (so that imports are counted apart)
+
+    torch.set_num_threads(1)
+    print(f"imports: {time.process_time() - start:.1f} CPU s")
+    with tempfile.TemporaryDirectory() as name:
+        place, model = Path(name), "mini-m-mlm40"
+        common = [
+            "--study",
+            str(folder / "study.toml"),
+            "--data",
+            str(folder / "shards"),
+            "--out",
+            str(place),
+        ]
+        report("pretraining", lambda: pretraining(["train", model, *common]))
+        shutil.rmtree(place / "trajectories")
+        told = io.StringIO()
+        words = ["--model", str(folder / "pretrained/models/mini-m-mlm40-420"), "--dataset", "uner_en"]
+        words += ["--lr", "1e-3", "--seed", "0", "--data", str(folder / "data"), "--out", str(place)]
+        with contextlib.redirect_stdout(told):
+            profile = profiled(lambda: benchmarks(["run", *words]))
+        show("fine-tuning", profile)
+
+
+def report(what: str, call: object) -> None:
+    show(what, profiled(call))
+
+
+def profiled(call: object) -> cProfile.Profile:
+    profile = cProfile.Profile(time.process_time)
+    profile.enable()
+    call()  # type: ignore[operator]
+    profile.disable()
+    return profile
+
+
+def show(what: str, profile: cProfile.Profile) -> None:
+    stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    total = max(row[3] for row in stats.values())
+    print(f"{what}: {total:.1f} CPU s")
+    for label, pattern in PARTS[what].items():
+        file, _, function = pattern.rpartition(":")
+        found = [
+            row[3]
+            for (path, _, name), row in stats.items()
+            if path.endswith(file) and (name == function or (not file and function in name))
+        ]
+        seconds = max(found, default=0.0)
+        print(f"  {label:40} {seconds:6.1f} s  {seconds / total:4.0%}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

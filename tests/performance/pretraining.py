@@ -1,0 +1,291 @@
+"""Speed and memory of one pretraining step, beside the same model built from transformers' Llama.
+
+    python -m tests.performance.pretraining             # CPU: ours and the reference, MLM 40 % and CLM
+    python -m tests.performance.pretraining --device cuda  # GPU: tokens/s, MFU and memory of the three sizes
+
+On the CPU both sides run the same sequences (all of one length, so that the reference computes no padding) through
+the same shape in float32, with clipping and AdamW; a head-heavy shape, as the paper's are once trained at its
+vocabulary. Steps of the two alternate, and the medians are compared. Memory is the growth of the resident set over
+one forward and backward pass in a process of its own, gradients allocated before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from common.cli import Parser, run
+from common.errors import UserError
+from pretraining.attention import flash_available
+from pretraining.batch import PackedBatch
+from pretraining.configuration import EncoderConfig, config_for, shape_of
+from pretraining.flops import mfu, model_flops_per_token
+from pretraining.heads import EuroBertForMaskedLM
+from pretraining.masking import MaskRule
+from pretraining.modeling import initialise
+from pretraining.objectives import ObjectiveBatch, clm, loss_sum, mlm
+from pretraining.settings import SHAPES, TRAINING
+
+RATIO = 0.4
+OBJECTIVES = ("mlm40", "clm")
+SIDES = ("ours", "reference")
+
+
+def head_heavy() -> EncoderConfig:
+    """A body of 3.9 million parameters under the paper's vocabulary: 8.3 times as many in the head."""
+    return config_for(
+        "tiny",
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=1024,
+    )
+
+
+def ours(config: EncoderConfig) -> EuroBertForMaskedLM:
+    """Return our model with weights from a seed."""
+    model = EuroBertForMaskedLM(config)
+    initialise(model, 0)
+    return model.train()
+
+
+def reference(config: EncoderConfig, objective: str) -> LlamaForCausalLM:
+    """Return transformers' Llama of the same shape and weights, made bidirectional for MLM."""
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.num_hidden_layers,
+            num_attention_heads=config.num_attention_heads,
+            num_key_value_heads=config.num_key_value_heads,
+            max_position_embeddings=config.max_position_embeddings,
+            rms_norm_eps=config.rms_norm_eps,
+            rope_theta=config.rope_theta,
+            use_cache=False,
+        )
+    )
+    model.load_state_dict(ours(config).state_dict())
+    if objective != "clm":
+        for layer in model.model.layers:
+            layer.self_attn.is_causal = False
+    return model.train()
+
+
+def packed(config: EncoderConfig, lengths: Sequence[int]) -> PackedBatch:
+    """Return sequences of random tokens."""
+    rng = np.random.default_rng(0)
+    return PackedBatch.of([rng.integers(0, config.vocab_size, n) for n in lengths], max_length=2048)
+
+
+def prepared(config: EncoderConfig, batch: PackedBatch, objective: str) -> ObjectiveBatch:
+    """Return the batch made ready for the objective."""
+    return clm(batch) if objective == "clm" else mlm(batch, MaskRule.of(config, ratio=RATIO, seed=0))
+
+
+def loss_function(
+    side: str, objective: str, sequences: int, length: int
+) -> tuple[nn.Module, Callable[[], torch.Tensor]]:
+    """Return a model and a function that gives its mean loss on the batch."""
+    config = head_heavy()
+    made = prepared(config, packed(config, [length] * sequences), objective)
+    if side == "ours":
+        model = ours(config)
+        return model, lambda: loss_sum(model, made).mean
+    llama = reference(config, objective)
+    input_ids = made.inputs.tokens.view(sequences, length)
+    # A mask of ones keeps Llama on the fused kernels: without one it looks for packed sequences and makes a mask.
+    ones = torch.ones_like(input_ids)
+    if objective == "clm":
+        return llama, lambda: llama(input_ids, ones, labels=input_ids).loss
+    assert made.positions is not None
+    labels = torch.full_like(made.inputs.tokens, -100).index_copy(0, made.positions, made.labels)
+    return llama, lambda: F.cross_entropy(llama(input_ids, ones).logits.flatten(0, 1).float(), labels)
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def timed_step(
+    clock: Callable[[], float],
+    model: nn.Module,
+    loss: Callable[[], torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+) -> float:
+    """Return the seconds of one optimiser step."""
+    start = clock()
+    loss().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return clock() - start
+
+
+def adamw(model: nn.Module) -> torch.optim.Optimizer:
+    """Return the paper's optimiser."""
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=TRAINING.peak_lr,
+        betas=TRAINING.betas,
+        eps=TRAINING.eps,
+        weight_decay=TRAINING.weight_decay,
+        fused=True,
+    )
+
+
+def compare_speed(objective: str, sequences: int, length: int, steps: int, clock: str) -> dict[str, float]:
+    """Return tokens a second of both sides, their steps alternating."""
+    sides = {}
+    for side in SIDES:
+        model, loss = loss_function(side, objective, sequences, length)
+        sides[side] = (model, loss, adamw(model))
+    values = [float(loss()) for _, loss, _ in sides.values()]
+    assert abs(values[0] - values[1]) < 1e-4, f"the two sides compute different losses: {values}"
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    for _ in range(steps + 1):
+        for side, parts in sides.items():
+            seconds[side].append(timed_step(CLOCKS[clock], *parts))
+    return {side: sequences * length / statistics.median(times[1:]) for side, times in seconds.items()}
+
+
+def peak_bytes(side: str, objective: str, sequences: int, length: int) -> int:
+    """Return the growth of this process's resident set over one forward and backward pass (Linux)."""
+    model, loss = loss_function(side, objective, sequences, length)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    status = Path("/proc/self/status")
+
+    def kilobytes(field: str) -> int:
+        line = next(line for line in status.read_text().splitlines() if line.startswith(field))
+        return int(line.split()[1])
+
+    Path("/proc/self/clear_refs").write_text("5")
+    before = kilobytes("VmRSS")
+    loss().backward()
+    return 1024 * (kilobytes("VmHWM") - before)
+
+
+def memory_of(side: str, objective: str, sequences: int, length: int) -> int:
+    """Return `peak_bytes` of a fresh process."""
+    arguments = ["--memory-of", side, objective, "--sequences", str(sequences), "--length", str(length)]
+    command = [sys.executable, "-m", "tests.performance.pretraining", *arguments]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def on_cpu(sequences: int, length: int, steps: int, clock: str) -> None:
+    """Print ours and the reference."""
+    print(
+        f"{sequences} x {length} tokens, {torch.get_num_threads()} threads, float32, median of {steps} steps"
+    )
+    print(f"{'':8}{'ours':>12}{'reference':>12}{'ratio':>8}")
+    for objective in OBJECTIVES:
+        speed = compare_speed(objective, sequences, length, steps, clock)
+        memory = {side: memory_of(side, objective, sequences, length) / 1e6 for side in SIDES}
+        for name, found in (("tokens/s", speed), ("peak MB", memory)):
+            ratio = found["ours"] / found["reference"]
+            print(
+                f"{objective:8}{found['ours']:12,.0f}{found['reference']:12,.0f}{ratio:8.2f}  {name}",
+                flush=True,
+            )
+
+
+def on_gpu(steps: int) -> None:
+    """Print tokens/s, MFU and peak memory of the paper's sizes, for each attention backend."""
+    name = torch.cuda.get_device_name()
+    print(f"{name}, bf16 autocast, compiled blocks, 12 sequences of 12 to 2,048 tokens, {steps} steps")
+    print(f"{'size':6}{'objective':>10}{'attention':>10}{'tokens/s':>12}{'MFU':>8}{'peak GB':>9}")
+    for size in SHAPES:
+        for backend in ["sdpa", "flex", *(["flash"] if flash_available() else [])]:
+            for objective in OBJECTIVES:
+                torch._dynamo.reset()
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+                try:
+                    speed, flops = gpu_speed(size, backend, objective, steps)
+                except (RuntimeError, torch._dynamo.exc.TorchDynamoException) as error:
+                    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                    print(f"{size:6}{objective:>10}{backend:>10}  failed: {reason[:80]}", flush=True)
+                    continue
+                share = mfu(speed, flops, name)
+                shown = "-" if share is None else f"{share:.1%}"
+                peak = torch.cuda.max_memory_allocated() / 1e9
+                print(f"{size:6}{objective:>10}{backend:>10}{speed:12,.0f}{shown:>8}{peak:9.1f}", flush=True)
+
+
+def gpu_speed(size: str, backend: str, objective: str, steps: int) -> tuple[float, float]:
+    """Return tokens a second of training steps, and the FLOPs of one of these tokens."""
+    config = config_for(size)
+    model = ours(config).cuda()
+    model.set_attention_backend(backend)
+    model.compile_blocks()
+    optimizer = adamw(model)
+    rng = np.random.default_rng(0)
+    drawn = [rng.integers(TRAINING.min_length, TRAINING.max_length + 1, 12).tolist() for _ in range(8)]
+    batches = [prepared(config, packed(config, lengths), objective).to("cuda") for lengths in drawn]
+
+    def step(batch: ObjectiveBatch) -> None:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = loss_sum(model, batch).mean
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    for batch in batches:
+        step(batch)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    used = [i % len(batches) for i in range(steps)]
+    for i in used:
+        step(batches[i])
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    lengths = np.concatenate([drawn[i] for i in used])
+    predicted = sum(batches[i].count for i in used) / lengths.sum()
+    context = float((lengths**2).sum() / lengths.sum())
+    flops = model_flops_per_token(shape_of(config), length=context, predicted=float(predicted))
+    return float(lengths.sum() / seconds), flops
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the comparison."""
+    parser = Parser(prog="python -m tests.performance.pretraining", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (cpu)")
+    parser.add_argument("--sequences", type=int, default=4, help="sequences of the CPU's batch (4)")
+    parser.add_argument("--length", type=int, default=256, help="tokens of each of them (256)")
+    parser.add_argument("--steps", type=int, default=5, help="timed steps (5)")
+    parser.add_argument("--threads", type=int, default=1, help="threads on the CPU (1)")
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="cpu: the process's own time, for a busy machine (wall)",
+    )
+    parser.add_argument("--memory-of", nargs=2, metavar=("SIDE", "OBJECTIVE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(arguments.threads)
+    if arguments.memory_of:
+        print(peak_bytes(*arguments.memory_of, arguments.sequences, arguments.length))
+    elif arguments.device == "cpu":
+        on_cpu(arguments.sequences, arguments.length, arguments.steps, arguments.clock)
+    elif torch.cuda.is_available():
+        on_gpu(arguments.steps)
+    else:
+        raise UserError("no GPU is at hand; leave out --device cuda to measure on the CPU")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,110 @@
+"""Which room may import which, read from the code; and that the light rooms stay light when they run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.provenance import ROOT
+
+HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datasets", "sentence_transformers"}
+"""What the small environment does not hold."""
+
+LIGHT_MODULES = {
+    "benchmarks.protocol", "benchmarks.runs", "pretraining.study", "pretraining.settings", "pretraining.flops",
+    "pretraining.training_log",
+}  # fmt: skip
+"""What `analysis` and `paper_figures` may import from the rooms above them."""
+
+ALLOWED = {
+    "common": set(),
+    "pretraining": {"common"},
+    "benchmarks": {"common", "pretraining"},
+    "analysis": {"common", "benchmarks", "pretraining"},
+    "paper_figures": {"common", "analysis", "benchmarks", "pretraining"},
+    "container": {"common"},
+    "workflow": {"common", "analysis", "benchmarks", "container", "paper_figures", "pretraining"},
+}
+"""For each room the others it may import from; data flows the other way."""
+
+FILES = [
+    pytest.param(path, id=str(path.relative_to(ROOT)))
+    for room in ALLOWED for path in sorted((ROOT / room).rglob("*.py"))
+]  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules that a file imports anywhere in it; `from a import b` counts as `a` and `a.b`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_imports_run_one_way(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0]
+    modules = {name for name in imported(path) if is_module(name)}
+    others = {name for name in modules if name.split(".")[0] in ALLOWED and name.split(".")[0] != room}
+    assert {name.split(".")[0] for name in others} <= ALLOWED[room]
+    if room in ("analysis", "paper_figures"):
+        upward = {name for name in others if name.split(".")[0] in ("benchmarks", "pretraining")}
+        assert upward - {"benchmarks", "pretraining"} <= LIGHT_MODULES
+        assert not {name.split(".")[0] for name in imported(path)} & HEAVY
+
+
+@pytest.mark.parametrize("name", sorted(LIGHT_MODULES))
+def test_light_modules_need_the_standard_library_only(name: str) -> None:
+    path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+    tops = {module.split(".")[0] for module in imported(path)}
+    assert tops <= set(sys.stdlib_module_names) | {"common", "benchmarks", "pretraining", "__future__"}
+
+
+def loaded_after(code: str) -> set[str]:
+    """Return the top-level packages that a fresh interpreter has loaded after `code`."""
+    script = f"import sys\n{code}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_no_module_of_analysis_or_figures_loads_a_heavy_package() -> None:
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for room in ("analysis", "paper_figures") for path in sorted((ROOT / room).rglob("*.py"))
+        if path.stem not in ("__main__", "__init__")
+    ]  # fmt: skip
+    loaded = loaded_after(
+        "import importlib\nfor name in " + repr(names) + ":\n    importlib.import_module(name)"
+    )
+    assert "matplotlib" in loaded
+    assert not loaded & HEAVY
+
+
+def test_drawing_a_figure_loads_neither_pyplot_nor_statistics_it_does_not_need(tmp_path: Path) -> None:
+    code = f"from paper_figures.__main__ import main\nassert main(['3', '--out', {str(tmp_path)!r}]) == 0"
+    script = f"import sys\n{code}\nprint(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert not modules & {*HEAVY, "matplotlib.pyplot", "scipy.stats", "statsmodels", "pyarrow.dataset"}
+
+
+def test_the_light_modules_load_nothing_heavy() -> None:
+    loaded = loaded_after(f"import {', '.join(sorted(LIGHT_MODULES))}")
+    assert not loaded & {*HEAVY, "numpy", "pandas", "scipy", "matplotlib"}

@@ -1,0 +1,74 @@
+"""What the project promises about itself: citation, locks, entry points, no host names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from cffconvert import Citation
+
+from common.provenance import ROOT
+
+TRACKED = subprocess.run(
+    ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    capture_output=True, text=True, check=True,
+).stdout.split("\0")[:-1]  # fmt: skip
+
+
+def test_citation_is_valid_and_cites_the_paper() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    Citation(text).validate()
+    paper = yaml.safe_load(text)["preferred-citation"]
+    assert paper["title"] == "Should We Still Pretrain Encoders with Masked Language Modeling?"
+    assert paper["identifiers"][0]["value"] == "arXiv:2507.00994"
+
+
+@pytest.mark.parametrize("name", ["analysis", "cluster", "full"])
+def test_every_locked_requirement_has_hashes(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=[a-z0-9])", text.strip())
+    assert len(entries) > 10
+    for entry in entries:
+        assert re.match(r"[A-Za-z0-9_.\[\]-]+==\S+", entry), entry
+        assert "--hash=sha256:" in entry, entry
+
+
+def test_the_small_lock_holds_the_versions_of_the_full_one() -> None:
+    def pins(name: str) -> set[str]:
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        return set(re.findall(r"^[a-z0-9_.-]+==\S+", text, flags=re.MULTILINE))
+
+    assert pins("analysis") <= pins("full")
+    assert not any(pin.startswith(("torch==", "transformers==", "mosaicml==")) for pin in pins("analysis"))
+
+
+def test_no_file_names_the_host_of_a_package_registry() -> None:
+    hosts = re.compile(
+        "|".join(
+            ("pyp" + r"i\.org", "python" + r"hosted\.org", "deb\\.deb" + r"ian\.org", "npm" + r"js\.org")
+        )
+    )
+    for name in TRACKED:
+        path = ROOT / name
+        if path.is_file() and path.suffix not in {".png", ".pdf", ".parquet"}:
+            assert not hosts.search(path.read_text(encoding="utf-8", errors="ignore")), name
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    long = {
+        name: len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        for name in TRACKED
+        if Path(name).suffix == ".py"
+    }
+    assert {name: lines for name, lines in long.items() if lines > 500} == {}
+
+
+def test_make_help_lists_every_target() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for group in re.findall(r"^\.PHONY: (.*)$", text, flags=re.MULTILINE):
+        for target in group.split():
+            assert re.search(rf"make {re.escape(target)}\b", listed), target
