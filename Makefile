@@ -1,0 +1,106 @@
+# Every target is one line that calls a room. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3.11
+SOURCE ?= published
+OUT ?= build
+IMAGE ?= analysis
+PROFILE ?= local
+TARGET ?= figure3
+STORE ?=
+ARGS ?=
+SMALL := .venv/analysis
+CLUSTER := .venv/cluster
+FULL := .venv/full
+export PYTHONNOUSERSITE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z0-9%_-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Environments (made when something needs them)
+.PHONY: analysis-env full-env cluster-env
+analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis: no torch in it
+full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7 GB)
+cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, no torch
+
+.venv/%/.installed: requirements/%.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not on PATH; install Python 3.11 or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@echo "installing requirements/$*.txt into .venv/$* ..." >&2
+	@$(PYTHON) -m venv --clear .venv/$*
+	@.venv/$*/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/$*.txt
+	@touch $@
+
+## Results
+.PHONY: reproduce-figure3 reproduce report findings
+reproduce-figure3: $(SMALL)/.installed ## Figure 3, its numbers and where they come from (SOURCE=published|released|miniature|PATH)
+	@$(SMALL)/bin/python -m paper_figures 3 --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS)
+
+reproduce: $(SMALL)/.installed ## every table and figure the source allows, and the audit
+	@$(SMALL)/bin/python -m analysis reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
+
+report: $(SMALL)/.installed ## one self-contained page of everything: build/report/index.html
+	@$(SMALL)/bin/python -m paper_figures all claims multiverse coverage --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS) >/dev/null
+	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --figures "$(OUT)/figures" --out "$(OUT)/report/index.html" $(ARGS)
+
+findings: $(SMALL)/.installed ## write docs/findings.md again: which findings the published cells support
+	@$(SMALL)/bin/python -m analysis claims --source published --format markdown --out docs/findings.md
+
+## A study in miniature (docs/miniature.md)
+.PHONY: miniature
+FORM ?= cpu
+DATA ?=
+miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|small|cpu|gpu DATA=folder)
+	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
+
+## Images (docs/container.md) and clusters (docs/hpc.md)
+.PHONY: image image-full image-test doctor study study-tiny audit
+image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
+	@$(CLUSTER)/bin/python -m container build analysis $(ARGS)
+
+image-full: $(CLUSTER)/.installed ## build/full.sif, the image for training (40 GB of free space while it builds)
+	@$(CLUSTER)/bin/python -m container build full $(ARGS)
+
+image-test: $(CLUSTER)/.installed ## the image's own test, and whether it is what the locks say (IMAGE=analysis|full)
+	@$(CLUSTER)/bin/python -m container test $(IMAGE)
+	@$(CLUSTER)/bin/python -m container verify $(IMAGE) $(ARGS)
+
+STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
+study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
+	@$(MAKE) $(STUDY_ENV)/.installed
+	@$(STUDY_ENV)/bin/python -m workflow $(TARGET) --profile $(PROFILE) $(ARGS)
+
+study-tiny: $(CLUSTER)/.installed ## the whole chain in minutes: a made-up study through Slurm and the full image
+	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
+
+audit: $(SMALL)/.installed ## what came back: coverage, published against own, provenance, failures (STORE=DIR)
+	@test -n "$(STORE)" || { echo "error: name the store: make audit STORE=DIR" >&2; exit 2; }
+	@status=0; $(SMALL)/bin/python -m analysis audit --source $(STORE) $(ARGS) || status=$$?; \
+	$(SMALL)/bin/python -m analysis provenance $(STORE) || status=$$?; exit $$status
+
+doctor: $(CLUSTER)/.installed ## what this machine or site lacks, and what to do about it
+	@$(CLUSTER)/bin/python -m container doctor $(ARGS)
+
+## Checks
+.PHONY: test test-all lint lock
+test: lint ## lint, types and the tests (minutes)
+	@$(FULL)/bin/python -m pytest -n 2 -m "not slow" $(ARGS)
+
+test-all: lint ## the same with the long tests
+	@$(FULL)/bin/python -m pytest -n 2 $(ARGS)
+
+lint: $(FULL)/.installed ## ruff and mypy
+	@$(FULL)/bin/python -m ruff check .
+	@$(FULL)/bin/python -m ruff format --check .
+	@$(FULL)/bin/python -m mypy
+
+UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header
+lock: ## write the hash-locked requirements again from the .in files
+	@$(UV) requirements/full.in -o requirements/full.txt
+	@$(UV) -c requirements/full.txt requirements/analysis.in -o requirements/analysis.txt
+	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
+	@$(UV) requirements/eurobert-check.in -o requirements/eurobert-check.txt
