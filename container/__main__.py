@@ -51,6 +51,12 @@ def _add_build(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--flash-attn", metavar="WHEEL", help="a flash-attn wheel to put into the full image")
     parser.add_argument("--no-test", action="store_true", help="leave the image's own test out")
+    parser.add_argument(
+        "--compression",
+        default="zstd",
+        metavar="NAME",
+        help="zstd (default), or gzip for a site whose Apptainer or kernel is too old for it",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="where it goes (build/IMAGE.sif)")
     parser.set_defaults(call=_build)
 
@@ -64,6 +70,7 @@ def _build(arguments: argparse.Namespace) -> None:
         relock=arguments.relock,
         flash_attn=arguments.flash_attn,
         test=not arguments.no_test,
+        compression=arguments.compression,
         target=arguments.out,
     )
     sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.0f} MB\n")

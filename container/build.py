@@ -23,10 +23,12 @@ from pathlib import Path
 from common.errors import UserError, nearest
 from common.files import sha256_file, write_text
 from common.provenance import ROOT, git_commit
-from container.client import execute, stream
+from container.client import execute, stream, version
 from container.inventory import canonical
 
-__all__ = ["IMAGES", "Image", "build", "get_image", "mirror_of", "record_of", "without"]
+__all__ = [
+    "COMPRESSIONS", "IMAGES", "Image", "build", "get_image", "mirror_of", "record_of", "squashfs_options", "without",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +123,7 @@ def build(
     relock: bool = False,
     flash_attn: str | None = None,
     test: bool = True,
+    compression: str = "zstd",
     target: Path | None = None,
 ) -> Path:
     """Build an image and return its path; the old one stays until the new one is whole.
@@ -131,12 +134,14 @@ def build(
         relock: record the Debian packages that the mirror holds today in place of refusing others.
         flash_attn: a flash-attn wheel to put into the full image.
         test: run the image's own test at the end.
+        compression: `zstd`, or `gzip` for an Apptainer or kernel too old to read it.
         target: where the image goes; `build/<name>.sif` when left out.
 
     Raises:
         UserError: something that is needed is missing or differs from the locks, or the build failed.
     """
     target = target or image.path
+    packed = squashfs_options(compression, version())
     if relock:
         now = f"{datetime.now(UTC):%Y%m%d}T000000Z"
         snapshot = now
@@ -155,7 +160,7 @@ def build(
     _space(temporary, image.needs_gb / 2)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    words = ["build", "--force", *([] if test else ["--notest"]), "--bind", f"{context}:/context"]
+    words = ["build", "--force", *([] if test else ["--notest"]), "--bind", f"{context}:/context", *packed]
     arguments = {
         "MIRROR": mirror,
         "COMMIT": commit,
@@ -187,6 +192,26 @@ def build(
     bom = execute(target, ["cat", "/opt/clm-or-mlm/sbom.json"])
     write_text(target.with_suffix(".sbom.json"), bom)
     return target
+
+
+COMPRESSIONS = ("zstd", "gzip")
+"""How images can be packed."""
+
+
+def squashfs_options(compression: str, apptainer: tuple[int, int]) -> list[str]:
+    """Return the words that make Apptainer pack an image; gzip is what it does by itself.
+
+    Raises:
+        UserError: an unknown compression.
+    """
+    if compression not in COMPRESSIONS:
+        known = nearest(compression, COMPRESSIONS)
+        raise UserError(f"unknown compression {compression!r}{known}; take {' or '.join(COMPRESSIONS)}")
+    # Apptainer hands words to mksquashfs since 1.3.
+    if compression == "gzip" or apptainer < (1, 3):
+        return []
+    # At this level a tenth of gzip's time at the same size, or less of both.
+    return ["--mksquashfs-args", "-comp zstd -Xcompression-level 6"]
 
 
 def _space(folder: Path, gigabytes: float) -> None:

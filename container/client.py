@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -12,22 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from container.probe import program_of, version_of
+from container.site import Site
 
-__all__ = ["apptainer", "execute", "labels", "stream"]
+__all__ = ["apptainer", "execute", "labels", "stream", "version"]
+
+
+@functools.cache
+def version() -> tuple[int, int]:
+    """Return Apptainer's version, asked once, within a time limit.
+
+    Raises:
+        UserError: it is not on PATH, cannot run here or does not answer.
+    """
+    return version_of(Site())[1]
 
 
 def apptainer() -> str:
     """Return the path of the Apptainer (or Singularity) command, and see to it that spython finds it.
 
     Raises:
-        UserError: neither is on PATH.
+        UserError: neither is on PATH, or it cannot run here.
     """
-    found = shutil.which("apptainer") or shutil.which("singularity")
-    if found is None:
-        raise UserError(
-            "apptainer is not on PATH; load your site's module (often `module load apptainer`) or install "
-            "Apptainer 1.1 or later"
-        )
+    version()
+    found = program_of(Site())
+    assert found is not None
     if shutil.which("singularity") is None:
         # spython calls `singularity`, an alias that some sites leave out.
         folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-alias-"))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.provenance import ROOT
+from container.probe import is_setuid, namespace_problem, program_of, version_of
 from container.site import Site
 from container.start import SCRATCH, driver_problem, scratch_of
 
@@ -47,6 +48,12 @@ def _fail(what: str, seen: str, advice: str) -> Line:
     return Line(status="fail", what=what, seen=seen, advice=advice)
 
 
+def _parts(sentence: str) -> tuple[str, str]:
+    """Return what was seen and what to do, which a sentence for the user holds around its last semicolon."""
+    seen, _, advice = sentence.rpartition("; ")
+    return (seen, advice) if seen else (advice, "ask the site's support")
+
+
 def _inside(site: Site) -> bool:
     return bool(site.environ.get("APPTAINER_CONTAINER") or site.environ.get("SINGULARITY_CONTAINER"))
 
@@ -55,22 +62,15 @@ def apptainer(site: Site) -> Line:
     """Apptainer 1.1 or later."""
     if _inside(site):
         return _ok("apptainer", "this is inside an image")
-    program = site.which("apptainer") or site.which("singularity")
-    if program is None:
-        advice = "load the site's module (often `module load apptainer`), or ask for Apptainer 1.1 or later"
-        return _fail("apptainer", "neither apptainer nor singularity is on PATH", advice)
-    code, text = site.output([program, "--version"], 180)
-    match = re.search(r"(\d+)\.(\d+)", text)
-    if code or match is None:
-        return _fail("apptainer", text.splitlines()[-1] if text else f"code {code}", "ask the site's support")
-    version = (int(match[1]), int(match[2]))
+    try:
+        text, version = version_of(site)
+    except UserError as error:
+        return _fail("apptainer", *_parts(str(error)))
     if "apptainer" in text and version < (1, 1):
-        return _warn("apptainer", text.splitlines()[-1], "1.1 or later builds images without root; run only")
+        return _warn("apptainer", text, "1.1 or later builds images without root; run only")
     if "apptainer" not in text:
-        return _warn(
-            "apptainer", text.splitlines()[-1], "SingularityCE was not tried; Apptainer 1.1 or later was"
-        )
-    return _ok("apptainer", text.splitlines()[-1])
+        return _warn("apptainer", text, "SingularityCE was not tried; Apptainer 1.1 or later was")
+    return _ok("apptainer", text)
 
 
 def user_namespaces(site: Site) -> Line:
@@ -78,22 +78,12 @@ def user_namespaces(site: Site) -> Line:
     what = "user namespaces"
     if _inside(site):
         return _ok(what, "this is inside an image")
-    limit = site.text("/proc/sys/user/max_user_namespaces")
-    if limit == "0":
-        why = "user.max_user_namespaces is 0"
-    elif site.text("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        why = "kernel.unprivileged_userns_clone is 0"
-    else:
-        code, _ = site.output(["unshare", "--user", "true"])
-        if code == 0:
-            return _ok(what, "can be made")
-        restricted = site.text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1"
-        why = "kept off by AppArmor" if restricted else "`unshare --user` fails"
-    program = site.which("apptainer") or site.which("singularity")
-    if program is not None:
-        starter = Path(program).resolve().parent.parent / "libexec" / "apptainer" / "bin" / "starter-suid"
-        if starter.exists():
-            return _warn(what, f"{why}; Apptainer is setuid", "images run, but must be built elsewhere")
+    why = namespace_problem(site)
+    if why is None:
+        return _ok(what, "can be made")
+    program = program_of(site)
+    if program is not None and is_setuid(program):
+        return _warn(what, f"{why}; Apptainer is setuid", "images run, but must be built elsewhere")
     return _fail(what, why, "ask for user namespaces or a setuid Apptainer; nothing runs in an image without")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -43,15 +44,30 @@ class Site:
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         """Return a command's exit code and what it printed; 127 when it cannot be run, 124 when it hangs."""
-        try:
-            answer = subprocess.run(
-                command, capture_output=True, text=True, timeout=seconds, env=dict(self.environ)
-            )
-        except subprocess.TimeoutExpired:
-            return 124, f"no answer within {seconds:.0f} s"
-        except OSError as error:
-            return 127, str(error)
-        return answer.returncode, (answer.stdout + answer.stderr).strip()
+        with tempfile.TemporaryFile() as sink:
+            try:
+                # A session of its own, so that what a hanging wrapper started ends with it.
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    env=dict(self.environ),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return 127, str(error)
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                code = 124
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            sink.seek(0)
+            text = sink.read().decode("utf-8", "replace").strip()
+        return code, f"no answer within {seconds:.0f} s" if code == 124 else text
 
     def free_bytes(self, folder: Path) -> int:
         """Return the bytes a user can still write in a folder."""

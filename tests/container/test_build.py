@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from container import build as module
-from container.build import IMAGES, get_image, mirror_of, snapshot_of, without
+from container.build import IMAGES, get_image, mirror_of, snapshot_of, squashfs_options, without
 
 
 def _apt(folder: Path, **files: str) -> Path:
@@ -75,3 +75,11 @@ def test_entries_of_a_lock_can_be_left_out() -> None:
     assert without(text, {"a-b"}) == "# head\nc[x]==2 ; python_version < '4' \\\n    --hash=sha256:11\n"
     assert without(text, {"c"}) == "# head\na-b==1 \\\n    --hash=sha256:00\n    # via c"
     assert without(text, set()) == text
+
+
+def test_images_are_packed_by_zstd_where_apptainer_can() -> None:
+    assert squashfs_options("zstd", (1, 4))[0] == "--mksquashfs-args"
+    assert squashfs_options("zstd", (1, 2)) == []
+    assert squashfs_options("gzip", (1, 4)) == []
+    with pytest.raises(UserError, match="unknown compression 'ztsd'; did you mean 'zstd'"):
+        squashfs_options("ztsd", (1, 4))

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from common.errors import UserError
 from common.provenance import ROOT
 from container.build import IMAGES, record_of
+from container.probe import namespace_problem, version_of
+from container.site import Site
 
 pytestmark = [
     pytest.mark.apptainer,
@@ -21,6 +24,17 @@ pytestmark = [
     pytest.mark.timeout(1500),
     pytest.mark.skipif(shutil.which("apptainer") is None, reason="apptainer is not on PATH"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _apptainer_starts() -> None:
+    why = namespace_problem(Site())
+    if why is not None:
+        pytest.skip(f"no user namespaces can be made here: {why}")
+    try:
+        version_of(Site())
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 def _container(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
