@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.evidence import Finding
-from analysis.claims.report import format_effect, format_p
 from analysis.claims.statements import Contrast
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
+from analysis.claims.wording import format_effect, format_p
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]

@@ -8,6 +8,7 @@ runs and instances          paired by seed and instance (`inference.crossed_esti
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -185,7 +186,7 @@ class RunEvidence:
             for term, row, mean, count in zip(leaf.terms, table, means, counts, strict=True)
         )
         if shared.sum() >= 2:
-            values = weights @ table[:, shared]
+            values = np.array([math.fsum(weights * column) for column in table[:, shared].T])
             seeds = [int(seed) for seed in self._values.columns[shared]]
             estimate, test = self._paired(leaf, values, seeds)
             return contrast_finding(leaf, estimate, test=test, inputs=inputs, seeds=(len(seeds),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -118,12 +119,14 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
         counts: (n,) seeds behind each.
         weights: (n,).
     """
+    # Exact sums: a product of vectors rounds as the processor likes, and some effects lie on a printed tie.
+    effect = math.fsum(weights * means)
     parts = (weights * errors) ** 2
-    variance = float(parts.sum())
+    variance = math.fsum(parts)
     if variance == 0:
-        return Student(effect=float(weights @ means), error=0.0, df=float(counts.min() - 1))
-    df = variance**2 / float((parts**2 / (counts - 1)).sum())
-    return Student(effect=float(weights @ means), error=float(np.sqrt(variance)), df=df)
+        return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
+    df = variance**2 / math.fsum(parts**2 / (counts - 1))
+    return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
 def paired_estimate(values: Array) -> Student:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
-from analysis.claims.report import format_effect, format_p, sentence, shortfall
 from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, VERDICTS, Verdict
+from analysis.claims.wording import format_effect, format_p, sentence, shortfall
 
 __all__ = ["findings_page"]
 

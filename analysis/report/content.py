@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.audit import Audit, AuditedCell, audit
 from analysis.claims.assessment import assess, default_interval
-from analysis.claims.report import as_record
+from analysis.claims.records import as_record
 from analysis.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.scores import Settings
 from analysis.sources import Source

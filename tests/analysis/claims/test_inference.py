@@ -71,6 +71,18 @@ def test_a_sum_of_four_cells_has_satterthwaites_degrees_of_freedom():
     assert estimate.df == pytest.approx(4 * variances.sum() ** 2 / (variances**2).sum())
 
 
+def test_the_order_of_the_cells_changes_no_digit():
+    """So no processor's way of adding does, and an effect on a printed tie prints alike everywhere."""
+    rng = np.random.default_rng(3)
+    arrays = [rng.normal(90, 3, 8), rng.random(8), np.full(8, 5.0), rng.normal(0, 0.1, 8)]
+    estimates = {
+        (found.effect, found.error, found.df)
+        for order in (rng.permutation(8) for _ in range(50))
+        for found in [welch_estimate(*(values[order] for values in arrays))]
+    }
+    assert len(estimates) == 1
+
+
 def test_paired_is_scipys():
     rng = np.random.default_rng(1)
     first, second = rng.normal(0.5, 1, 5), rng.normal(0, 1, 5)

@@ -7,9 +7,9 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding, PublishedEvidence
-from analysis.claims.report import sentence, shortfall
 from analysis.claims.statements import Claim, Contrast, Node, all_of, any_of, difference
 from analysis.claims.verdicts import judge, judge_claim
+from analysis.claims.wording import sentence, shortfall
 
 
 def part(name: str) -> Contrast:

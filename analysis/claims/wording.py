@@ -1,0 +1,101 @@
+"""A verdict in words: p, effect with its interval, the sentence that says why, and what a claim lacks."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.claims.evidence import Finding
+from analysis.claims.statements import AtLeast
+from analysis.claims.verdicts import (
+    ALPHA,
+    CONTRADICTED,
+    SUPPORTED,
+    UNDECIDABLE,
+    Branch,
+    Verdict,
+    unsupported,
+)
+
+__all__ = ["format_effect", "format_p", "mixed_notes", "sentence", "shortfall"]
+
+
+def format_p(p: float) -> str:
+    """Return a p with two significant digits, `< 0.0001` below that, and `-` for none."""
+    if math.isnan(p):
+        return "-"
+    if p < 0.0001:
+        return "< 0.0001"
+    return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+
+
+def format_effect(finding: Finding) -> str:
+    """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-`."""
+    if not finding.known:
+        return "-"
+    sign = "" if finding.leaf.unit.startswith("ratio") else "+"
+    return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
+
+
+def sentence(verdict: Verdict) -> str:
+    """Return the verdict in a sentence or two, with the contrast it hangs on."""
+    counts, decisive = verdict.counts, verdict.decisive
+    if verdict.verdict == UNDECIDABLE:
+        missing = next(finding for finding in verdict.tree.findings if not finding.known)
+        if not counts["known"]:
+            return f"Not decidable from this source: {missing.missing}."
+        return (
+            f"Not decidable from this source: {counts['known']} of {counts['contrasts']} contrasts can be computed "
+            f"({counts['point_that_way']} point that way, {counts['hold']} hold on their own); {missing.missing}."
+        )
+    leaf = decisive.leaf
+    hangs = f"{leaf.label}, is {format_effect(decisive)} {leaf.unit} (claimed: {leaf.region})"
+    if verdict.verdict == SUPPORTED:
+        if isinstance(verdict.tree.node, AtLeast) and len(verdict.tree.findings) == len(verdict.tree.parts):
+            return f"Supported: {verdict.tree.node.rule} hold; the weakest, {hangs}."
+        return f"Supported; the weakest comparison it needs, {hangs}."
+    if verdict.verdict == CONTRADICTED:
+        return f"Contradicted: a comparison it needs, {hangs}."
+    ways = (
+        f"{counts['point_that_way']} of {counts['contrasts']} comparisons point that way, {counts['hold']} hold on "
+        "their own"
+    )
+    if verdict.p_for <= ALPHA < verdict.p_for_adjusted:
+        return (
+            f"Inconclusive: it holds on its own (p {format_p(verdict.p_for)}) but not after Holm's adjustment over "
+            f"the {verdict.family_size} claims of its family ({format_p(verdict.p_for_adjusted)}); the weakest "
+            f"comparison, {hangs}."
+        )
+    if verdict.p_against <= ALPHA < verdict.p_against_adjusted:
+        return (
+            f"Inconclusive: on its own it would be contradicted (p {format_p(verdict.p_against)}), not after Holm's "
+            f"adjustment ({format_p(verdict.p_against_adjusted)}); the comparison that speaks against it, {hangs}; "
+            f"{ways}."
+        )
+    return f"Inconclusive: {ways}; the one that decides, {hangs}."
+
+
+def shortfall(branch: Branch) -> list[str]:
+    """Return, for each needed part that does not hold on its own, what the numbers are instead."""
+    lines = []
+    for part in unsupported(branch):
+        if isinstance(part.node, AtLeast) and part.node.count > 1:
+            lines += [line for one in part.parts for line in shortfall(one)]
+            continue
+        finding = part.finding
+        if finding is None:
+            finding = part.decides_for
+            lead = f"{part.node.label}: {finding.leaf.label}"
+        else:
+            lead = finding.leaf.label
+        if not finding.known:
+            lines.append(f"{lead}: {finding.missing}")
+            continue
+        remains = finding.leaf.is_range and finding.leaf.holds(0.0) and finding.p_zero <= ALPHA
+        left = ", a difference that remains" if remains else ""
+        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.leaf.region}{left}")
+    return lines
+
+
+def mixed_notes(mixed: Verdict) -> list[str]:
+    """Return what the fits of the mixed-effects model say of themselves."""
+    return sorted({note for finding in mixed.tree.findings for note in finding.inputs})
