@@ -7,12 +7,13 @@ ingest had read. Files that cannot be used are told with path and reason, and th
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,57 +96,24 @@ def ingest(
         UserError: no store there, or no place for the output.
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
-    if out.is_dir():
-        raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
     scan = scan_store(store, add_models)
-    if scan.added_models and out.suffix.lower() == ".csv":
-        raise UserError(
-            f"{out}: a CSV cannot record the models taken with --add-model; let --out end in .parquet"
-        )
-    if protocol != PAPER:
-        if instances is not None:
-            raise UserError(
-                f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
-                f"with --protocol {protocol}"
-            )
-        if out.suffix.lower() == ".csv":
-            raise UserError(f"{out}: a CSV cannot record the protocol; let --out end in .parquet")
-    staging = None
-    if instances is not None:
-        check_folder(instances)
-        if strict:  # nothing may be written before everything is known to be right
-            staging = instances.with_name(f".{instances.name}.staging")
-            shutil.rmtree(staging, ignore_errors=True)
-        elif scan.cells:
-            open_folder(instances)
+    _check_outputs(out, instances, scan, protocol)
     state = State(state_path(out), scan.results, instances, protocol)
-    known = {cell.name: state.known(cell) for cell in scan.cells}
-    unread = [cell for cell in scan.cells if known[cell.name] is None]
-    results = {name: result for name, result in known.items() if result is not None}
-    saved = time.monotonic()
-    try:
-        jobs = jobs or default_jobs()
-        for result in _read_cells(scan.results, unread, staging or instances, jobs, protocol):
+    results = {cell.name: found for cell in scan.cells if (found := state.known(cell)) is not None}
+    unread = [cell for cell in scan.cells if cell.name not in results]
+    with _folder_to_fill(instances, scan, strict) as folder:
+        fresh = _read_cells(scan.results, unread, folder, jobs or default_jobs(), protocol)
+        for result in fresh if strict else _remembered(fresh, state):
             results[result.name] = result
-            if not strict:
-                state.add(result)
-                if time.monotonic() - saved > _SAVE_EVERY:
-                    state.save()
-                    saved = time.monotonic()
         ingested = _assemble(scan, [results[cell.name] for cell in scan.cells], len(unread))
         if (refusal := _refusal(store, scan, ingested, strict)) is not None:
             raise refusal
-        if staging is not None and instances is not None:
+        if strict and folder is not None and instances is not None:
             open_folder(instances)
-            results |= {result.name: result for result in _move(staging, instances, unread, results)}
-        if strict:
-            for cell in unread:
-                state.add(results[cell.name])
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-        if not strict:
-            state.save()
+            results |= {result.name: result for result in _move(folder, instances, unread, results)}
+    if strict:
+        for cell in unread:
+            state.add(results[cell.name])
     state.save({cell.name for cell in scan.cells})
     if instances is not None:
         prune(
@@ -153,6 +121,61 @@ def ingest(
         )
     write_runs(out, ingested.runs, add_models=scan.added_models, protocol=protocol)
     return ingested
+
+
+def _check_outputs(out: Path, instances: Path | None, scan: Scan, protocol: str) -> None:
+    """Refuse, before anything is read, what cannot be written there."""
+    csv = out.suffix.lower() == ".csv"
+    if out.is_dir():
+        raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
+    if csv and scan.added_models:
+        raise UserError(
+            f"{out}: a CSV cannot record the models taken with --add-model; let --out end in .parquet"
+        )
+    if protocol != PAPER and instances is not None:
+        raise UserError(
+            f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
+            f"with --protocol {protocol}"
+        )
+    if csv and protocol != PAPER:
+        raise UserError(f"{out}: a CSV cannot record the protocol; let --out end in .parquet")
+    if instances is not None:
+        check_folder(instances)
+
+
+@contextlib.contextmanager
+def _folder_to_fill(instances: Path | None, scan: Scan, strict: bool) -> Iterator[Path | None]:
+    """Yield the folder that the reading writes instances to: with `strict` one beside it, removed in the end.
+
+    So nothing is written to `instances` before everything is known to be right.
+    """
+    if instances is None:
+        yield None
+    elif not strict:
+        if scan.cells:
+            open_folder(instances)
+        yield instances
+    else:
+        staging = instances.with_name(f".{instances.name}.staging")
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remembered(fresh: Iterable[CellResult], state: State) -> Iterator[CellResult]:
+    """Yield what is read, and keep it in `state`, which is saved now and then and whatever happens."""
+    saved = time.monotonic()
+    try:
+        for result in fresh:
+            state.add(result)
+            if time.monotonic() - saved > _SAVE_EVERY:
+                state.save()
+                saved = time.monotonic()
+            yield result
+    finally:
+        state.save()
 
 
 def default_jobs() -> int:
