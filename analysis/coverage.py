@@ -58,6 +58,8 @@ COMMON_SHARE = 0.7
 """Assumed for published cells: the share of a run's variance over test instances that all seeds have in common."""
 
 _CHUNK = 250
+_ROUNDING = 1e-9
+"""Points. Where all seeds agree an interval is one value, and its last digit must not decide whether it covers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +103,8 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
 def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cells | None:
     """Return the variances of a dataset's cells in runs, or None when fewer than two seeds of any are there.
 
-    With instances, b and e_k come from the covariances between seeds over instances; without, as for published
-    cells from the scores' bounds.
+    With instances, b and e_k come from the covariances between seeds over instances; without, or with a single
+    one, as for published cells from the scores' bounds.
     """
     chosen = select_runs(source.need_runs("observed variances"), selection)
     rows = chosen[chosen["dataset"] == dataset]
@@ -118,7 +120,7 @@ def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cel
     known = rows["n_test"].dropna()
     count = int(known.median()) if len(known) else TEST_INSTANCES[dataset]
     paired = DATASETS[dataset].paired
-    if source.instances is not None:
+    if source.instances is not None and count > 1:
         common, joint = _instance_sds(source, rows, list(wide.index), dataset)
         if not paired:
             common = np.zeros_like(common)
@@ -186,7 +188,7 @@ def simulate_dataset(
         bounds |= _with_instances(values, cells, place, picks, rng)
         for kind, (low, high) in bounds.items():
             for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
-                hits[kind, target] += int(((low <= truth) & (truth <= high)).sum())
+                hits[kind, target] += int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum())
     return {key: count / trials for key, count in hits.items()}
 
 

@@ -155,7 +155,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "power",
         help="how many seeds a difference needs, by dataset",
-        description="Print how many fine-tuning seeds a model need for a difference between two models to be found by "
+        description="Print how many fine-tuning seeds each model needs for a difference between two models to be found by "
         "a two-sided t test,\nwith the variances of the runs or, without runs, of the published cells.",
     )
     add_source_options(parser)
@@ -208,10 +208,11 @@ def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
             f"{row['power_now']:.0%}", f"{row['detectable_now']:.2f}",
         ]  # fmt: skip
         if paired:
-            cells += [f"{row['correlation']:+.2f}", _count(row["seeds_paired"])]
+            alike = row["correlation"]
+            cells += [f"{alike:+.2f}" if math.isfinite(alike) else "-", _count(row["seeds_paired"])]
         rows.append(cells)
     lines = [
-        f"Seeds a model to find a difference of {args.effect:g} points with power {args.power:.0%} at level "
+        f"Seeds each model needs for a difference of {args.effect:g} points to be found with power {args.power:.0%} at level "
         f"{args.alpha:g} (two-sided t test);",
         f"sd: standard deviation over seeds, median and upper quartile of the cells of {label}, in points.",
         "",

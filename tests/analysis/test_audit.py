@@ -16,7 +16,7 @@ from analysis.audit_report import audit_html, audit_json, audit_markdown
 from analysis.runs_table import write_runs
 from analysis.sources import Source, open_source
 
-from .test_scores import made_up_runs
+from .made_up import random_runs
 from .test_selection import RELEASED
 
 
@@ -91,7 +91,7 @@ def test_exit_status_says_whether_anything_differs(
 ) -> None:
     assert main(["audit"]) == 0
     assert main(["audit", "--source", str(RELEASED)]) == 0
-    write_runs(tmp_path / "runs.parquet", made_up_runs())
+    write_runs(tmp_path / "runs.parquet", random_runs())
     capsys.readouterr()
     assert main(["audit", "--source", str(tmp_path / "runs.parquet"), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["source"] == str(tmp_path / "runs.parquet")

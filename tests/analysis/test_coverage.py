@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,11 +21,12 @@ from analysis.coverage import (
     simulate,
     simulate_dataset,
 )
+from analysis.scores import Settings, run_scores
 from analysis.sources import Source
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 
-from .claims.made_up import made_up_runs, with_instances
+from .made_up import made_up_runs, with_instances
 
 
 def cells(*, seed: float, common: float, joint: float, instances: int = 500) -> Cells:
@@ -132,6 +134,26 @@ def test_tiny_test_sets_and_seeds_that_agree_are_no_obstacle():
         shape=np.array([-1.0, 1.0]),
     )  # fmt: skip
     assert all(np.isfinite(share) for share in cover(alike, 200).values())
+
+
+@pytest.mark.parametrize("score", [0.0, 0.3, 1.0])
+def test_seeds_that_all_agree_give_intervals_of_one_value_that_hold_it(score: float) -> None:
+    runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k",)).assign(test_score=score)
+    frame = simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
+    assert (frame.loc[frame["target"] == "seeds", list(KINDS)] == 1.0).all(axis=None)
+    for kind in ("paper", "t", "bootstrap", "bca"):
+        scores = run_scores(runs, Settings(interval=kind, resamples=100), source="x")
+        for column in ("low", "mean", "high"):
+            assert scores[column].to_numpy() == pytest.approx(100 * score)
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_one_test_instance_has_no_variance_of_its_own(tmp_path: Path, instances: int) -> None:
+    counts = dict.fromkeys(DATASETS, instances)
+    rng = np.random.default_rng(0)
+    runs, folder = with_instances(tmp_path / "i", rng, models=("610m-clm-42k",), counts=counts)
+    frame = simulate(Source(label="x", runs=runs, instances=folder), trials=100, resamples=100, seed=0)
+    assert frame[list(KINDS)].notna().all(axis=None)
 
 
 def test_it_is_repeatable_and_every_dataset_has_its_own_draws():

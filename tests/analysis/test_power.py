@@ -18,10 +18,11 @@ from analysis.power import (
     seeds_needed,
     seeds_needed_paired,
 )
+from analysis.runs_table import write_runs
 from analysis.sources import Source
 from common.errors import UserError
 
-from .claims.made_up import made_up_runs
+from .made_up import made_up_runs
 
 
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 2.5])
@@ -92,3 +93,12 @@ def test_the_command(capsys, tmp_path):
     runs = made_up_runs(np.random.default_rng(2), models=("610m-clm-42k",), seeds=(0,))
     with pytest.raises(UserError, match="no variance to plan with"):
         power_table(Source(label="x", runs=runs), 0.5)
+
+
+def test_seeds_that_all_agree_have_no_correlation(tmp_path, capsys):
+    runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "210m-clm-42k")).assign(
+        test_score=0.7
+    )
+    write_runs(tmp_path / "runs.parquet", runs)
+    assert main(["power", "--effect", "0.5", "--source", str(tmp_path / "runs.parquet")]) == 0
+    assert "nan" not in capsys.readouterr().out

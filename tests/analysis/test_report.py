@@ -18,7 +18,7 @@ from analysis.sources import Source, open_source
 from common.errors import UserError
 from common.provenance import ROOT
 
-from .test_scores import made_up_runs
+from .made_up import random_runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 ARGUMENTS = [
@@ -37,7 +37,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def own(figures: Path) -> Source:
-    runs = made_up_runs(models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k"))
+    runs = random_runs(models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k"))
     return Source(label="<my> runs", runs=runs)
 
 

@@ -15,7 +15,7 @@ from analysis.reproduce import Outcome, _figures
 from analysis.runs_table import write_runs
 from common.provenance import ROOT
 
-from .test_scores import made_up_runs
+from .made_up import random_runs
 
 
 def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -52,7 +52,7 @@ def test_makes_everything_from_the_published_cells_in_a_relative_folder(
 
 def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
     models = ["210m-mlm40-42k", "210m-clm-42k"]
-    write_runs(tmp_path / "my runs.parquet", made_up_runs(models=models))
+    write_runs(tmp_path / "my runs.parquet", random_runs(models=models))
     outcome = Outcome()
     _figures(tmp_path / "out", ["--source", str(tmp_path / "my runs.parquet"), "--format", "svg"], outcome)
     assert "figures/figure2.csv" in outcome.made and "figures/claims.csv" in outcome.made
@@ -65,7 +65,7 @@ def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
 
 def test_a_figure_beside_the_papers_is_drawn_from_the_source_asked_for(tmp_path: Path) -> None:
     """Without a numbered figure beside it too."""
-    write_runs(tmp_path / "runs.parquet", made_up_runs(models=["210m-mlm40-42k", "210m-clm-42k"]))
+    write_runs(tmp_path / "runs.parquet", random_runs(models=["210m-mlm40-42k", "210m-clm-42k"]))
     words = ["claims", "--source", "runs.parquet", "--format", "svg", "--out", "."]
     assert call("paper_figures", *words, cwd=tmp_path).returncode == 0
     record = json.loads((tmp_path / "claims.json").read_text())

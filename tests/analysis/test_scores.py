@@ -11,34 +11,11 @@ from hypothesis import strategies as st
 from analysis.published import published_cells
 from analysis.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
 from analysis.sources import open_source
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, datasets_of
+from benchmarks.protocol import datasets_of
 from common.errors import UserError
 
+from .made_up import random_runs
 from .test_selection import RELEASED
-
-
-def made_up_runs(seed: int = 0, models: tuple[str, ...] = ("610m-clm-42k", "610m-mlm40-42k")) -> pd.DataFrame:
-    """Return full grids of made-up runs on all twelve datasets."""
-    rng = np.random.default_rng(seed)
-    rows = [
-        (model, dataset.task, dataset.name, lr, run_seed, rng.random(), rng.random(), 100, 100)
-        for model in models
-        for dataset in DATASETS.values()
-        for lr in LEARNING_RATES
-        for run_seed in SEEDS
-    ]
-    columns = [
-        "model",
-        "task",
-        "dataset",
-        "lr",
-        "seed",
-        "validation_score",
-        "test_score",
-        "n_validation",
-        "n_test",
-    ]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def test_released_runs_give_the_published_digits() -> None:
@@ -48,7 +25,7 @@ def test_released_runs_give_the_published_digits() -> None:
 
 
 def test_averages_are_taken_per_seed_first() -> None:
-    runs = made_up_runs()
+    runs = random_runs()
     values = seed_scores(runs)
     for task in ("SC", "TC", "QA", "IR"):
         parts = [values.loc[("610m-clm-42k", task, name)].to_numpy() for name in datasets_of(task)]
@@ -61,7 +38,7 @@ def test_averages_are_taken_per_seed_first() -> None:
 
 
 def test_an_average_needs_all_three_datasets_of_a_seed() -> None:
-    runs = made_up_runs()
+    runs = random_runs()
     lacking = runs[~((runs["dataset"] == "qqp") & (runs["seed"] == 4))]
     scores = run_scores(lacking, Settings(), source="x").query("model == '610m-clm-42k' and task == 'SC'")
     assert scores.set_index("dataset")["n_seeds"].to_dict() == {
@@ -77,7 +54,7 @@ def test_an_average_needs_all_three_datasets_of_a_seed() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
-    runs = made_up_runs()
+    runs = random_runs()
     shuffled = runs.iloc[np.random.default_rng(seed).permutation(len(runs))]
     for interval in ("paper", "bootstrap"):
         how = Settings(interval=interval, resamples=200)
@@ -88,21 +65,21 @@ def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
 
 @pytest.mark.parametrize("interval", ["paper", "t", "bootstrap", "bca"])
 def test_columns_and_order(interval: str) -> None:
-    scores = run_scores(made_up_runs(), Settings(interval=interval, resamples=500), source="somewhere")
+    scores = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
     assert list(scores.columns) == COLUMNS
     assert len(scores) == 2 * (12 + 4)
     assert (scores["low"] <= scores["mean"]).all()
     assert (scores["mean"] <= scores["high"]).all()
     assert set(scores["source"]) == {"somewhere"}
-    again = run_scores(made_up_runs(), Settings(interval=interval, resamples=500), source="somewhere")
+    again = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
     pd.testing.assert_frame_equal(scores, again)
 
 
 def test_a_bootstrap_depends_on_its_seed_only() -> None:
-    one = run_scores(made_up_runs(), Settings(interval="bootstrap", seed=1), source="x")
-    two = run_scores(made_up_runs(), Settings(interval="bootstrap", seed=2), source="x")
+    one = run_scores(random_runs(), Settings(interval="bootstrap", seed=1), source="x")
+    two = run_scores(random_runs(), Settings(interval="bootstrap", seed=2), source="x")
     fewer = run_scores(
-        made_up_runs(models=("610m-clm-42k",)), Settings(interval="bootstrap", seed=1), source="x"
+        random_runs(models=("610m-clm-42k",)), Settings(interval="bootstrap", seed=1), source="x"
     )
     assert not one["low"].equals(two["low"])
     assert fewer["mean"].notna().all()
@@ -142,4 +119,4 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], sentence: str) -> 
 
 def test_hierarchical_needs_instances() -> None:
     with pytest.raises(UserError, match="per-instance"):
-        run_scores(made_up_runs(), Settings(interval="hierarchical"), source="x")
+        run_scores(random_runs(), Settings(interval="hierarchical"), source="x")

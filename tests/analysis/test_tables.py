@@ -17,7 +17,7 @@ from analysis.tables import build_table, table_numbers
 from common.errors import UserError
 from pretraining.settings import SHAPES
 
-from .test_scores import made_up_runs
+from .made_up import random_runs
 
 CELLS = published_cells()
 
@@ -54,7 +54,7 @@ def test_table_1_states_the_plan() -> None:
 
 
 def test_recomputed_values_stand_beside_the_published_ones() -> None:
-    scores = run_scores(made_up_runs(), Settings(interval="bootstrap", resamples=500), source="runs.parquet")
+    scores = run_scores(random_runs(), Settings(interval="bootstrap", resamples=500), source="runs.parquet")
     table = build_table(2, scores)
     by_key = scores.set_index(["model", "task", "dataset"])
     for row in table.cells:
@@ -76,7 +76,7 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
         "610m-mlm40-42k-3000",
         "610m-clm-dec42k-mlm30-64k",
     )
-    scores = run_scores(made_up_runs(models=own), Settings(), source="mine")
+    scores = run_scores(random_runs(models=own), Settings(), source="mine")
     held = {number: set(build_table(number, scores).models) & set(own) for number in (2, 6, 10, 14)}
     assert held == {2: {own[0], own[2]}, 6: {own[3]}, 10: {own[1]}, 14: {own[4]}}
     row = build_table(2, scores)
@@ -104,13 +104,13 @@ def test_csv_can_be_read_back() -> None:
 
 
 def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
-    scores = run_scores(made_up_runs(), Settings(), source="x")
+    scores = run_scores(random_runs(), Settings(), source="x")
     for line in render(build_table(2, scores), "markdown").splitlines()[2:]:
         assert line.count("|") == 7
 
 
 def test_latex_is_balanced_and_escaped() -> None:
-    scores = run_scores(made_up_runs(), Settings(), source="my_runs")
+    scores = run_scores(random_runs(), Settings(), source="my_runs")
     text = render(build_table(2, scores), "latex")
     assert text.count("\\begin{") == text.count("\\end{") == 2
     assert text.count("{") == text.count("}")
@@ -135,7 +135,7 @@ def test_html_is_well_formed() -> None:
             assert self.open.pop() == tag
 
     checker = Checker()
-    checker.feed(render(build_table(10, run_scores(made_up_runs(), Settings(), source="<x>")), "html"))
+    checker.feed(render(build_table(10, run_scores(random_runs(), Settings(), source="<x>")), "html"))
     assert checker.open == []
 
 

@@ -19,8 +19,7 @@ from analysis.scores import Settings, seed_scores
 from analysis.sources import Source
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
-
-from .made_up import made_up_runs, with_instances
+from tests.analysis.made_up import made_up_runs, with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 GAP = difference("MLM - CLM", MLM, CLM, "SC")

@@ -14,9 +14,9 @@ from analysis.claims.multiverse import explore, gap_by_selection, render_multive
 from analysis.scores import Settings, seed_scores
 from analysis.sources import Source, open_source
 from common.errors import UserError
+from tests.analysis.made_up import made_up_runs, with_instances
 
 from ..test_selection import RELEASED
-from .made_up import made_up_runs, with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 SETTINGS = Settings(interval="t", resamples=200)

@@ -15,9 +15,9 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.command import choose
 from analysis.runs_table import write_runs
 from common.errors import UserError
+from tests.analysis.made_up import made_up_runs
 
 from ..test_selection import RELEASED
-from .made_up import made_up_runs
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,4 +1,4 @@
-"""Made-up runs and instances with known structure, for the tests of the claims."""
+"""Made-up runs and instances with known structure, for the tests of the analysis."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.instance_store import RunScores, open_folder, write_cell
+from analysis.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from pretraining.study import MODELS
 
@@ -32,18 +33,20 @@ def made_up_runs(
                     level = 0.8 + (shift or {}).get(model, 0.0) - 0.01 * abs(place - 3)
                     score = level + common[dataset.name, seed] + rng.normal(0, sd)
                     rows.append((model, dataset.task, dataset.name, lr, seed, level, score, 100, 100))
-    columns = [
-        "model",
-        "task",
-        "dataset",
-        "lr",
-        "seed",
-        "validation_score",
-        "test_score",
-        "n_validation",
-        "n_test",
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def random_runs(seed: int = 0, models: Iterable[str] = ("610m-clm-42k", "610m-mlm40-42k")) -> pd.DataFrame:
+    """Return full grids of runs on all twelve datasets whose scores are random and follow no order."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (model, dataset.task, dataset.name, lr, run_seed, rng.random(), rng.random(), 100, 100)
+        for model in models
+        for dataset in DATASETS.values()
+        for lr in LEARNING_RATES
+        for run_seed in SEEDS
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def with_instances(
@@ -69,29 +72,7 @@ def with_instances(
                 scores = 0.7 + base + rng.normal(0, 0.003) + rng.normal(0, 0.05, count)
                 scores = np.clip(scores + (shift if place == len(models) - 1 else 0.0), 0, 1)
                 runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
-                rows.append(
-                    (
-                        model,
-                        dataset.task,
-                        dataset.name,
-                        1e-4,
-                        seed,
-                        scores[:5].mean(),
-                        scores.mean(),
-                        5,
-                        count,
-                    )
-                )
+                means = (scores[:5].mean(), scores.mean())
+                rows.append((model, dataset.task, dataset.name, 1e-4, seed, *means, 5, count))
             write_cell(folder, model, dataset.name, runs)
-    columns = [
-        "model",
-        "task",
-        "dataset",
-        "lr",
-        "seed",
-        "validation_score",
-        "test_score",
-        "n_validation",
-        "n_test",
-    ]
-    return pd.DataFrame(rows, columns=columns), folder
+    return pd.DataFrame(rows, columns=list(COLUMNS)), folder
