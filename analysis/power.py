@@ -155,8 +155,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "power",
         help="how many seeds a difference needs, by dataset",
-        description="Print how many fine-tuning seeds each model needs for a difference between two models to be found by "
-        "a two-sided t test,\nwith the variances of the runs or, without runs, of the published cells.",
+        description="Print how many fine-tuning seeds each model needs for a difference between two models to be found "
+        "by a two-sided t test,\nwith the variances of the runs or, without runs, of the published cells.",
     )
     add_source_options(parser)
     parser.add_argument(
@@ -212,8 +212,8 @@ def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
             cells += [f"{alike:+.2f}" if math.isfinite(alike) else "-", _count(row["seeds_paired"])]
         rows.append(cells)
     lines = [
-        f"Seeds each model needs for a difference of {args.effect:g} points to be found with power {args.power:.0%} at level "
-        f"{args.alpha:g} (two-sided t test);",
+        f"Seeds each model needs for a difference of {args.effect:g} points to be found with power {args.power:.0%} "
+        f"at level {args.alpha:g} (two-sided t test);",
         f"sd: standard deviation over seeds, median and upper quartile of the cells of {label}, in points.",
         "",
         *grid(rows, args.format == "markdown"),
