@@ -1,7 +1,7 @@
 """What a miniature is made from: samples of original files in a folder, or made-up text and tasks.
 
-The folder has the layout of the table in docs/miniature.md. Samples are the first rows of each file, written in the
-file's own format, so that `python -m pretraining shards` and `python -m benchmarks import` read them as they read
+The folder has the layout of the table in docs/miniature.md. Samples are rows of each file, written in the file's own
+format, so that `python -m pretraining shards` and `python -m benchmarks import` read them as they read
 the whole.
 """
 
@@ -11,9 +11,10 @@ import gzip
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import zstandard
 
@@ -23,6 +24,8 @@ from miniature.grammar import jsonl
 from miniature.recipe import FAMILIES, Form
 
 __all__ = ["FILES", "Command", "dataset_commands", "describe", "text_sources"]
+
+Row = TypeVar("Row")
 
 Command = tuple[str, ...]
 """A room and the words after it: `("benchmarks", "run", "--model", ...)`."""
@@ -43,15 +46,16 @@ FILES = {
 """Files below DATA, each also with `.zst` or `.gz`."""
 
 _MADE_UP_DOCUMENT_TOKENS = 150
-_SHORT = 500
-"""Characters of the SQuAD paragraphs that are taken: longer ones do not fit into the inputs."""
+_SHORT = 200
+"""Characters of the SQuAD sentences that are taken: longer ones do not fit into the inputs with their questions."""
+_SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
 
 
 def describe(data: Path | None) -> str:
     """Return what the miniature is made from, in words."""
     if data is None:
         return "made-up text from a small grammar and made-up tasks, for no DATA was given"
-    return "real text and tasks: English novels; SST-2, UNER (EWT), SQuAD and NQ, the first rows of each"
+    return "real text and tasks: English novels; SST-2, UNER (EWT), sentences of SQuAD and NQ, some rows of each"
 
 
 def text_sources(form: Form, data: Path | None, raw: Path) -> list[str]:
@@ -101,58 +105,75 @@ def _uner(form: Form, data: Path, raw: Path) -> dict[str, Path]:
     train, rest = form.examples["TC"]
     parts = zip(("train", "validation", "test"), FILES["uner_en"], (train, rest, rest), strict=True)
     return {
-        role: _written(
-            raw / f"uner_en-{role}.iob2", _sentences(_lines(data, name), size, named=role == "train")
-        )
+        role: _written(raw / f"uner_en-{role}.iob2", _spread(list(_sentences(_lines(data, name))), size))
         for role, name, size in parts
     }
 
 
-def _sentences(lines: Iterable[str], count: int, *, named: bool) -> Iterator[str]:
-    """Yield the lines of the first sentences, blank ones between them; `named`: of those with an entity alone."""
+def _sentences(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences, each with the blank line after it."""
     sentence: list[str] = []
     for line in lines:
         sentence.append(line)
-        if line.strip():
-            continue
-        if not named or any("\tB-" in word for word in sentence):
+        if not line.strip():
             yield "".join(sentence)
-            count -= 1
-        sentence = []
-        if count == 0:
-            return
+            sentence = []
+
+
+def _spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """Return rows at even distances, at most `count`: these files go from source to source and topic to topic."""
+    return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
 
 
 def _squad(form: Form, data: Path, raw: Path) -> dict[str, Path]:
     train, rest = form.examples["QA"]
-    first, second = (json.loads("".join(_lines(data, name))) for name in FILES["squad"])
+    first, second = (
+        [short for paragraph in _paragraphs(data, name) for short in _shortened(paragraph)]
+        for name in FILES["squad"]
+    )
+    half = len(second) // 2
+    parts = {
+        "train": _spread(first, train),
+        "validation": _spread(second[:half], rest),
+        "test": _spread(second[half:], rest),
+    }
     return {
-        "train": _written(raw / "squad-train.json", [json.dumps(_questions(first, 0, train))]),
-        "validation": _written(raw / "squad-validation.json", [json.dumps(_questions(second, 0, rest))]),
-        "test": _written(raw / "squad-test.json", [json.dumps(_questions(second, rest, rest))]),
+        role: _written(raw / f"squad-{role}.json", [json.dumps(_squad_file(rows))])
+        for role, rows in parts.items()
     }
 
 
-def _questions(content: dict[str, Any], skip: int, count: int) -> dict[str, Any]:
-    """Return SQuAD's JSON with `count` questions after the first `skip`, whole articles' paragraphs in order."""
-    articles = []
-    seen = 0
-    for article in content["data"]:
-        paragraphs = []
-        for paragraph in article["paragraphs"]:
-            if len(paragraph["context"]) > _SHORT:
-                continue
-            kept = [
-                question
-                for number, question in enumerate(paragraph["qas"], seen)
-                if skip <= number < skip + count
-            ]
-            seen += len(paragraph["qas"])
-            if kept:
-                paragraphs.append({**paragraph, "qas": kept})
-        if paragraphs:
-            articles.append({**article, "paragraphs": paragraphs})
-    return {**content, "data": articles}
+def _paragraphs(data: Path, name: str) -> Iterator[dict[str, Any]]:
+    for article in json.loads("".join(_lines(data, name)))["data"]:
+        yield from article["paragraphs"]
+
+
+def _squad_file(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"version": "1.1", "data": [{"title": "", "paragraphs": list(paragraphs)}]}
+
+
+def _shortened(paragraph: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a paragraph for each question: the sentence that holds all its answers, where it is short enough."""
+    for question in paragraph["qas"]:
+        if (short := _sentence(paragraph["context"], question)) is not None:
+            yield short
+
+
+def _sentence(context: str, question: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a paragraph of the sentence that holds the first answer; None when it is long or cuts an answer."""
+    answer = question["answers"][0]
+    begin, last = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+    start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
+    found = _SENTENCE_END.search(context, max(start, last - 1))
+    end = found.start() + 1 if found else len(context)
+    inside = [
+        {**item, "answer_start": item["answer_start"] - start}
+        for item in question["answers"]
+        if start <= item["answer_start"] and item["answer_start"] + len(item["text"]) <= end
+    ]
+    if end - start > _SHORT or end < last or len(inside) < len(question["answers"]):
+        return None
+    return {"context": context[start:end], "qas": [{**question, "answers": inside}]}
 
 
 def _nq(form: Form, data: Path, raw: Path) -> dict[str, Path]:

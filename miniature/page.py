@@ -22,9 +22,10 @@ STAGES = {
 
 
 _SAMPLED = (
-    "Samples are the first rows of each file: of UNER's training sentences those with an entity, of SQuAD's paragraphs",
-    "those of at most 500 characters. Retrieval is trained on MS MARCO's pairs, of which DATA may hold few, and on NQ",
-    "questions that the evaluation does not hold.",
+    "Samples are rows of each file: the first of SST-2 and NQ; of UNER and SQuAD, which go from source to source and",
+    "topic to topic, rows at even distances. A SQuAD context is the sentence that holds the answer, if it has at most",
+    "200 characters, for inputs to be short. Retrieval is trained on MS MARCO's pairs, of which DATA may hold few, and",
+    "on NQ questions that the evaluation does not hold.",
 )
 
 
@@ -79,7 +80,7 @@ def page(
         stage = STAGES[job.split()[0]]
         stages[stage] = stages.get(stage, 0.0) + seconds
     recipe = form.settings
-    planned = (len(form.models) + 1) * len(FAMILIES) * len(form.rates) * len(form.seeds)
+    planned = len(form.tuned) * len(FAMILIES) * len(form.rates) * len(form.seeds)
     tokens = float(str(recipe["global_batch"])) * (12 + float(str(recipe["max_length"]))) / 2
     lines = [
         "# Does the whole chain work, and what does a study in miniature look like?",
@@ -146,7 +147,7 @@ def page(
     ]
     for item in FORMS.values():
         sizes = ", ".join(f"{shape.encoder_parameters / 1e6:.2f} M" for shape in item.shapes.values())
-        tunings = (len(item.models) + 1) * len(FAMILIES) * len(item.rates) * len(item.seeds)
+        tunings = len(item.tuned) * len(FAMILIES) * len(item.rates) * len(item.seeds)
         lines.append(f"| `{item.name}` | {item.about} | {sizes} | {len(item.models)} | {tunings} |")
     lines += [
         "",
@@ -157,7 +158,7 @@ def page(
         "",
         "## The files in DATA",
         "",
-        "Each plain, `.zst` or `.gz`; the first rows of each are taken.",
+        "Each plain, `.zst` or `.gz`; some rows of each are taken.",
         "",
         *(f"- {name}: {', '.join(f'`{path}`' for path in paths)}" for name, paths in FILES.items()),
     ]

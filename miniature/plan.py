@@ -150,7 +150,7 @@ def jobs(form: Form, data: Path | None, folders: Folders) -> list[Job]:
             )
         )
     made = tuple(job.name for job in found if job.name.startswith("dataset"))
-    for name in (RANDOM, *form.models):
+    for name in form.tuned:
         for dataset in FAMILIES.values():
             ready = f"draw {name}" if name == RANDOM else f"export {name}"
             found.append(

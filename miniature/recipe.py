@@ -6,11 +6,12 @@ decay, switch points and checkpoints keep their proportions. Names have their ow
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from common.errors import UserError, nearest
-from pretraining.settings import Shape
-from pretraining.study import FIGURES, TABLES, Design, Model, format_steps
+from pretraining.settings import SHAPES, Shape
+from pretraining.study import TABLES, Design, Model, format_steps
 from pretraining.study import parse as parse_paper
 
 __all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form", "get_form"]
@@ -30,7 +31,7 @@ class Form:
     """One size of the miniature."""
 
     name: str
-    """`quick`, `small`, `cpu` or `gpu`."""
+    """`quick`, `cpu` or `gpu`."""
     about: str
     """What it is for."""
     scale: int
@@ -56,7 +57,7 @@ class Form:
     seeds: tuple[int, ...]
     """Seeds of the fine-tunings."""
     extra_models: tuple[str, ...] = field(default=())
-    """Models that stand for none of the paper's tables but are needed by a check; without prefix."""
+    """Models that stand for none of the paper's tables: a check needs their loss. Not fine-tuned; without prefix."""
 
     @property
     def design(self) -> Design:
@@ -77,6 +78,12 @@ class Form:
         return {name: self.design.parse(name) for name in self.stand_ins}
 
     @property
+    def tuned(self) -> tuple[str, ...]:
+        """Names of the models that are fine-tuned, the untrained network first."""
+        extra = {f"{PREFIX}{name}" for name in self.extra_models}
+        return (RANDOM, *(name for name in self.models if name not in extra))
+
+    @property
     def trajectories(self) -> dict[str, str]:
         """The paper's trajectory in whose place each of the miniature's stands."""
         found = {}
@@ -95,7 +102,7 @@ class Form:
         lines.append(f"models = [{', '.join(_toml(name) for name in self.models)}]")
         for size, shape in self.shapes.items():
             lines.append(f"\n[sizes.{size}]")
-            names = ("hidden", "layers", "heads", "kv_heads", "mlp", "vocab", "max_length")
+            names = ("hidden", "layers", "heads", "kv_heads", "mlp", "vocab", "max_length", "init_std")
             lines += [f"{name} = {getattr(shape, name)}" for name in names]
         lines.append("\n[settings]")
         lines += [f"{key} = {_toml(value)}" for key, value in self.settings.items()]
@@ -137,22 +144,23 @@ _EARLY_AND_LATE = tuple(f"610m-{start}-42k-{step}" for start in ("mlm40", "clm")
 _LATE_SWITCH = ("610m-clm-40k-mlm20-42k", "610m-clm-40k-mlm50-42k")
 _MIDDLE = ("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0], *_CONTINUED)
 _DESIGN = (*_BASE, *_TWO_STAGE, *_CONTINUED)
-_EVERY = tuple(dict.fromkeys((*_DESIGN, *(name for names in FIGURES.values() for name in names))))
 
 _SETTINGS: dict[str, object] = {
-    "seed": 0, "min_length": 12, "max_length": 64, "global_batch": 32, "microbatch": 32, "warmup_steps": 20,
-    "rewarm_steps": 2, "peak_lr": 6e-3, "eval_every": 105, "eval_sequences": 128, "save_every": 60,
-    "shuffle_block": 4096, "weighting": "token", "tensorboard": False, "compile": "off", "backend": "sdpa",
+    "seed": 0, "min_length": 12, "max_length": 128, "global_batch": 32, "microbatch": 32, "warmup_steps": 40,
+    "rewarm_steps": 4, "peak_lr": 3e-3, "eval_every": 210, "eval_sequences": 128, "save_every": 100,
+    "weighting": "token", "tensorboard": False, "compile": "off", "backend": "sdpa",
 }  # fmt: skip
 
 
-def _shape(hidden: int, layers: int, mlp: int, *, vocab: int = 1024, length: int = 128) -> Shape:
+def _shape(hidden: int, layers: int, mlp: int, *, vocab: int = 2048, length: int = 128) -> Shape:
+    # The paper's ratio of initial weights to 1 / sqrt(width): its 0.02 would start networks this narrow near zero.
+    std = round(SHAPES["610m"].init_std * math.sqrt(SHAPES["610m"].hidden / hidden), 3)
     return Shape(
-        hidden=hidden, layers=layers, heads=4, kv_heads=2, mlp=mlp, vocab=vocab, max_length=length
+        hidden=hidden, layers=layers, heads=4, kv_heads=2, mlp=mlp, vocab=vocab, max_length=length, init_std=std
     )  # fmt: skip
 
 
-_SHAPES = {"s": _shape(48, 2, 144), "m": _shape(64, 2, 192), "l": _shape(96, 3, 288)}
+_SHAPES = {"s": _shape(48, 2, 144), "m": _shape(64, 2, 192), "l": _shape(96, 2, 288)}
 
 FORMS = {
     form.name: form
@@ -164,43 +172,27 @@ FORMS = {
             paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
             extra_models=("m-mlm40-320",),
             shapes={"m": _SHAPES["m"]},
-            settings=_SETTINGS,
-            tokens=600_000,
+            settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
+            tokens=1_000_000,
             tokenizer_documents=60,
-            examples={"SC": (1600, 200), "TC": (1920, 150), "QA": (600, 60), "IR": (1000, 100)},
+            examples={"SC": (1600, 200), "TC": (1920, 200), "QA": (1600, 200), "IR": (1000, 100)},
             tuning_steps=60,
             tuning_length=128,
             rates=(3e-3,),
             seeds=(0, 1),
         ),
         Form(
-            name="small",
-            about="the paper's design at three sizes with short fine-tunings: the example in the package",
-            scale=100,
+            name="cpu",
+            about="the paper's design at three sizes, on two idle cores: the example in the package",
+            scale=50,
             paper_models=(*_MIDDLE, *_EARLY_AND_LATE, *_DESIGN, *_LATE_SWITCH),
-            extra_models=("m-mlm40-320",),
+            extra_models=("m-mlm40-640",),
             shapes=_SHAPES,
             settings=_SETTINGS,
-            tokens=800_000,
-            tokenizer_documents=60,
-            examples={"SC": (1280, 150), "TC": (1280, 100), "QA": (600, 60), "IR": (1000, 75)},
-            tuning_steps=40,
-            tuning_length=128,
-            rates=(3e-3,),
-            seeds=(0, 1),
-        ),
-        Form(
-            name="cpu",
-            about="every model of the paper's figures, more text and seeds: meant for an hour on two idle cores",
-            scale=100,
-            paper_models=_EVERY,
-            extra_models=("m-mlm40-320",),
-            shapes=_SHAPES,
-            settings={**_SETTINGS, "global_batch": 64, "microbatch": 64, "peak_lr": 4e-3},
-            tokens=2_000_000,
+            tokens=3_000_000,
             tokenizer_documents=100,
-            examples={"SC": (3200, 300), "TC": (3200, 200), "QA": (900, 60), "IR": (1500, 150)},
-            tuning_steps=100,
+            examples={"SC": (3200, 600), "TC": (2560, 600), "QA": (2560, 400), "IR": (1800, 150)},
+            tuning_steps=80,
             tuning_length=128,
             rates=(1e-3, 3e-3),
             seeds=(0, 1),
@@ -219,7 +211,7 @@ FORMS = {
             settings={
                 **_SETTINGS, "global_batch": 96, "microbatch": 96, "max_length": 512, "warmup_steps": 200,
                 "rewarm_steps": 20, "peak_lr": 1e-3, "eval_every": 1050, "eval_sequences": 512, "save_every": 1050,
-                "compile": "auto", "backend": "auto", "shuffle_block": 65_536,
+                "compile": "auto", "backend": "auto",
             },
             tokens=100_000_000,
             tokenizer_documents=2_000,
