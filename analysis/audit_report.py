@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.audit import STATUSES, Audit, AuditedCell, audit
 from analysis.selection import SELECTIONS
-from analysis.sources import add_source_options, source_from
+from analysis.sources import Source, add_source_options, source_from
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.files import write_text
 
@@ -92,7 +92,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run(args: argparse.Namespace) -> int:
-    found = audit(source_from(args), selection=args.selection)
+    source = source_from(args)
+    if source.stand_ins is not None:
+        sys.stdout.write(_runs_of_stand_ins(source))
+        return 0
+    found = audit(source, selection=args.selection)
     text = FORMATS[args.format](found)
     if args.out is None:
         sys.stdout.write(text)
@@ -100,6 +104,22 @@ def _run(args: argparse.Namespace) -> int:
         write_text(args.out, text)
         sys.stdout.write(f"{args.out}: {_verdict(found)}\n")
     return 1 if found.differs else 0
+
+
+def _runs_of_stand_ins(source: Source) -> str:
+    """Return what a small study holds: its numbers are of other networks, so that none is set beside the paper's."""
+    assert source.stand_ins is not None
+    runs = source.need_runs("the audit")
+    own = {paper: name for name, paper in source.stand_ins.models.items()}
+    counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
+    rows = [
+        f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}\n"
+        for (model, dataset), number in counts.items()
+    ]
+    head = (
+        f"{source.own_words}\nIts numbers are not compared with the paper's. It holds {len(runs)} runs:\n\n"
+    )
+    return head + f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}\n" + "".join(rows) + "\n"
 
 
 def _verdict(found: Audit) -> str:

@@ -73,6 +73,21 @@ class Job:
         return max(1, round(60 * min(self.limit_hours, max(0.5, 1.25 * self.hours))))
 
     @property
+    def margin_seconds(self) -> int:
+        """How long before its time limit a job is asked to save itself: ten minutes, or a tenth of a short one."""
+        return min(600, 6 * self.minutes)
+
+    @property
+    def log(self) -> str:
+        """What its commands print, relative to the study's folder."""
+        return f"logs/{self.kind}/{self.name.replace('/', '__')}.log"
+
+    @property
+    def refused(self) -> str:
+        """The file that says a user's mistake ended it, so that starting it again would tell the same."""
+        return self.log.removesuffix("log") + "refused"
+
+    @property
     def retries(self) -> int:
         """How often it may be started again: for its parts, and twice for lost nodes."""
         return self.parts + 1

@@ -88,8 +88,13 @@ def main(argv: Sequence[str]) -> int | None:
     # Either tells of every glyph and file it looks at.
     for name in ("matplotlib", "fontTools"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    scores = open_source(arguments.source).scores(ScoreSettings())
+    source = open_source(arguments.source)
+    scores = source.scores(ScoreSettings())
     scores = scores[scores["dataset"] != "average"]
+    if source.stand_ins is not None:
+        # Tables of the paper show them in its models' places; here they have their own names.
+        own = {paper: name for name, paper in source.stand_ins.models.items()}
+        scores = scores.assign(model=[own.get(name, name) for name in scores["model"]])
     losses = losses_of(arguments.pretraining or Path("pretraining"))
     table = score_table(scores)
     write_text(arguments.out / "study.md", table)

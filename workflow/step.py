@@ -31,10 +31,15 @@ from workflow.jobs import Job, workflow_of
 from workflow.settings import Settings
 from workflow.state import is_complete, write_marker
 
-__all__ = ["AGAIN", "SETTINGS", "prefix_of", "run_until"]
+__all__ = ["AGAIN", "MISTAKE", "SETTINGS", "prefix_of", "run_until", "seconds_left"]
 
 AGAIN = 75
 """Exit code of a job that saved its work and has to go on in another (EX_TEMPFAIL)."""
+
+MISTAKE = 2
+"""Exit code of every room for what the user has to mend; the same job would say it again."""
+
+_ASK_AGAIN_SECONDS = 5.0
 
 SETTINGS = "workflow.json"
 """File in a study's folder with the resolved settings, the target and the image."""
@@ -103,27 +108,29 @@ def run_until(
     Args:
         command: the command.
         log_file: appended to.
-        seconds: after so many it is asked to save and stop. SIGTERM to this process does so at once.
+        seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
+            SIGTERM to this process do so at once.
         environ: its environment.
         stop: the signal that asks; programs that do not listen to SIGUSR1 ignore it.
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
-    asked = False
+    last_asked = 0.0
+    told: list[int] = []
 
     def ask() -> None:
-        nonlocal asked
-        asked = True
+        nonlocal last_asked
+        last_asked = time.monotonic()
         # The whole group: between here and training stand launchers that forward nothing.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, stop)
 
-    def on_term(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if not asked:
-            ask()
+    def listen(number: int, frame: FrameType | None) -> None:
+        del frame
+        told.append(number)
 
     with log_file.open("ab") as sink:
+        before = {number: signal.signal(number, listen) for number in (signal.SIGTERM, signal.SIGUSR1)}
         process = subprocess.Popen(
             command,
             stdout=sink,
@@ -133,25 +140,49 @@ def run_until(
             # Launchers in between die of a signal they do not know; an ignored one they hand down.
             preexec_fn=lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
         )
-        before = signal.signal(signal.SIGTERM, on_term)
         try:
-            while True:
-                try:
-                    code = process.wait(timeout=1.0)
-                    break
-                except subprocess.TimeoutExpired:
-                    if time.monotonic() > deadline and not asked:
-                        log.info("the time limit is near: asking it to save")
-                        ask()
-            while asked and _alive(process.pid):
+            while process.poll() is None:
+                if not last_asked and (told or time.monotonic() > deadline):
+                    who = (
+                        f"the scheduler says so by {signal.Signals(told[0]).name}" if told else "by the clock"
+                    )
+                    log.info("the time limit is near (%s): asking it to save", who)
+                    ask()
+                elif last_asked and stop == signal.SIGUSR1 and _passed(last_asked) > _ASK_AGAIN_SECONDS:
+                    # One that was still starting did not listen the first time.
+                    ask()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
+            while last_asked and _alive(process.pid):
                 time.sleep(0.2)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
         finally:
-            signal.signal(signal.SIGTERM, before)
-    return AGAIN if asked and code != 0 else code
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    code = process.returncode
+    return AGAIN if last_asked and code != 0 else code
+
+
+def _passed(since: float) -> float:
+    return time.monotonic() - since
+
+
+def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
+    """Return the seconds a job may still work: to its margin before the limit, or before the end that Slurm names.
+
+    Args:
+        job: the job.
+        started: when it started, by `time.monotonic`.
+        environ: has SLURM_JOB_END_TIME (Unix seconds) where Slurm says it.
+    """
+    left = 60.0 * job.minutes - _passed(started)
+    end = environ.get("SLURM_JOB_END_TIME", "")
+    if end.isdecimal() and int(end) > time.time():
+        left = min(left, int(end) - time.time())
+    return left - job.margin_seconds
 
 
 def _alive(group: int) -> bool:
@@ -164,17 +195,18 @@ def _alive(group: int) -> bool:
 
 def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> int:
     workflow = workflow_of(target, settings)
-    log_file = folder / "logs" / job.kind / f"{job.name.replace('/', '__')}.log"
+    log_file = folder / job.log
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     environ.setdefault("HF_HUB_OFFLINE", "1")
     if job.cpus and not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
-    margin = min(600.0, 6.0 * job.minutes)
+    if job.kind == "analysis":
+        _place_stand_ins(folder, folder / "analysis" / job.name)
     started = time.monotonic()
     for words, accepted in commands_of(job, settings, folder):
         room = prefix_of(image, folder, settings, environ)
         parallel = processes_of(job, environ) if job.kind in ("trajectory", "model") else []
-        left = 60.0 * job.minutes - margin - (time.monotonic() - started)
+        left = seconds_left(job, started, environ)
         stop = signal.SIGUSR1 if job.kind in ("trajectory", "model") else signal.SIGINT
         code = run_until([*parallel, *room, *words], log_file, left, environ, stop)
         if code == AGAIN:
@@ -182,12 +214,24 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
             return AGAIN
         if code not in accepted:
             sys.stderr.write(f"{job.kind} {job.name} ended with code {code}; the end of {log_file}:\n")
-            sys.stderr.write("".join(f"    {line}\n" for line in _tail(log_file)))
+            tail = _tail(log_file)
+            sys.stderr.write("".join(f"    {line}\n" for line in tail))
+            if code == MISTAKE:
+                write_text(folder / job.refused, "".join(f"{line}\n" for line in tail[-1:]))
             return code
     if not is_complete(job, workflow, settings, folder):
         raise UserError(f"{job.kind} {job.name}: the command ended well but not all it should make is there")
     write_marker(job, folder)
     return 0
+
+
+def _place_stand_ins(study: Path, out: Path) -> None:
+    """Copy `stand_ins.json` to where the runs table will lie: tables and figures look for it there."""
+    # Imported here, for it brings pandas, which the other jobs need not wait for.
+    from analysis.stand_ins import STAND_INS
+
+    if (study / STAND_INS).is_file():
+        write_text(out / STAND_INS, (study / STAND_INS).read_text("utf-8"))
 
 
 def _tail(path: Path, lines: int = 15) -> list[str]:
@@ -205,11 +249,16 @@ def main(argv: Sequence[str]) -> int:
     jobs = workflow_of(target, settings).jobs
     if arguments.marker not in jobs:
         raise UserError(f"{arguments.marker} is no job of {target}")
-    if image and not Path(image).is_file():
-        raise UserError(f"{image} does not exist; build it: make image-full")
-    if image and shutil.which("apptainer") is None and shutil.which("singularity") is None:
-        raise UserError("apptainer is not on this node's PATH; add its module to the job's environment")
-    return _do(jobs[arguments.marker], folder, settings, target, image)
+    job = jobs[arguments.marker]
+    try:
+        if image and not Path(image).is_file():
+            raise UserError(f"{image} does not exist; build it: make image-full")
+        if image and shutil.which("apptainer") is None and shutil.which("singularity") is None:
+            raise UserError("apptainer is not on this node's PATH; add its module to the job's environment")
+        return _do(job, folder, settings, target, image)
+    except UserError as error:
+        write_text(folder / job.refused, f"{error}\n")
+        raise
 
 
 if __name__ == "__main__":

@@ -5,17 +5,22 @@ It shows that a machine, an image and a scheduler can run the whole chain; its s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from analysis.stand_ins import STAND_INS
 from benchmarks.protocol import TASKS, datasets_of, get_dataset
 from common.files import write_text
 
 __all__ = ["DATASETS", "MODELS", "make_text", "write_tiny_study"]
 
-MODELS = ("tiny-t-mlm40-40", "tiny-t-clm-20-mlm40-40")
+STANDS_FOR = {"tiny-t-mlm40-42": "610m-mlm40-42k", "tiny-t-clm-21-mlm40-42": "610m-clm-21k-mlm40-42k"}
+"""The paper's model in whose place each is shown: a thousandth of its steps."""
+
+MODELS = tuple(STANDS_FOR)
 """Two models that share nothing but the data: one of one stage, one that switches half-way."""
 
 DATASETS = tuple(
@@ -53,7 +58,7 @@ def make_text(documents: int, seed: int = 0) -> Iterator[str]:
 
 _STUDY = f"""\
 prefix = "tiny-"
-decay_steps = 8
+decay_steps = 2
 models = {list(MODELS)}
 
 [sizes.t]
@@ -82,7 +87,7 @@ tensorboard = false
 
 
 def write_tiny_study(folder: Path, *, documents: int = 600) -> Path:
-    """Write `text.txt`-like documents, `study.toml` and `workflow.toml` into a folder; return the last.
+    """Write documents, `study.toml`, `workflow.toml` and `stand_ins.json` into a folder; return the settings' path.
 
     Files that are there with the same content are left alone, so that nothing looks newer than it is.
     """
@@ -102,7 +107,23 @@ cpus = 1
 memory_gb = 2.0
 limit_hours = 0.25
 """
-    for name, content in (("text.jsonl", text), ("study.toml", _STUDY), ("workflow.toml", settings)):
+    stand_ins = {
+        "title": "TINY STUDY",
+        "note": "made-up text and tasks and networks of 0.04M parameters, not the paper's models; "
+        "it shows that the chain runs, and its numbers mean nothing.",
+        "steps": 1000,
+        "models": STANDS_FOR,
+        "others": [],
+        "trajectories": {},
+        "families": {get_dataset(name).task: [name] for name in DATASETS},
+    }
+    files = {
+        "text.jsonl": text,
+        "study.toml": _STUDY,
+        "workflow.toml": settings,
+        STAND_INS: json.dumps(stand_ins, indent=1) + "\n",
+    }
+    for name, content in files.items():
         path = folder / name
         if not path.is_file() or path.read_text("utf-8") != content:
             write_text(path, content)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.__main__ import main
 from analysis.claims.assessment import assess
 from analysis.claims.report import render_claims
 from analysis.render import FORMATS, render
@@ -100,3 +101,15 @@ def test_a_damaged_file_is_told(table: Path) -> None:
 def test_the_standard_protocol_is_refused(table: Path) -> None:
     with pytest.raises(UserError, match="stand-ins are read by the paper protocol alone"):
         open_source(str(table), protocol="standard")
+
+
+def test_the_audit_lists_the_runs_and_compares_nothing(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--source", str(table)]) == 0
+    text = capsys.readouterr().out
+    assert "not compared with the paper's. It holds 48 runs:" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["mini-m-clm-42", "610m-clm-42k", "squad", "3"] in rows
+    assert ["mini-m-random", "-", "nq", "3"] in rows
+    assert "published" not in text

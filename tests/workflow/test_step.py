@@ -13,11 +13,12 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
+from workflow import step
 from workflow.jobs import Job
 from workflow.local_ranks import run_ranks
 from workflow.rank import first_node, rendezvous
 from workflow.settings import Settings
-from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save
+from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save, seconds_left
 
 TRAINER = """
 import pathlib, signal, sys, time
@@ -47,17 +48,42 @@ def test_launchers_in_between_survive_the_signal(tmp_path: Path) -> None:
     assert (tmp_path / "saved").is_file()
 
 
-def test_being_told_to_end_saves_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_being_told_to_end_saves_at_once(tmp_path: Path, number: signal.Signals) -> None:
     def tell() -> None:
         while not (tmp_path / "ready").is_file():
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=tell)
     thread.start()
     assert run_until([sys.executable, "-c", TRAINER, str(tmp_path)], tmp_path / "log", 60, ENVIRON) == AGAIN
     thread.join()
     assert (tmp_path / "saved").is_file()
+
+
+def test_one_that_does_not_listen_yet_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "_ASK_AGAIN_SECONDS", 0.1)
+    late = f"import time; time.sleep(1.5)\n{TRAINER}"
+    assert run_until([sys.executable, "-c", late, str(tmp_path)], tmp_path / "log", 0.0, ENVIRON) == AGAIN
+    assert (tmp_path / "saved").is_file()
+
+
+def test_a_launcher_that_hands_on_training_s_own_word_is_believed(tmp_path: Path) -> None:
+    # Under srun, Slurm's signal reaches training and not the process that waits for it.
+    assert run_until([sys.executable, "-c", "raise SystemExit(75)"], tmp_path / "log", 60, ENVIRON) == AGAIN
+
+
+def test_slurms_end_counts_where_it_is_known() -> None:
+    job = Job(kind="model", name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
+    assert (job.minutes, job.margin_seconds) == (120, 600)
+    assert Job(kind="model", name="m", limit_hours=1 / 60).margin_seconds == 6
+    now = time.monotonic()
+    assert seconds_left(job, now, {}) == pytest.approx(7200 - 600, abs=5)
+    assert seconds_left(job, now - 1000, {}) == pytest.approx(6200 - 600, abs=5)
+    soon = {"SLURM_JOB_END_TIME": str(int(time.time()) + 3000)}
+    assert seconds_left(job, now, soon) == pytest.approx(3000 - 600, abs=5)
+    assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
 
 
 def test_codes_and_output_are_kept(tmp_path: Path) -> None:
@@ -151,6 +177,54 @@ def test_the_command_line_speaks_in_sentences(tmp_path: Path) -> None:
     assert "limit_hours = 20.0" in call("settings").stdout
 
 
+def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(
+        "text = ['none.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
+        "make_datasets = ['--train', '4']\ndatasets = ['sst2']\nlearning_rates = [1e-4]\n"
+    )
+    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
+    command += ["--dir", str(tmp_path / "study"), "--", "--until", "shards"]
+    for _ in range(2):
+        answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        text = answer.stdout + answer.stderr
+        assert answer.returncode == 3, text
+        assert text.count("shards shards ended with code 2") == 1, text
+        assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
+        assert "Trying to restart" not in text
+
+
+def test_other_failures_are_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(
+        "text = ['t.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\n"
+        "make_datasets = ['--train', '4']\ndatasets = ['sst2']\n"
+    )
+    # An image whose every command dies.
+    (tmp_path / "study").mkdir()
+    (tmp_path / "t.jsonl").write_text('{"text": "a"}\n')
+    wrapper = tmp_path / "bin"
+    wrapper.mkdir()
+    (wrapper / "apptainer").write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\nexit 9\n'
+    )
+    (wrapper / "apptainer").chmod(0o755)
+    (tmp_path / "x.sif").touch()
+    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
+    command += [
+        "--image",
+        str(tmp_path / "x.sif"),
+        "--dir",
+        str(tmp_path / "study"),
+        "--",
+        "--until",
+        "shards",
+    ]
+    environ = os.environ | {"PATH": f"{wrapper}:{os.environ['PATH']}"}
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environ)
+    text = answer.stdout + answer.stderr
+    assert text.count("shards shards ended with code 9") > 2, text
+    assert not list(tmp_path.glob("study/logs/*/*.refused"))
+
+
 def _slurm() -> bool:
     return (
         bool(shutil.which("sbatch")) and subprocess.run(["sinfo", "-h"], capture_output=True).returncode == 0
@@ -164,8 +238,8 @@ def test_processes_meet_under_srun(tmp_path: Path) -> None:
         "import os, torch, torch.distributed as d; d.init_process_group('gloo'); t = torch.ones(1);"
         "d.all_reduce(t); print(os.environ['RANK'], os.environ['WORLD_SIZE'], int(t), flush=True)"
     )
-    step = f'srun -n2 {sys.executable} -m workflow.rank {sys.executable} -c "{meet}"'
-    command = ["sbatch", "--wait", "-n2", "-t", "5", "-o", str(tmp_path / "log"), "--wrap", step]
+    line = f'srun -n2 {sys.executable} -m workflow.rank {sys.executable} -c "{meet}"'
+    command = ["sbatch", "--wait", "-n2", "-t", "5", "-o", str(tmp_path / "log"), "--wrap", line]
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run(command, check=True, env=environ, capture_output=True)
     assert sorted((tmp_path / "log").read_text().split("\n")[:2]) == ["0 2 2", "1 2 2"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from common.provenance import ROOT
+from workflow.tiny import MODELS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -49,8 +50,15 @@ def _check_repairs(folder: Path, *words: str) -> None:
     """Everything is there; a second call does nothing; a deleted run comes back and no other is touched."""
     runs = _runs(folder)
     assert len(runs) == 2 * 4 * 2 * 2
-    for name in ("study.png", "study.md", "scores.csv", "tables/table02.md", "runs.parquet"):
-        assert (folder / "analysis" / "all" / name).is_file(), name
+    made = folder / "analysis" / "all"
+    for name in ("study.png", "study.md", "scores.csv", "claims.md", "figures/figure3.pdf", "runs.parquet"):
+        assert (made / name).is_file(), name
+    # Two of the paper's places hold this study's models, and say so.
+    table = (made / "tables" / "table10.md").read_text()
+    assert "TINY STUDY" in table
+    assert table.count("n=2") == 4
+    assert "TINY STUDY" in (made / "figures" / "figure3.txt").read_text()
+    assert all(name in (made / "study.md").read_text() for name in MODELS)
     assert "Nothing to be done" in _finish(folder, *words)
     assert _runs(folder) == runs
     lost = sorted(runs)[3]
