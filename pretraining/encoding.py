@@ -55,9 +55,7 @@ def encoded(
 
 
 def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
-    digests = [
-        hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest() for text in texts
-    ]
+    digests = [hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
     return list(zip(digests, encoder.encode_batch(texts), strict=True))
 
 

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 SPLITS = ("train", "validation")
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
+# Level 1: beside tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
+_ZSTD = "zstd:1"
 
 Tokens = npt.NDArray[np.int32]
 
@@ -233,7 +235,7 @@ def _write_splits(
     seen = _load_digests(out / ".state" / "digests.bin", state.digests)
     fresh = bytearray()
     before, size = sum(source.sizes[: state.file]), settings.shard_records * RECORD
-    compression = None if settings.compression == "none" else settings.compression
+    compression = None if settings.compression == "none" else _ZSTD
     limit, enough = settings.tokens or float("inf"), False
     began, first_tokens = time.monotonic(), sum(split.tokens for split in splits.values())
     groups = batched(source.documents(state.file, state.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
@@ -352,7 +354,8 @@ def _finish(
         "code": {
             "commit": git_commit(),
             "lock": lock_hash("full"),
-            "versions": versions(("tokenizers", "mosaicml-streaming", "zstandard", "numpy")),
+            "engine": encoder.engine,
+            "versions": versions(("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")),
         },
     }
     manifest["sha256"] = _data_hash(manifest)

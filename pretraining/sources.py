@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import orjson
 import pyarrow
 import pyarrow.parquet
 import zstandard
@@ -113,6 +114,9 @@ class Source:
         if self.text_field not in table.schema_arrow.names:
             known = ", ".join(table.schema_arrow.names)
             raise UserError(f"{file}: has no column {self.text_field!r}; it has {known} (--text-field)")
+        kind = table.schema_arrow.field(self.text_field).type
+        if not _holds_text(kind):
+            raise UserError(f"{file}: its column {self.text_field!r} holds {kind}, not text (--text-field)")
         size, rows, first = self.sizes[self.files.index(file)], table.metadata.num_rows, 0
         for group in range(table.num_row_groups):
             last = first + table.metadata.row_group(group).num_rows
@@ -126,7 +130,7 @@ class Source:
         if not line.strip():
             return ""
         try:
-            row = json.loads(line)
+            row = _row(line)
         except ValueError:
             raise UserError(f"{file}: line {number + 1} is not JSON") from None
         if not isinstance(row, dict) or self.text_field not in row:
@@ -134,7 +138,12 @@ class Source:
             raise UserError(
                 f"{file}: line {number + 1} has no {self.text_field!r}; it has {known} (--text-field)"
             )
-        return str(row[self.text_field] or "")
+        text = row[self.text_field]
+        if not isinstance(text, str | None):
+            raise UserError(
+                f"{file}: line {number + 1} has a {type(text).__name__} in {self.text_field!r}, not text (--text-field)"
+            )
+        return _whole(text or "")
 
 
 def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
@@ -224,6 +233,32 @@ class _Readable(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         return int(self._reader.readinto(buffer))
+
+
+def _holds_text(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    if types.is_dictionary(kind):
+        return _holds_text(kind.value_type)
+    return any(
+        is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    )
+
+
+def _row(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        # Stricter than the standard library, which also takes NaN and halves of surrogate pairs.
+        return json.loads(line)
+
+
+def _whole(text: str) -> str:
+    """Return the text with halves of surrogate pairs replaced, which have no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _kind(name: str) -> str:

@@ -68,6 +68,24 @@ def test_empty_texts_are_empty_strings(tmp_path: Path) -> None:
     assert [document.text for document in open_source([str(path)]).documents()] == ["x", "", "", ""]
 
 
+def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
+    """JSON can name them, UTF-8 cannot hold them; whole pairs are one letter."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "a\\ud83d\\ude00b\\ud800c"}\n{"text": "x", "score": NaN}\n')
+    texts = [document.text for document in open_source([str(path)]).documents()]
+    assert texts == ["a\U0001f600b\ufffdc", "x"]
+
+
+@pytest.mark.parametrize(
+    "kind", [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())]
+)
+def test_every_type_of_text_column_is_read(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    path = tmp_path / "a.parquet"
+    column = pyarrow.array(["x", None, "y"], pyarrow.string()).cast(kind)
+    pyarrow.parquet.write_table(pyarrow.table({"text": column}), path)
+    assert [document.text for document in open_source([str(path)]).documents()] == ["x", "", "y"]
+
+
 def test_groups_hold_all_documents(tmp_path: Path) -> None:
     source = open_source([str(write_all(tmp_path)["jsonl"])])
     groups = list(batched(source.documents(), characters=700, most=4))
@@ -82,6 +100,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.jsonl", b'{"text": "x"}\nno\n', "line 2 is not JSON"),
         ("a.jsonl", b'{"body": "x"}\n', "line 1 has no 'text'; it has body"),
         ("a.jsonl", b"[1]\n", "line 1 has no 'text'; it has no keys"),
+        ("a.jsonl", b'{"text": ["x"]}\n', r"line 1 has a list in 'text', not text \(--text-field\)"),
         ("a.jsonl.gz", b"no gzip", "cannot be read"),
         ("a.jsonl.zst", b"no zstd", "cannot be read"),
         ("a.parquet", b"no parquet", "cannot be read"),
@@ -113,6 +132,8 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     table = write_all(tmp_path)["parquet"]
     with pytest.raises(UserError, match=r"no column 'body'; it has text, id \(--text-field\)"):
         list(open_source([str(table)], "body").documents())
+    with pytest.raises(UserError, match=r"column 'id' holds int64, not text \(--text-field\)"):
+        list(open_source([str(table)], "id").documents())
     with pytest.raises(UserError, match="a hub dataset reads"):
         open_source(["hf:nonsense"])
     with pytest.raises(UserError, match="not both"):

@@ -13,14 +13,13 @@ from transformers import AutoTokenizer
 
 from common.errors import UserError
 from pretraining.__main__ import main
+from pretraining.byte_pairs import LLAMA3_SPLIT, read_ranks
 from pretraining.sources import open_source
 from pretraining.tokenizer import (
-    LLAMA3_SPLIT,
     TextTokenizer,
     from_tiktoken,
     llama3_special_tokens,
     load_tokenizer,
-    read_ranks,
     train_tokenizer,
 )
 from tests.pretraining.documents import make_documents, write_jsonl
