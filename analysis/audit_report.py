@@ -114,7 +114,7 @@ def _runs_of_stand_ins(source: Source) -> str:
     counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
     rows = [
         f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}\n"
-        for (model, dataset), number in counts.items()
+        for (model, dataset), number in zip(counts.index, counts, strict=True)
     ]
     head = (
         f"{source.own_words}\nIts numbers are not compared with the paper's. It holds {len(runs)} runs:\n\n"

@@ -74,8 +74,9 @@ def main(argv: Sequence[str]) -> int:
             return 0
         save(folder, settings, target, image)
         for job in workflow.jobs.values():
-            # What a user's mistake stopped is tried again by a new call.
-            (folder / job.refused).unlink(missing_ok=True)
+            # A new call counts anew, and tries again what a user's mistake stopped.
+            for name in (job.refused, job.saved):
+                (folder / name).unlink(missing_ok=True)
         prefix = f"clm-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
         if arguments.profile == "slurm":
             _wait_for_earlier_jobs(prefix)

@@ -88,6 +88,11 @@ class Job:
         return self.log.removesuffix("log") + "refused"
 
     @property
+    def saved(self) -> str:
+        """The file with a line for every job that met its time limit and left the stage further than it found it."""
+        return self.log.removesuffix("log") + "saved"
+
+    @property
     def retries(self) -> int:
         """How often it may be started again: for its parts, and twice for lost nodes."""
         return self.parts + 1

@@ -202,7 +202,7 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
         environ["OMP_NUM_THREADS"] = str(job.cpus)
     if job.kind == "analysis":
         _place_stand_ins(folder, folder / "analysis" / job.name)
-    started = time.monotonic()
+    started, before = time.monotonic(), _checkpoints(job, folder)
     for words, accepted in commands_of(job, settings, folder):
         room = prefix_of(image, folder, settings, environ)
         parallel = processes_of(job, environ) if job.kind in ("trajectory", "model") else []
@@ -211,6 +211,9 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
         code = run_until([*parallel, *room, *words], log_file, left, environ, stop)
         if code == AGAIN:
             log.info("%s %s: saved; the next job goes on", job.kind, job.name)
+            if _checkpoints(job, folder) != before:
+                with (folder / job.saved).open("a") as file:
+                    file.write(f"{os.environ.get('SLURM_JOB_ID', 'here')}\n")
             return AGAIN
         if code not in accepted:
             sys.stderr.write(f"{job.kind} {job.name} ended with code {code}; the end of {log_file}:\n")
@@ -223,6 +226,12 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
         raise UserError(f"{job.kind} {job.name}: the command ended well but not all it should make is there")
     write_marker(job, folder)
     return 0
+
+
+def _checkpoints(job: Job, folder: Path) -> set[str]:
+    return {
+        path.parent.name for path in folder.glob(f"pretraining/trajectories/{job.name}/step-*/state.json")
+    }
 
 
 def _place_stand_ins(study: Path, out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from common.provenance import ROOT
-from workflow.tiny import MODELS
+from workflow.tiny import MODELS, write_tiny_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -87,23 +88,85 @@ def _slurm() -> bool:
     )
 
 
+def _running(*rules: str) -> list[str]:
+    """Return the ids of this user's running jobs of some rules."""
+    command = ["squeue", "--me", "-h", "-t", "R", "-o", "%i %k"]
+    rows = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    return [row.split()[0] for row in rows if any(f"rule_{rule}" in row for rule in rules)]
+
+
+def _wait_for(process: subprocess.Popen[str], *rules: str) -> str:
+    """Return the id of the first job of these rules that runs."""
+    while True:
+        if found := _running(*rules):
+            return found[0]
+        assert process.poll() is None, process.communicate()[0][-6000:]
+        time.sleep(0.3)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a call as `kill -9` of it and of what it started does; its Slurm jobs live on."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
 @pytest.mark.slurm
 @pytest.mark.skipif(not _slurm(), reason="no Slurm answers here")
-def test_on_slurm_with_a_job_cancelled(tmp_path: Path) -> None:
+def test_on_slurm_killed_and_with_jobs_cancelled(tmp_path: Path) -> None:
     image = ROOT / "build" / "full.sif"
     words = ["--profile", "slurm", *(["--image", str(image)] if image.is_file() else [])]
-    process = _start(tmp_path, *words)
-    cancelled = False
-    while process.poll() is None and not cancelled:
-        answer = subprocess.run(
-            ["squeue", "--me", "-h", "-t", "R", "-o", "%A %k"], capture_output=True, text=True
-        )
-        for line in answer.stdout.splitlines():
-            if "rule_trajectory" in line:
-                subprocess.run(["scancel", line.split()[0]], check=True)
-                cancelled = True
-        time.sleep(0.5)
-    text, _ = process.communicate()
-    assert process.returncode == 0, text[-6000:]
-    assert cancelled
+    first = _start(tmp_path, *words)
+    _wait_for(first, "trajectory")
+    _kill(first)
+    second = _start(tmp_path, *words)
+    subprocess.run(["scancel", _wait_for(second, "cell")], check=True)
+    text, _ = second.communicate()
+    assert second.returncode == 0, text[-6000:]
     _check_repairs(tmp_path, *words)
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(not _slurm(), reason="no Slurm answers here")
+def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: Path) -> None:
+    write_tiny_study(tmp_path)
+    study = (tmp_path / "study.toml").read_text()
+    # More steps than any machine does in two minutes, with checkpoints only where Slurm's warning asks for one.
+    longer = study.replace(str(list(MODELS)), '["tiny-t-mlm40-100000"]').replace(
+        "save_every = 5", "save_every = 100000"
+    )
+    (tmp_path / "study.toml").write_text(longer.replace("eval_every = 20", "eval_every = 100000"))
+    settings = (tmp_path / "workflow.toml").read_text()
+    (tmp_path / "limit.toml").write_text(settings.replace("limit_hours = 0.25", "limit_hours = 0.0167"))
+    command = [
+        sys.executable,
+        "-m",
+        "workflow",
+        "all",
+        "--profile",
+        "slurm",
+        "--dir",
+        str(tmp_path / "study"),
+    ]
+    command += ["--settings", str(tmp_path / "limit.toml"), "--", "--until", "trajectory"]
+    command += ["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"]
+    log = tmp_path / "study/logs/trajectory/tiny-t-mlm40.log"
+    with (tmp_path / "out").open("w") as sink:
+        process = subprocess.Popen(command, stdout=sink, stderr=sink, env=ENVIRON, start_new_session=True)
+    try:
+        while len(saved := _steps(log, r"asked to stop; saved at step (\d+)")) < 2:
+            assert process.poll() is None, (tmp_path / "out").read_text()[-6000:]
+            time.sleep(0.5)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        subprocess.run(["scancel", *_running("trajectory")], stderr=subprocess.DEVNULL)
+    # Every job goes on where the one before it stopped, and Slurm said when.
+    started = _steps(log, r"tiny-t-mlm40: step (\d+) to")
+    assert started[:2] == [0, saved[0]]
+    assert 0 < saved[0] < saved[1]
+    told = "\n".join(path.read_text() for path in tmp_path.glob("study/logs/slurm/rule_trajectory/*/*.log"))
+    assert "the time limit is near (the scheduler says so by SIGUSR1)" in told
+
+
+def _steps(log: Path, pattern: str) -> list[int]:
+    return [int(step) for step in re.findall(pattern, log.read_text())] if log.is_file() else []
