@@ -13,6 +13,7 @@ from analysis.published import published_cells
 from analysis.scores import Settings
 from analysis.sources import Source
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, SEEDS, datasets_of
+from common.errors import UserError
 
 __all__ = ["Audit", "AuditedCell", "audit"]
 
@@ -92,7 +93,15 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     """Audit the paper's 800 cells and its arithmetic against a source.
 
     The interval that is compared is the paper's own (1.96 sd / sqrt(n)), since that is what is printed.
+
+    Raises:
+        UserError: the source's networks or metrics are not the paper's.
     """
+    if not source.comparable:
+        raise UserError(
+            f"{source.label}: {source.title.lower()} scores are of other networks or metrics than the paper's "
+            "numbers, which they can neither confirm nor contradict"
+        )
     cells = published_cells()
     recomputed: dict[tuple[str, str, str], tuple[float, float, int]] = {}
     counts: dict[tuple[str, str], int] = {}

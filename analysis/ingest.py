@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import os
 import shutil
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -196,7 +197,8 @@ def _read_cells(
         min(jobs, len(cells)), mp_context=multiprocessing.get_context("spawn"), initializer=begin_reader
     )
     try:
-        futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
+        with _no_interrupts():
+            futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
         finished = concurrent.futures.as_completed(futures)
         yield from progress((future.result() for future in finished), "reading", len(cells), "cell")
     except BrokenProcessPool:
@@ -206,6 +208,16 @@ def _read_cells(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back while processes start: they inherit that, and so never answer it themselves."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _assemble(scan: Scan, results: Sequence[CellResult], cells_read: int) -> Ingested:

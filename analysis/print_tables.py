@@ -40,7 +40,7 @@ def _run(args: argparse.Namespace) -> int:
     source = source_from(args, models) if models else open_source("published")
     scores = None if source.is_published else source.scores(score_settings(args))
     for number in numbers:
-        text = render(build_table(number, scores, stand_ins=source.stand_ins), args.format)
+        text = render(build_table(number, scores, source=source), args.format)
         if args.out is None:
             sys.stdout.write(text + ("\n" if number != numbers[-1] else ""))
         else:

@@ -97,7 +97,7 @@ def _tables(source: Source, out: Path, selection: str) -> list[Path]:
     scores = None if source.is_published else source.scores(settings)
     paths = []
     for number in table_numbers():
-        table = build_table(number, scores, stand_ins=source.stand_ins)
+        table = build_table(number, scores, source=source)
         for form, ending in EXTENSIONS.items():
             paths.append(out / "tables" / f"table{number:02d}.{ending}")
             write_text(paths[-1], render(table, form))
@@ -105,8 +105,6 @@ def _tables(source: Source, out: Path, selection: str) -> list[Path]:
 
 
 def _audit(source: Source, out: Path, selection: str) -> list[Path]:
-    if source.stand_ins is not None:
-        raise UserError(f"{source.stand_ins.title} runs are of other networks than the paper's numbers")
     found = audit(source, selection=selection)
     paths = []
     for form, show in AUDIT_FORMATS.items():
@@ -161,7 +159,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _run(args: argparse.Namespace) -> int:
     source = source_from(args, need_instances=True)
-    arguments = ["--source", args.source, "--selection", args.selection]
+    arguments = [*source.options, "--selection", args.selection]
     if args.instances:
         arguments += ["--instances", str(args.instances)]
     for name in args.add_model:

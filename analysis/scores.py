@@ -22,7 +22,7 @@ from analysis.instances import resample_instances
 from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.selection import SELECTIONS, select_runs
 from analysis.stand_ins import averaged_datasets
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.cli import progress
 from common.errors import UserError, nearest
 from pretraining.study import MODELS
@@ -221,7 +221,7 @@ def _hierarchical_bounds(
     resampled = resampled_seed_scores(runs, settings, instances)
     bounds = np.full((len(values), 2), np.nan)
     for row, (model, task, dataset) in enumerate(values.index):
-        names = datasets_of(task) if dataset == AVERAGE else (dataset,)
+        names = averaged_datasets(runs, task) if dataset == AVERAGE else (dataset,)
         seeds = [int(seed) for seed in values.columns[values.iloc[row].notna()]]
         per_seed = np.mean([[resampled[model, name, seed] for seed in seeds] for name in names], axis=0)
         picks = intervals.resample_seeds(len(seeds), settings.resamples, settings.rng(len(seeds)))

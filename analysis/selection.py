@@ -13,9 +13,15 @@ import pandas as pd
 
 from common.errors import UserError, nearest
 
-__all__ = ["SELECTIONS", "select_runs"]
+__all__ = ["SELECTIONS", "SELECTION_WORDS", "select_runs"]
 
-SELECTIONS = ("seed", "mean", "pooled")
+SELECTION_WORDS = {
+    "seed": "learning rate chosen for each seed by its validation score",
+    "mean": "one learning rate for a model and dataset, by the mean validation score",
+    "pooled": "one learning rate for a model and task, by the mean validation score",
+}
+"""Each rule, as captions say it."""
+SELECTIONS = tuple(SELECTION_WORDS)
 
 _CELL = ["model", "task", "dataset"]
 

@@ -23,11 +23,12 @@ from analysis.runs_table import protocol_of, read_runs
 from analysis.scores import Settings, published_scores, run_scores
 from analysis.stand_ins import StandIns, read_stand_ins
 from analysis.store_scan import results_folder
-from benchmarks.protocol import PAPER, STANDARD
+from benchmarks.protocol import PAPER, PROTOCOLS, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError
 
 __all__ = [
+    "PUBLISHED",
     "Source",
     "add_score_options",
     "add_source_options",
@@ -40,6 +41,12 @@ __all__ = [
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
+
+
+_STANDARD_NOTE = (
+    "not the paper's metrics but the field's, of the same predictions "
+    f"({', '.join(f'{task.name} {task.standard_metric}' for task in TASKS.values())})."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,8 @@ class Source:
     """What was taken from it beside models in the released naming scheme."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
+    protocol: str = PAPER
+    """Whose metrics the scores are: the paper's, or `standard`, the field's."""
 
     @property
     def is_published(self) -> bool:
@@ -72,8 +81,7 @@ class Source:
         """
         if self.runs is None or self.label == "released":
             return self.label
-        title = "" if self.stand_ins is None else f"{self.stand_ins.title} "
-        return title + _fingerprint(self.runs)
+        return f"{self.title} {_fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
         """Return the source's scores (see `analysis.scores`)."""
@@ -82,9 +90,36 @@ class Source:
         return run_scores(self.runs, settings, source=self.label, instances=self.instances)
 
     @property
+    def title(self) -> str:
+        """What every heading begins with where the numbers are not of the paper's kind; else empty."""
+        if self.stand_ins is not None:
+            return self.stand_ins.title
+        return "" if self.protocol == PAPER else "STANDARD PROTOCOL"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the scores are of the kind that the paper prints, so that its numbers may stand beside them."""
+        return not self.title
+
+    @property
     def own_words(self) -> str:
-        """What a caption has to say first: that models are stand-ins, and for what; empty for the paper's own."""
-        return "" if self.stand_ins is None else f"{self.stand_ins.title}: {self.stand_ins.note}"
+        """What a caption has to say first: whose models or metrics these are; empty for the paper's own."""
+        if self.stand_ins is not None:
+            return f"{self.title}: {self.stand_ins.note}"
+        return f"{self.title}: {_STANDARD_NOTE}" if self.title else ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The command-line options that open this source again, instances and added models aside."""
+        given = ("--source", self.label.removesuffix(f" ({self.protocol} protocol)"))
+        return given if self.protocol == PAPER else (*given, "--protocol", self.protocol)
+
+    @property
+    def average_needs(self) -> str:
+        """What a task average is made of, for the sentence about a source that has none."""
+        if self.stand_ins is None:
+            return "all three datasets of a task"
+        return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())
 
     @property
     def words(self) -> str:
@@ -104,6 +139,10 @@ class Source:
                 "--source PATH with a run store or runs table of your own"
             )
         return self.runs
+
+
+PUBLISHED = Source(label="published")
+"""The paper's printed cells."""
 
 
 def open_source(
@@ -128,10 +167,16 @@ def open_source(
         protocol: of a store, the scores to read (None: `paper`); a table must hold that protocol's scores.
 
     Raises:
-        UserError: nothing usable there.
+        UserError: nothing usable there, or not of that protocol.
     """
+    if source in ("published", "released") and protocol not in (None, PAPER):
+        held = "tables hold" if source == "published" else "result files hold"
+        raise UserError(
+            f"--protocol {protocol}: the paper's {held} scores of its own protocol alone; the {protocol} metrics are "
+            "in the run.json files that python -m benchmarks writes, so give --source a store of such runs"
+        )
     if source == "published":
-        return Source(label=source)
+        return PUBLISHED
     if source == "released":
         return _open_release(models, need_instances)
     path = EXAMPLE if source == "miniature" else Path(source)
@@ -156,7 +201,7 @@ def open_source(
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
     runs = read_runs(path, add_models=add_models)
     if recorded != PAPER:
-        return Source(label=_label(source, recorded), runs=runs)
+        return Source(label=_label(source, recorded), runs=runs, protocol=recorded)
     beside = path.with_name("instances.parquet")
     if instances is None and path.suffix == ".parquet" and beside.exists():
         instances = beside
@@ -181,8 +226,9 @@ def _open_folder(
     runs, found = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
     known = (instances or found) if protocol == PAPER else None
     return Source(
-        label=_label(source, protocol), runs=runs, instances=known, store=path, added_models=add_models
-    )
+        label=_label(source, protocol), runs=runs, instances=known, store=path, added_models=add_models,
+        protocol=protocol,
+    )  # fmt: skip
 
 
 def _label(source: str, protocol: str) -> str:
@@ -215,11 +261,16 @@ def _open_release(models: Sequence[str] | None, need_instances: bool) -> Source:
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """Add --source, --add-model and --instances."""
+    """Add --source, --protocol, --add-model and --instances."""
     group = parser.add_argument_group("where the scores come from")
     group.add_argument(
         "--source", default="published", metavar="published|released|miniature|PATH",
-        help="the paper's tables (default), the authors' released runs, or a run store / runs table",
+        help="the paper's tables (default), the authors' released runs, the miniature that comes with the package, "
+        "or the path of a run store or runs table",
+    )  # fmt: skip
+    group.add_argument(
+        "--protocol", choices=PROTOCOLS,
+        help="of a run store, whose metrics: the paper's (default), or the field's (standard); docs/run-store.md",
     )  # fmt: skip
     group.add_argument(
         "--add-model", action="append", default=[], metavar="NAME",
@@ -235,16 +286,19 @@ def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper
     group = parser.add_argument_group("from runs to scores")
     group.add_argument(
         "--selection", default="seed", metavar="|".join(selection.SELECTIONS),
-        help="how the learning rate is chosen (default: seed, for each seed on its own, as the paper does)",
+        help="how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule "
+        "and the default), one for a model and dataset (mean), or one for a model and task (pooled)",
     )  # fmt: skip
     group.add_argument(
         "--interval", default=interval, metavar="|".join(intervals.INTERVALS),
         help=f"kind of 95 %% interval (default: {interval})",
     )  # fmt: skip
     group.add_argument(
-        "--resamples", type=int, default=intervals.RESAMPLES, help="of a bootstrap (default: 10000)"
+        "--resamples", type=int, default=intervals.RESAMPLES, help="resamples of a bootstrap (default: 10000)"
     )
-    group.add_argument("--seed", type=int, default=intervals.DEFAULT_SEED, help="of a bootstrap's generator")
+    group.add_argument(
+        "--seed", type=int, default=intervals.DEFAULT_SEED, help="seed of a bootstrap's generator"
+    )
 
 
 def score_settings(args: argparse.Namespace) -> Settings:
@@ -267,4 +321,5 @@ def source_from(
         need_instances=need_instances or getattr(args, "interval", "") == "hierarchical",
         add_models=args.add_model,
         models=models,
+        protocol=args.protocol,
     )

@@ -12,8 +12,8 @@ import pandas as pd
 
 from analysis.frames import records
 from analysis.published import published_cells
-from analysis.stand_ins import StandIns
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS, datasets_of
+from analysis.sources import PUBLISHED, Source
+from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.settings import SHAPES, TRAINING
 from pretraining.study import MODELS, TABLES, Model, format_steps, parse
@@ -35,7 +35,7 @@ class Cell:
     n_seeds: int = 0
     """Seeds behind the recomputed value."""
     alone: bool = False
-    """Whether the paper's number has no place here, because the model is a stand-in."""
+    """Whether the paper's number has no place here, because model or metric is another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Table:
     interval: str = field(default="")
     """Kind of interval of the recomputed values."""
     alone: bool = False
-    """Whether its models are stand-ins, so that the paper's numbers are left out."""
+    """Whether its models are stand-ins or its metrics not the paper's, so that the paper's numbers are left out."""
 
 
 def table_numbers() -> tuple[int, ...]:
@@ -70,7 +70,10 @@ def table_numbers() -> tuple[int, ...]:
 
 
 def build_table(
-    number: int, scores: pd.DataFrame | None = None, *, stand_ins: StandIns | None = None
+    number: int,
+    scores: pd.DataFrame | None = None,
+    *,
+    source: Source = PUBLISHED,
 ) -> Table:
     """Return a table of the paper.
 
@@ -78,7 +81,7 @@ def build_table(
         number: 1-17.
         scores: recomputed scores (see `analysis.scores`); None for the published cells alone. Models that the
             paper does not have become rows below its own, in the table their kind belongs to.
-        stand_ins: the small study whose scores stand in the paper's places; its own numbers are printed alone.
+        source: where the scores come from; those of another network or metric than the paper's are printed alone.
 
     Raises:
         UserError: no such table.
@@ -88,10 +91,12 @@ def build_table(
     if number == 1:
         return _settings_table()
     task = _task(number)
+    alone, stand_ins = not source.comparable, source.stand_ins
+    metric = TASKS[task].metric if source.protocol == PAPER else TASKS[task].standard_metric
     printed = published_cells().query("table == @number")
     published = (
         {}
-        if stand_ins
+        if alone
         else {
             (model, dataset): (mean, ci95)
             for model, dataset, mean, ci95 in records(printed, "model", "dataset", "mean", "ci95")
@@ -100,26 +105,22 @@ def build_table(
     recomputed = {} if scores is None else _by_cell(scores, task)
     models = [*TABLES[number], *_own_models(number, [] if scores is None else scores["model"])]
     datasets = [*(datasets_of(task) if stand_ins is None else stand_ins.families.get(task, ())), AVERAGE]
-    if stand_ins is not None:
+    if alone:
         measured = {model for model, _ in recomputed}
         models = [name for name in models if name in measured]
-    words = "" if stand_ins is None else f"{stand_ins.title}: {stand_ins.note} "
     group = _GROUPS[(number - 2) // 4]
     return Table(
         number=number,
-        caption=f"{words}{TASKS[task].title} ({TASKS[task].metric}, %): {group.title}.",
+        caption=f"{source.own_words} {TASKS[task].title} ({metric}, %): {group.title}.".lstrip(),
         stubs=group.stubs,
         labels=tuple(group.label(name) for name in models),
         columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
         cells=tuple(
-            tuple(
-                replace(_cell(model, name, published, recomputed), alone=stand_ins is not None)
-                for name in datasets
-            )
+            tuple(replace(_cell(model, name, published, recomputed), alone=alone) for name in datasets)
             for model in models
         ),
         models=tuple(models),
-        alone=stand_ins is not None,
+        alone=alone,
         source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
         interval="" if scores is None or scores.empty else str(scores["interval"].iloc[0]),
     )

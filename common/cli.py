@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NoReturn, TypeVar
 
-from tqdm import tqdm
-
 from common.errors import UserError, nearest
 
 __all__ = ["Parser", "progress", "run"]
@@ -76,6 +74,8 @@ def progress(items: Iterable[T], what: str, total: int | None = None, unit: str 
 
     The bar appears only for work that lasts longer than two seconds.
     """
+    from tqdm import tqdm  # here, so that a command can answer Ctrl-C early
+
     yield from tqdm(items, desc=what, total=total, unit=unit, delay=2.0, disable=None, leave=False)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -65,9 +67,11 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
     Ratios of spreads (F7, F10) are written out, not drawn: they have another unit.
     """
     decisive = data[data["role"] == "decisive"].reset_index(drop=True)
-    height = 0.62 + _ROW * len(decisive) + 0.62
+    lines = textwrap.wrap(caption, 172)
+    foot = 0.37 + 0.1 * max(3, len(lines))
+    height = 0.62 + _ROW * len(decisive) + foot
     figure = Figure(figsize=(_WIDTH, height))
-    ax = figure.add_axes((2.55 / _WIDTH, 0.62 / height, 2.3 / _WIDTH, _ROW * len(decisive) / height))
+    ax = figure.add_axes((2.55 / _WIDTH, foot / height, 2.3 / _WIDTH, _ROW * len(decisive) / height))
     ax.set_xscale("asinh", linear_width=1.0)
     ax.set_ylim(len(decisive) - 0.5, -0.5)
     drawn = data[~data["unit"].str.startswith("ratio") & data["effect"].notna()]
@@ -96,7 +100,7 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
                 marker=MARKERS[record["verdict"]],
                 zorder=3,
             )
-        middle = (0.62 + _ROW * (len(decisive) - 0.5 - row)) / height
+        middle = (foot + _ROW * (len(decisive) - 0.5 - row)) / height
         word = "not decidable" if record["verdict"] == UNDECIDABLE else record["verdict"]
         ratio = " (ratio)" if record["unit"].startswith("ratio") and math.isfinite(record["effect"]) else ""
         for x, text, ink, weight in (
@@ -109,22 +113,19 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
             figure.text(
                 x / _WIDTH, middle, str(text), va="center", fontsize=6.2, color=ink, fontweight=weight
             )
-    top = (0.62 + _ROW * len(decisive) + 0.09) / height
+    top = (foot + _ROW * len(decisive) + 0.09) / height
     for x, text in ((4.9, "verdict"), (5.64, "effect, 95 % interval"), (6.72, "Holm p")):
         figure.text(x / _WIDTH, top, text, fontsize=5.8, color=GREY)
     figure.text(
         0.1 / _WIDTH, 1 - 0.2 / height, "Which findings survive a test", fontsize=8.6, fontweight="bold"
     )
     axis = "effect (points; slopes: points per 10 % masking)"
-    figure.text(3.7 / _WIDTH, 0.35 / height, axis, ha="center", fontsize=6.6)
-    _foot(figure, caption, height)
+    figure.text(3.7 / _WIDTH, (foot - 0.27) / height, axis, ha="center", fontsize=6.6)
+    _foot(figure, lines, height)
     return figure
 
 
-def _foot(figure: Figure, caption: str, height: float) -> None:
-    import textwrap
-
-    lines = textwrap.wrap(caption, 172)[:3]
+def _foot(figure: Figure, lines: Sequence[str], height: float) -> None:
     for place, line in enumerate(lines):
         y = 0.05 + 0.1 * (len(lines) - 1 - place)
         figure.text(0.1 / _WIDTH, y / height, line, fontsize=5.6, color=GREY)

@@ -34,8 +34,8 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
     """
     single = data[data["dataset"] != AVERAGE]
     names = list(dict.fromkeys(single["dataset"]))
-    lines = textwrap.wrap(caption, 172)[:3]
-    foot, head = 0.5, 0.62
+    lines = textwrap.wrap(caption, 172)
+    foot, head = 0.5 + 0.1 * max(0, len(lines) - 2), 0.62
     height = head + _ROW * len(names) + foot
     figure = Figure(figsize=(_WIDTH, height))
     width = 2.85

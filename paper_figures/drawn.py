@@ -146,8 +146,8 @@ def refuse_empty(number: int, data: pd.DataFrame, inputs: Inputs) -> pd.DataFram
     """
     if data.empty:
         raise UserError(
-            f"Figure {number} cannot be drawn from {inputs.source.label}: it holds no task average (all three "
-            f"datasets of a task) of {_some(FIGURES[number])}"
+            f"Figure {number} cannot be drawn from {inputs.source.label}: it holds no task average "
+            f"({inputs.source.average_needs}) of {_some(FIGURES[number])}"
         )
     return data
 

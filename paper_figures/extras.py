@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.files import write_bytes, write_text
-from common.provenance import provenance
+from analysis.selection import SELECTION_WORDS
 from paper_figures.drawn import Inputs
 
 if TYPE_CHECKING:  # so that the command line can set matplotlib up before it is imported
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["EXTRAS", "Drawing", "write_extra"]
+    from paper_figures.writing import Drawing
 
-_PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A figure, drawn."""
-
-    title: str
-    data: pd.DataFrame
-    """What is drawn, for the CSV."""
-    figure: Figure
-    caption: str
-    description: str
-    """What is seen, in sentences."""
+__all__ = ["EXTRAS", "write_extra"]
 
 
 def _claims(inputs: Inputs) -> Drawing:
     from analysis.claims.assessment import assess
+    from analysis.claims.wording import how_tested
     from paper_figures.claims import claims_data, describe_claims, draw_claims
 
     data = claims_data(assess(inputs.source, inputs.settings, second_opinion=False))
+    tests = " ".join(how_tested(inputs.settings.interval, published=inputs.source.is_published))
     line = (
-        f"Source: {inputs.name}; interval {inputs.settings.interval}, learning rates selected by "
-        f"{inputs.settings.selection}. Large mark: the comparison the verdict hangs on, with its 95 % interval; "
-        "dotted: ends of the claimed region other than 0; small dots: the claim's other comparisons. The axis is "
-        "linear near 0 and logarithmic far from it. Rules: docs/claims.md."
+        f"{_from(inputs)}{_rule(inputs)} {tests} "
+        "Large mark: the comparison the verdict hangs on, with its interval; dotted: ends of the claimed region other "
+        "than 0; small dots: the claim's other comparisons. The axis is linear near 0 and logarithmic far from it. "
+        "Rules: docs/claims.md."
     )
-    return Drawing(
-        title="Which findings survive a test", data=data, figure=draw_claims(data, line), caption=line,
-        description=describe_claims(data),
-    )  # fmt: skip
+    return _drawing(inputs, "claims", "Which findings survive a test", data, draw_claims(data, line), line,
+                    describe_claims(data))  # fmt: skip
 
 
 def _multiverse(inputs: Inputs) -> Drawing:
@@ -56,17 +41,17 @@ def _multiverse(inputs: Inputs) -> Drawing:
     from analysis.sources import standard_of
     from paper_figures.multiverse import describe_multiverse, draw_multiverse, multiverse_data
 
-    found = explore(inputs.source, inputs.settings, standard=standard_of(inputs.source))
+    standard = standard_of(inputs.source) if inputs.source.comparable else None
+    found = explore(inputs.source, inputs.settings, standard=standard)
     data = multiverse_data(found)
     line = (
-        f"Source: {inputs.name}. Columns: selection rule / interval; mixed: the mixed-effects model (F1-F4). "
-        "Supporting: share of the analyses that decide the claim. Rules: docs/claims.md."
+        f"{_from(inputs)} A column is an analysis: rule for the learning rate / interval; mixed: the "
+        "mixed-effects model (F1-F4). Supporting: of the analyses in which the claim can be decided, the share that "
+        "supports it; verdicts after Holm's adjustment within one analysis, not over the analyses. Rules: "
+        "docs/claims.md."
     )
-    return Drawing(
-        title="Does the answer depend on the analyst?", data=data,
-        figure=draw_multiverse(data, found.gaps, line), caption=line,
-        description=describe_multiverse(data, found.gaps),
-    )  # fmt: skip
+    return _drawing(inputs, "multiverse", "Does the answer depend on the analyst?", data,
+                    draw_multiverse(data, found.gaps, line), line, describe_multiverse(data, found.gaps))  # fmt: skip
 
 
 def _coverage(inputs: Inputs) -> Drawing:
@@ -79,12 +64,35 @@ def _coverage(inputs: Inputs) -> Drawing:
         selection=settings.selection,
     )  # fmt: skip
     line = (
-        f"Five-seed cells simulated with the variances of {inputs.name}: {COVERAGE_TRIALS:,} cells a dataset, "
-        f"{COVERAGE_RESAMPLES:,} resamples. Line: the nominal 95 %. What the intervals are: docs/intervals.md."
+        f"{_from(inputs)}{_rule(inputs)} Five-seed cells simulated with their variances: {COVERAGE_TRIALS:,} cells a "
+        "dataset, "
+        f"{COVERAGE_RESAMPLES:,} resamples. Black line: the nominal 95 %. What the intervals are: docs/intervals.md."
     )
+    return _drawing(inputs, "coverage", "Coverage of nominal 95 % intervals", data, draw_coverage(data, line), line,
+                    describe_coverage(data))  # fmt: skip
+
+
+def _from(inputs: Inputs) -> str:
+    """Return whose numbers these are and where they come from."""
+    where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+    return f"{inputs.source.own_words} Source: {where}.".lstrip()
+
+
+def _rule(inputs: Inputs) -> str:
+    """Return how the learning rate was chosen, where that was up to us."""
+    words = SELECTION_WORDS[inputs.settings.selection]
+    return "" if inputs.source.is_published else f" {words[0].upper()}{words[1:]}."
+
+
+def _drawing(
+    inputs: Inputs, name: str, title: str, data: pd.DataFrame, figure: Figure, line: str, description: str
+) -> Drawing:
+    from paper_figures.writing import Drawing, entitle
+
     return Drawing(
-        title="Coverage of nominal 95 % intervals", data=data, figure=draw_coverage(data, line), caption=line,
-        description=describe_coverage(data),
+        name=name, title=entitle(figure, title, inputs.source), data=data, figure=figure, caption=line,
+        description=f"{inputs.source.own_words} {description}".lstrip(), source=inputs.name,
+        given_as=inputs.source.label, settings=inputs.settings,
     )  # fmt: skip
 
 
@@ -116,37 +124,9 @@ def write_extra(
     """
     from analysis.claims.assessment import default_interval
     from paper_figures.style import paper_style
-    from paper_figures.writing import csv_text, picture
+    from paper_figures.writing import write_drawing
 
     settings = replace(inputs.settings, interval=interval or default_interval(inputs.source))
-    inputs = Inputs(source=inputs.source, settings=settings)
-    paths = []
     with paper_style():
-        drawing = EXTRAS[name](inputs)
-        for form in formats:
-            path = folder / f"{name}.{form}"
-            content = picture(drawing.figure, form, title=drawing.title, description=drawing.description)
-            write_bytes(path, content)
-            paths.append(path)
-    record = {
-        "figure": name,
-        "title": drawing.title,
-        "caption": drawing.caption,
-        "source": {"name": inputs.name, "given_as": inputs.source.label},
-        "settings": {
-            "selection": settings.selection,
-            "interval": settings.interval,
-            "resamples": settings.resamples,
-            "seed": settings.seed,
-        },
-        **provenance("analysis", _PACKAGES),
-    }
-    for suffix, text in (
-        ("csv", csv_text(drawing.data)),
-        ("txt", drawing.description + "\n"),
-        ("json", json.dumps(record, indent=1, ensure_ascii=False) + "\n"),
-    ):
-        path = folder / f"{name}.{suffix}"
-        write_text(path, text)
-        paths.append(path)
-    return paths
+        drawing = EXTRAS[name](Inputs(source=inputs.source, settings=settings))
+        return write_drawing(drawing, folder / name, formats)

@@ -25,9 +25,7 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
     if inputs.source.stand_ins is not None:
         usual |= True  # small networks are tuned at other rates
     scores = task_averages(runs[runs["model"].isin(models) & usual], ("model", "lr", "seed"))
-    return spread_data(scores, _COLUMNS, label="lr {lr:.0e}, seed {seed}", number=5).assign(
-        source=inputs.name
-    )
+    return spread_data(scores, _COLUMNS, label="lr {lr:.0e}, seed {seed}", number=5, inputs=inputs)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:

@@ -26,7 +26,7 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
     models = [name for names in _COLUMNS.values() for name in names]
     chosen = select_runs(runs[runs["model"].isin(models)], inputs.settings.selection)
     scores = task_averages(chosen, ("model", "seed"))
-    return spread_data(scores, _COLUMNS, label="{model}, seed {seed}", number=7).assign(source=inputs.name)
+    return spread_data(scores, _COLUMNS, label="{model}, seed {seed}", number=7, inputs=inputs)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:

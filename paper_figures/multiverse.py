@@ -38,12 +38,13 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     keys = list(dict.fromkeys(records(data, "protocol", "selection", "interval")))
     pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
     low = 0.0 if not pairs else 0.55 + 0.15 * len(pairs)
-    lines = textwrap.wrap(caption, 172)[:3]
-    height = _HEAD + _ROW * len(names) + 0.12 + low + _FOOT
+    lines = textwrap.wrap(caption, 172)
+    foot = _FOOT + 0.1 * max(0, len(lines) - 3)
+    height = _HEAD + _ROW * len(names) + 0.12 + low + foot
     figure = Figure(figsize=(_WIDTH, height))
     cell = min(0.24, 3.4 / len(keys))
     grid = figure.add_axes(
-        (2.7 / _WIDTH, (low + _FOOT + 0.06) / height, cell * len(keys) / _WIDTH, _ROW * len(names) / height)
+        (2.7 / _WIDTH, (low + foot + 0.06) / height, cell * len(keys) / _WIDTH, _ROW * len(names) / height)
     )
     grid.set_xlim(-0.5, len(keys) - 0.5)
     grid.set_ylim(len(names) - 0.5, -0.5)
@@ -61,7 +62,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
         for name, *key, verdict in records(data, "id", "protocol", "selection", "interval", "verdict")
     }
     shares = dict(records(data, "id", "share_supporting"))
-    base = low + _FOOT + 0.06
+    base = low + foot + 0.06
     for row, name in enumerate(names):
         for column, key in enumerate(keys):
             verdict = found.get((name, *key))
@@ -84,7 +85,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     legend = "   ".join(f"{_SIGNS[name]} {name.removesuffix(' from this source')}" for name in VERDICTS)
     figure.text(0.1 / _WIDTH, top, legend, fontsize=5.8, color=GREY)
     if pairs:
-        _draw_gaps(figure, gaps, pairs, low, height)
+        _draw_gaps(figure, gaps, pairs, foot, height)
     for place, line in enumerate(lines):
         y = 0.05 + 0.1 * (len(lines) - 1 - place)
         figure.text(0.1 / _WIDTH, y / height, line, fontsize=5.6, color=GREY)
@@ -96,9 +97,9 @@ def _box(column: int, row: int, color: str, alpha: float) -> Rectangle:
 
 
 def _draw_gaps(
-    figure: Figure, gaps: pd.DataFrame, pairs: list[tuple[str, str]], low: float, height: float
+    figure: Figure, gaps: pd.DataFrame, pairs: list[tuple[str, str]], foot: float, height: float
 ) -> None:
-    ax = figure.add_axes((2.7 / _WIDTH, (_FOOT + 0.26) / height, 3.6 / _WIDTH, 0.15 * len(pairs) / height))
+    ax = figure.add_axes((2.7 / _WIDTH, (foot + 0.26) / height, 3.6 / _WIDTH, 0.15 * len(pairs) / height))
     ax.set_ylim(len(pairs) - 0.5, -0.5)
     ax.grid(axis="x", color=LIGHT)
     ax.grid(axis="y", visible=False)
@@ -120,7 +121,7 @@ def _draw_gaps(
         )  # fmt: skip
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=5.8, handletextpad=0.2)
     words = "MLM \u2212 CLM in points by selection rule (hollow: one of the two is a published cell)"
-    figure.text(2.7 / _WIDTH, (_FOOT - 0.02) / height, words, fontsize=5.8, color=GREY)
+    figure.text(2.7 / _WIDTH, (foot - 0.02) / height, words, fontsize=5.8, color=GREY)
 
 
 def describe_multiverse(data: pd.DataFrame, gaps: pd.DataFrame) -> str:
@@ -129,7 +130,7 @@ def describe_multiverse(data: pd.DataFrame, gaps: pd.DataFrame) -> str:
     lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
     for name, share in dict(records(data, "id", "share_supporting")).items():
         if not math.isnan(share):
-            lines.append(f"{name}: {share:.0%} of the analyses that decide it support it.")
+            lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")
     for size, name in dict.fromkeys(records(gaps, "size", "dataset")):
         rows = gaps[(gaps["size"] == size) & (gaps["dataset"] == name)]
         told = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))

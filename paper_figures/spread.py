@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from analysis.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
-from paper_figures.drawn import COLUMNS
+from paper_figures.drawn import COLUMNS, Inputs
 from paper_figures.layout import make_page, task_panels
 from paper_figures.marks import draw_spread
 from paper_figures.style import Look
@@ -29,7 +29,7 @@ SINGLE = "single"
 
 
 def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return the mean test score in percent over a task's three datasets, where all three have a run.
+    """Return the mean test score in percent over a task's datasets (three in the paper), where all have a run.
 
     Args:
         runs: rows of a runs table, at most one for each dataset and `keys`.
@@ -54,7 +54,7 @@ def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def spread_data(
-    scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], *, label: str, number: int
+    scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], *, label: str, number: int, inputs: Inputs
 ) -> pd.DataFrame:
     """Return the drawn data of a figure of centred scores.
 
@@ -63,6 +63,7 @@ def spread_data(
         columns: the models of each column of the figure.
         label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
         number: the figure's number.
+        inputs: where the scores come from.
 
     Raises:
         UserError: no task average of any of the models.
@@ -82,11 +83,12 @@ def spread_data(
                 series = f"{column}: {label.format_map(single)}"
                 rows.append([task, series, single["model"], column, float(value), np.nan, np.nan, 1, SINGLE])
     if not rows:
+        wanted = ", ".join(name for models in columns.values() for name in models)
         raise UserError(
-            f"Figure {number} cannot be drawn from this source: it holds no task average (all three datasets of a "
-            f"task at one seed) of {', '.join(name for models in columns.values() for name in models)}"
+            f"Figure {number} cannot be drawn from this source: it holds no task average "
+            f"({inputs.source.average_needs}, at one seed) of {wanted}"
         )
-    return pd.DataFrame(rows, columns=COLUMNS[:-1])
+    return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
 
 
 def draw_columns(title: str, data: pd.DataFrame, caption: str, look: Mapping[str, Look]) -> Figure:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from analysis.frames import records
+from analysis.selection import SELECTION_WORDS
 from benchmarks.protocol import TASKS
 from paper_figures.drawn import Inputs, Missing, missing
 from paper_figures.figure import PaperFigure
@@ -26,11 +27,6 @@ _INTERVALS = {
     "bootstrap": "95 % percentile bootstrap interval over seeds",
     "bca": "95 % BCa bootstrap interval over seeds",
     "hierarchical": "95 % bootstrap interval over seeds and test instances",
-}
-_SELECTIONS = {
-    "seed": "learning rate chosen for each seed by its validation score",
-    "mean": "one learning rate a cell, by the mean validation score",
-    "pooled": "one learning rate a model and task, by the mean validation score",
 }
 
 
@@ -59,14 +55,15 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-        how = f", {_SELECTIONS[inputs.settings.selection]}"
+        how = f", {SELECTION_WORDS[inputs.settings.selection]}"
     if figure.measure == "spread":
         return f"Source: {where}{how if figure.number == 7 else ''}."
     seeds = data["n_seeds"]
     low, high = int(seeds.min()), int(seeds.max())
     many = f"{low}" if low == high else f"{low} to {high}"
     seeds_word = "seed" if high == 1 else "seeds"
-    return f"Source: {where}; mean over {many} {seeds_word}{how}, {_INTERVALS[inputs.settings.interval]}."
+    mean = f"task averages, mean over {many} {seeds_word}{how}"
+    return f"Source: {where}; {mean}, {_INTERVALS[inputs.settings.interval]}."
 
 
 def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str:
@@ -83,7 +80,7 @@ def alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
     gaps = missing_sentence(missing(figure.number, data), _why(figure, inputs), most=99)
     return " ".join(
-        part for part in (f"{figure.heading}.", figure.describe(data), figure.note,
+        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
                           source_sentence(figure, data, inputs), gaps) if part
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -16,18 +17,39 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from analysis.scores import Settings
 from analysis.sources import Source
 from common.errors import UserError, nearest
-from common.files import write_bytes, write_text
+from common.files import write_bytes
 from common.provenance import provenance
 from paper_figures.drawn import Inputs
 from paper_figures.figure import FORMATS, PaperFigure
 from paper_figures.style import paper_style
 from paper_figures.wording import alt_text, caption
 
-__all__ = ["check_formats", "csv_text", "picture", "write_figure"]
+__all__ = ["Drawing", "check_formats", "csv_text", "entitle", "picture", "write_drawing", "write_figure"]
 
-_PACKAGES = ("matplotlib", "numpy", "pandas", "pillow", "fonttools")
+_PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure, drawn."""
+
+    name: str | int
+    """What the record calls it: the paper's number, or a word."""
+    title: str
+    data: pd.DataFrame
+    """What is drawn, for the CSV."""
+    figure: Figure
+    caption: str
+    description: str
+    """What is seen, in sentences."""
+    source: str
+    """Name of the source by its content."""
+    given_as: str
+    """The source as the user named it."""
+    settings: Settings
 
 
 def check_formats(names: Sequence[str]) -> tuple[str, ...]:
@@ -71,15 +93,57 @@ def csv_text(data: pd.DataFrame) -> str:
     return data.to_csv(index=False, lineterminator="\n")
 
 
-def _entitle(drawn: Figure, heading: str, source: Source) -> str:
-    """Put what the models are stand-ins of before the heading; return the heading."""
-    if source.stand_ins is None:
+def entitle(drawn: Figure, heading: str, source: Source) -> str:
+    """Put before the heading that the numbers are not of the paper's kind, where they are not; return the heading."""
+    if source.comparable:
         return heading
-    whole = f"{source.stand_ins.title}. {heading}"
+    whole = f"{source.title}. {heading}"
     for text in drawn.texts:
         if text.get_text() == heading:
             text.set_text(whole)
     return whole
+
+
+def write_drawing(drawing: Drawing, stem: Path, formats: Sequence[str]) -> list[Path]:
+    """Write `STEM.pdf`, `.png`, `.svg`, `.csv`, `.txt` and `.json`; call it within `style.paper_style`.
+
+    Args:
+        drawing: what is written.
+        stem: path of the files without their endings; its folder is made when absent.
+        formats: of the picture.
+
+    Returns:
+        The files in the order written.
+    """
+    record = {
+        "figure": drawing.name,
+        "title": drawing.title,
+        "caption": drawing.caption,
+        "source": {"name": drawing.source, "given_as": drawing.given_as},
+        "settings": {
+            "selection": drawing.settings.selection,
+            "interval": drawing.settings.interval,
+            "resamples": drawing.settings.resamples,
+            "seed": drawing.settings.seed,
+        },
+        "points": len(drawing.data),
+        **provenance("analysis", _PACKAGES),
+    }
+    contents = {
+        form: picture(drawing.figure, form, title=drawing.title, description=drawing.description)
+        for form in formats
+    }
+    texts = {
+        "csv": csv_text(drawing.data),
+        "txt": drawing.description + "\n",
+        "json": json.dumps(record, indent=1, ensure_ascii=False) + "\n",
+    }
+    contents |= {suffix: text.encode("utf-8") for suffix, text in texts.items()}
+    paths = []
+    for suffix, content in contents.items():
+        paths.append(stem.with_name(f"{stem.name}.{suffix}"))
+        write_bytes(paths[-1], content)
+    return paths
 
 
 def write_figure(
@@ -100,38 +164,18 @@ def write_figure(
         UserError: the inputs do not allow the figure.
     """
     data = figure.collect(inputs)
-    line, spoken = caption(figure, data, inputs), alt_text(figure, data, inputs)
-    stem = folder / f"figure{figure.number}"
-    paths = []
+    line = caption(figure, data, inputs)
     with paper_style():
         drawn = figure.draw(data, line)
-        heading = _entitle(drawn, figure.heading, inputs.source)
-        for form in formats:
-            path = stem.with_suffix(f".{form}")
-            write_bytes(path, picture(drawn, form, title=heading, description=spoken))
-            paths.append(path)
-    record = {
-        "figure": figure.number,
-        "title": heading,
-        "caption": line,
-        "source": {
-            "name": str(data["source"].iloc[0]),
-            "given_as": str(inputs.logs) if figure.measure == "loss" else inputs.source.label,
-        },
-        "settings": {
-            "selection": inputs.settings.selection,
-            "interval": inputs.settings.interval,
-            "resamples": inputs.settings.resamples,
-            "seed": inputs.settings.seed,
-        },
-        "points": len(data),
-        **provenance("analysis", _PACKAGES),
-    }
-    for suffix, text in (
-        (".csv", csv_text(data)),
-        (".txt", spoken + "\n"),
-        (".json", json.dumps(record, indent=1, ensure_ascii=False) + "\n"),
-    ):
-        write_text(stem.with_suffix(suffix), text)
-        paths.append(stem.with_suffix(suffix))
-    return paths, data
+        drawing = Drawing(
+            name=figure.number,
+            title=entitle(drawn, figure.heading, inputs.source),
+            data=data,
+            figure=drawn,
+            caption=line,
+            description=alt_text(figure, data, inputs),
+            source=str(data["source"].iloc[0]),
+            given_as=str(inputs.logs) if figure.measure == "loss" else inputs.source.label,
+            settings=inputs.settings,
+        )
+        return write_drawing(drawing, folder / f"figure{figure.number}", formats), data

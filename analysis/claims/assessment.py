@@ -9,7 +9,7 @@ from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, leaves
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.scores import Settings
-from analysis.sources import Source
+from analysis.sources import PUBLISHED, Source
 from common.errors import UserError
 
 __all__ = ["Assessment", "assess", "default_interval"]
@@ -27,6 +27,11 @@ class Assessment:
     """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
+
+    @property
+    def published(self) -> bool:
+        """Whether the source is the paper's printed cells."""
+        return self.source == PUBLISHED.label
 
 
 def default_interval(source: Source) -> str:

@@ -82,6 +82,8 @@ def main(args: argparse.Namespace) -> int:
     source = source_from(args, need_instances=args.interval is None)
     interval = args.interval or default_interval(source)
     settings = Settings(selection=args.selection, interval=interval, resamples=args.resamples, seed=args.seed)
+    if args.multiverse and not source.comparable and source.stand_ins is None:
+        raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
     if args.standard and not args.multiverse:
         raise UserError("--standard goes with --multiverse, which compares protocols")
     if args.multiverse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from analysis.claims.assessment import Assessment
@@ -10,8 +11,9 @@ from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
-from analysis.claims.wording import format_effect, format_p, mixed_notes, sentence
+from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, sentence
 from analysis.grid import grid
+from analysis.selection import SELECTION_WORDS
 
 __all__ = ["explanations", "verdicts_text"]
 
@@ -40,22 +42,24 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
 
 def _legend(assessment: Assessment) -> list[str]:
     settings = assessment.settings
-    how = f"interval {settings.interval}, learning rates selected by {settings.selection}"
+    how = f"interval {settings.interval}"
+    if not assessment.published:
+        how += f", {SELECTION_WORDS[settings.selection]}"
     if settings.interval in ("bootstrap", "bca", "hierarchical"):
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     return [
         *([assessment.own_words] if assessment.own_words else []),
         f"Source: {assessment.source}; {how}.",
-        "Effect: the comparison that the verdict hangs on. p: of the direction the evidence leans to; Holm: after "
-        "adjustment",
-        "over the claims of a family. hold: comparisons that hold on their own at 5 %. Rules: docs/claims.md.",
+        *textwrap.wrap(" ".join(how_tested(settings.interval, published=assessment.published)), 118),
+        "Effect: the comparison that the verdict hangs on. p: of the direction the evidence leans to. hold: how many",
+        "comparisons hold on their own at 5 %. Rules: docs/claims.md.",
     ]
 
 
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explain_one(verdict, assessment.mixed.get(verdict.claim.id)) for verdict in shown]
-    return "\n\n".join([*blocks, "\n".join(_legend(assessment)[: 2 if assessment.own_words else 1])]) + "\n"
+    return "\n\n".join([*blocks, "\n".join(_legend(assessment)[:-2])]) + "\n"
 
 
 def _explain_one(verdict: Verdict, mixed: Verdict | None) -> str:

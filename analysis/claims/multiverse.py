@@ -66,12 +66,16 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
         standard: the same runs scored by the standard protocol, when there are such.
     """
     rows: list[dict[str, object]] = []
-    sources = [("paper", source), *([("standard", standard)] if standard is not None else [])]
+    sources = [(source.protocol, source), *([("standard", standard)] if standard is not None else [])]
     plan = [(protocol, given, how) for protocol, given in sources for how in _analyses(given, settings)]
     for protocol, given, how in progress(plan, "analyses", unit="analysis"):
         assessment = assess(given, how, second_opinion=how.interval == "t")
         rows += _rows(assessment, protocol)
-    gaps = gap_by_selection(source.runs) if source.runs is not None else pd.DataFrame(columns=_GAP_COLUMNS)
+    gaps = (
+        gap_by_selection(source.runs, fill=source.comparable)
+        if source.runs is not None
+        else pd.DataFrame(columns=_GAP_COLUMNS)
+    )
     return Multiverse(source=source.label, verdicts=pd.DataFrame(rows), gaps=gaps)
 
 
@@ -114,11 +118,12 @@ _GAP_COLUMNS = [
 ]  # fmt: skip
 
 
-def gap_by_selection(runs: pd.DataFrame) -> pd.DataFrame:
+def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
     """Return the MLM-CLM gap of every size and dataset under each selection rule.
 
     Where only one of the two models has runs, the other's published cell stands in, and `mlm_from` or `clm_from`
-    says so: that cell does not change with the rule. Pairs without any runs are left out.
+    says so: that cell does not change with the rule. Pairs without any runs are left out; without `fill`, for runs
+    that the paper's numbers do not compare with, also those without runs of both.
     """
     printed = {
         (model, dataset): (mean, half)
@@ -151,7 +156,8 @@ def gap_by_selection(runs: pd.DataFrame) -> pd.DataFrame:
                     row[side], row[f"{side}_ci95"] = mean, half
                     means.append(mean)
                 row["gap"] = means[0] - means[1]
-                if "runs" in f"{row['mlm_from']} {row['clm_from']}":
+                origins = (str(row["mlm_from"]), str(row["clm_from"]))
+                if (any if fill else all)(origin.startswith("runs") for origin in origins):
                     rows.append(row)
     frame = pd.DataFrame(rows, columns=_GAP_COLUMNS)
     order = {name: rank for rank, name in enumerate(TASKS)}

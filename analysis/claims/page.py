@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, VERDICTS, Verdict
-from analysis.claims.wording import format_effect, format_p, sentence, shortfall
+from analysis.claims.wording import format_effect, format_p, how_tested, sentence, shortfall
 
 __all__ = ["findings_page"]
 
@@ -35,6 +35,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         "A verdict is about the statement as it is written here. The effect is that of the comparison the verdict "
         "hangs on: the weakest one a supported claim needs, or the one that speaks most against it. p is that of the "
         "direction the evidence leans to, and Holm its adjustment over the claims about the same question. "
+        f"{' '.join(how_tested(settings.interval, published=assessment.published))} "
         f"Comparable means within {', '.join(f'{margin:g} ({task})' for task, margin in MARGINS.items())} points. "
         "The rules are in [claims.md](claims.md), the choice of interval in [intervals.md](intervals.md); "
         "`python -m analysis claims --id F8 --explain` prints every number behind a verdict.",

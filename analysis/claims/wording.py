@@ -15,8 +15,18 @@ from analysis.claims.verdicts import (
     Verdict,
     unsupported,
 )
+from analysis.published import N_SEEDS
 
-__all__ = ["format_effect", "format_p", "mixed_notes", "sentence", "shortfall"]
+__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "sentence", "shortfall"]
+
+_TESTS = {
+    "paper": "the normal distribution on differences within seeds",
+    "t": "Student's t on differences within seeds",
+    "bootstrap": "a percentile bootstrap over seeds of differences within seeds",
+    "bca": "a BCa bootstrap over seeds of differences within seeds",
+    "hierarchical": "Student's t on differences within seeds, with the error over seeds and test instances together",
+}
+_FROM_CELLS = {"paper": "normal tests", "t": "Welch's t tests"}
 
 
 def format_p(p: float) -> str:
@@ -34,6 +44,27 @@ def format_effect(finding: Finding) -> str:
         return "-"
     sign = "" if finding.leaf.unit.startswith("ratio") else "+"
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
+
+
+def how_tested(interval: str, *, published: bool) -> tuple[str, str, str]:
+    """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity."""
+    if published:
+        test = (
+            f"{_FROM_CELLS[interval]} from each model's mean and printed interval "
+            f"({N_SEEDS} seeds, models taken as independent)"
+        )
+    else:
+        test = f"{_TESTS[interval]} (Welch's t where models share no seeds)"
+    over = (
+        "fine-tuning seeds and test instances"
+        if interval == "hierarchical" and not published
+        else ("fine-tuning seeds, on the same test instances")
+    )
+    return (
+        f"Tests and 95 % intervals: {test}.",
+        f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
+        "Holm's adjustment is over the claims about one question, not over all of them.",
+    )
 
 
 def sentence(verdict: Verdict) -> str:

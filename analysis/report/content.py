@@ -13,9 +13,10 @@ import pandas as pd
 from analysis.audit import Audit, AuditedCell, audit
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.records import as_record
+from analysis.claims.wording import how_tested
 from analysis.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.scores import Settings
-from analysis.sources import Source
+from analysis.sources import PUBLISHED, Source
 from analysis.tables import Cell, Table, build_table, table_numbers
 from common.errors import UserError
 
@@ -69,6 +70,8 @@ class Content:
     tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
     claims: tuple[dict[str, object], ...]
     claims_interval: str
+    claims_tests: tuple[str, str, str]
+    """`how_tested`: the test, what it is about, multiplicity."""
     audit: Audit
     coverage: pd.DataFrame
     n_runs: int
@@ -83,13 +86,11 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         figures: folder that `python -m paper_figures` filled from the same source.
         settings: selection rule, and the interval of the tables' recomputed values (published cells keep theirs).
     """
-    # Stand-ins are other networks: there the audit is of the published cells among themselves.
-    found = audit(
-        source if source.stand_ins is None else Source(label="published"), selection=settings.selection
-    )
+    # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
+    found = audit(source if source.comparable else PUBLISHED, selection=settings.selection)
     scores = None if source.is_published else source.scores(settings)
     by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in found.cells}
-    tables = [build_table(number, scores, stand_ins=source.stand_ins) for number in table_numbers()]
+    tables = [build_table(number, scores, source=source) for number in table_numbers()]
     interval = default_interval(source)
     how = Settings(
         selection=settings.selection, interval=interval, resamples=settings.resamples, seed=settings.seed
@@ -105,6 +106,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         tables=tuple((table, table_rows(table, by_cell)) for table in tables),
         claims=tuple(as_record(v, assessment.mixed.get(v.claim.id)) for v in assessment.verdicts),
         claims_interval=interval,
+        claims_tests=how_tested(interval, published=source.is_published),
         audit=found,
         coverage=simulate(
             source,
@@ -146,7 +148,7 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
     if not pictures:
         raise UserError(
             f"{folder}: holds no figures of {source.label}; draw them with "
-            f"`python -m paper_figures all --source {shlex.quote(source.label)} --out {shlex.quote(str(folder))}`"
+            f"`python -m paper_figures all {shlex.join(source.options)} --out {shlex.quote(str(folder))}`"
         )
     return tuple(pictures)
 

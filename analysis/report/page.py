@@ -12,6 +12,7 @@ import jinja2
 from analysis.audit import STATUSES
 from analysis.published import N_SEEDS
 from analysis.report.content import Content
+from analysis.selection import SELECTION_WORDS
 from analysis.tables import Cell
 from benchmarks.protocol import AVERAGE, DATASETS
 
@@ -45,6 +46,7 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         axis=axis,
         coverage=_coverage(content),
         has_runs=content.n_runs > 0,
+        selection_words=SELECTION_WORDS[content.settings.selection],
         tables_compared=_compared(content),
         provenance=json.dumps(provenance, indent=1, ensure_ascii=False),
     )

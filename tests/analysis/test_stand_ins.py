@@ -67,12 +67,12 @@ def test_tables_say_so_and_print_no_number_of_the_paper(table: Path, form: str) 
     source = open_source(str(table))
     scores = source.scores(Settings(interval="t"))
     for number in (2, 5, 10):
-        made = build_table(number, scores, stand_ins=source.stand_ins)
+        made = build_table(number, scores, source=source)
         assert all(cell.published is None for row in made.cells for cell in row)
         text = render(made, form)
         if form != "csv":
             assert "MINIATURE: not the paper" in text.replace("&#x27;", "'")
-    shown = build_table(2, scores, stand_ins=source.stand_ins)
+    shown = build_table(2, scores, source=source)
     assert shown.models == ("610m-mlm40-42k", "610m-clm-42k", "mini-m-random")
     assert shown.columns == ("SST-2", "Average")
 

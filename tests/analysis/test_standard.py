@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,15 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.ingest import RefusedStoreError, ingest
+from analysis.published import published_values
+from analysis.render import FORMATS
 from analysis.runs_table import protocol_of, read_runs
+from analysis.scores import Settings
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RUN, RunKey
+from benchmarks.runs import RUN, RunKey, cell_keys, write_results
 from common.errors import UserError
+from paper_figures.__main__ import main as draw
 
 from .stores import MODELS, age, fill, run_folder
 
@@ -33,6 +39,11 @@ def record(store: Path, key: RunKey, **changes: object) -> None:
     }
     content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard, **changes}
     (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -141,6 +152,53 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
         main(["ingest", str(paper), "--protocol", "standard", "--out", str(tmp_path / "z.parquet")])
     assert main(["ingest", str(standard), "--out", str(tmp_path / "copy.parquet")]) == 0
     assert protocol_of(tmp_path / "copy.parquet") == "standard"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_tables_by_the_standard_metrics_cannot_be_taken_for_the_papers(
+    both: tuple[Path, list[RunKey]], cache: None, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    words = ["table", "3", "--source", str(both[0]), "--format", form]
+    assert main(words) == 0
+    paper = capsys.readouterr().out
+    assert main([*words, "--protocol", "standard"]) == 0
+    standard = html.unescape(capsys.readouterr().out)
+    cells = published_values().set_index(["model", "task", "dataset"])
+    printed = f"{cells.loc[(MODELS[0], 'TC', 'uner_en'), 'mean']:.2f}"
+    assert printed in paper and printed not in standard
+    assert ("(standard protocol)" if form == "csv" else "STANDARD PROTOCOL: not the paper's") in standard
+    assert "standard protocol" not in paper.lower()
+    scores = open_source(str(both[0]), protocol="standard").scores(Settings())
+    mean = scores.set_index(["model", "task", "dataset"]).loc[(MODELS[0], "TC", "uner_en"), "mean"]
+    assert f"{mean:.2f}" in standard
+
+
+def test_a_figure_by_the_standard_metrics_says_so(
+    tmp_path: Path, cache: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model, dataset in product(("210m-mlm40-42k", "210m-clm-42k"), ("sst2", "qqp", "mnli_m")):
+        for key in cell_keys(model, dataset):
+            write_results(tmp_path / "store", key, {"validation": [0, 1], "test": [1, 0, 1]})
+            record(tmp_path / "store", key)
+    words = ["2", "--source", str(tmp_path / "store"), "--protocol", "standard", "--format", "svg"]
+    assert draw([*words, "--out", str(tmp_path)]) == 0
+    made = json.loads((tmp_path / "figure2.json").read_text())
+    assert made["title"].startswith("STANDARD PROTOCOL. Figure 2.")
+    assert made["caption"].startswith("STANDARD PROTOCOL: not the paper's metrics")
+    assert made["source"]["name"].startswith("STANDARD PROTOCOL runs-")
+    assert "STANDARD PROTOCOL" in (tmp_path / "figure2.txt").read_text()
+
+
+def test_what_has_no_standard_metrics_says_where_they_are(
+    both: tuple[Path, list[RunKey]], cache: None
+) -> None:
+    for source in ("published", "released"):
+        with pytest.raises(UserError, match="scores of its own protocol alone"):
+            main(["scores", "--source", source, "--protocol", "standard"])
+    with pytest.raises(UserError, match="neither confirm nor contradict"):
+        main(["audit", "--source", str(both[0]), "--protocol", "standard"])
+    with pytest.raises(UserError, match="leave --protocol standard out"):
+        main(["claims", "--source", str(both[0]), "--protocol", "standard", "--multiverse"])
 
 
 def test_the_multiverse_uses_both_protocols_of_a_store(

@@ -11,7 +11,7 @@ import pytest
 from analysis.runs_table import write_runs
 from analysis.sources import Source
 from common.errors import UserError
-from paper_figures.__main__ import main, numbers
+from paper_figures.command import main, numbers
 from paper_figures.drawn import Inputs
 from paper_figures.figure import get_figure
 from paper_figures.wording import source_sentence
@@ -77,7 +77,7 @@ def test_runs_of_ones_own_with_another_interval(
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert f",5,{interval},runs-" in (tmp_path / "figure3.csv").read_text()
     text = (tmp_path / "figure3.txt").read_text()
-    assert "one learning rate a cell, by the mean validation score" in text
+    assert "one learning rate for a model and dataset, by the mean validation score" in text
     assert "4,320 runs of 12 models" in text
 
 

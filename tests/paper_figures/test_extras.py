@@ -11,7 +11,7 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from common.errors import UserError
-from paper_figures.__main__ import main, numbers
+from paper_figures.command import main, numbers
 
 from ..analysis.test_selection import RELEASED
 

@@ -1,0 +1,79 @@
+"""Ctrl-C: a real SIGINT to the whole process group, at a place that the test chooses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.ingest import ingest
+from common.provenance import ROOT
+
+_SHELL = """
+import os, signal, sys
+from analysis.__main__ import main
+from common.cli import run
+
+def interrupt():
+    os.killpg(0, signal.SIGINT)
+
+{patch}
+run(main, sys.argv[1:])
+"""
+
+
+def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    answer = subprocess.run(
+        [sys.executable, "-c", _SHELL.format(patch=patch), *words], cwd=cwd, start_new_session=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert answer.returncode == 130, answer.stderr
+    assert answer.stderr.splitlines() == [
+        "interrupted; what was finished is kept, the same command goes on from there"
+    ]
+    assert [path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name] == []
+    return answer
+
+
+_WHILE_READING = """
+import analysis.ingest
+analysis.ingest._POOL_BYTES = 0  # reading processes, however small the store
+add = analysis.ingest.State.add
+def and_interrupt(state, result):
+    add(state, result)
+    interrupt()
+analysis.ingest.State.add = and_interrupt
+"""
+
+
+def test_ingest_ends_in_one_line_and_goes_on_from_there(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["ingest", str(store), "--out", "out/runs.parquet", "--instances", "out/i", "--jobs", "2"]
+    interrupted(_WHILE_READING, *words, cwd=tmp_path)
+    assert not (out / "runs.parquet").exists()
+    assert (out / "runs.parquet.ingest.json").is_file()
+    after = ingest(store, out / "runs.parquet", instances=out / "i")
+    pd.testing.assert_frame_equal(after.runs, ingest(store, tmp_path / "fresh.parquet").runs)
+
+
+_WHILE_WRITING = """
+import analysis.reproduce
+write = analysis.reproduce.write_text
+def and_interrupt(path, text):
+    write(path, text)
+    if path.name == "table02.md":
+        interrupt()
+analysis.reproduce.write_text = and_interrupt
+"""
+
+
+def test_reproduce_ends_in_one_line_and_says_nothing_of_being_done(tmp_path: Path) -> None:
+    answer = interrupted(_WHILE_WRITING, "reproduce", "--out", "out", cwd=tmp_path)
+    assert answer.stdout == ""
+    assert (tmp_path / "out/tables/table02.md").read_text().endswith("|\n")
+    assert not (tmp_path / "out/reproduce.json").exists()
