@@ -71,7 +71,7 @@ image-test: $(CLUSTER)/.installed ## the image's own test, and whether it is wha
 
 STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
 study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
-	@$(MAKE) $(STUDY_ENV)/.installed
+	@$(MAKE) --silent $(STUDY_ENV)/.installed
 	@$(STUDY_ENV)/bin/python -m workflow $(TARGET) --profile $(PROFILE) $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## the whole chain in minutes: a made-up study through Slurm and the full image

@@ -269,15 +269,27 @@ def _download(image: Image, wheels: Path) -> None:
 
 def _wheels_of_sources(wheels: Path, built: Path) -> set[str]:
     """Build wheels of packages that exist as source only, and return their names; their hashes were checked."""
-    shutil.rmtree(built, ignore_errors=True)
-    built.mkdir()
     sources = sorted([*wheels.glob("*.tar.gz"), *wheels.glob("*.zip")])
-    if sources:
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built)]
-        answer = subprocess.run([*command, *map(str, sources)], stderr=subprocess.PIPE, text=True)
-        if answer.returncode:
-            last = answer.stderr.strip().splitlines()[-1:]
-            raise UserError(f"{', '.join(path.name for path in sources)} could not be built: {last}")
+    lock, done = (wheels / ".lock").read_text("utf-8"), built / ".lock"
+    if not done.is_file() or done.read_text("utf-8") != lock:
+        shutil.rmtree(built, ignore_errors=True)
+        built.mkdir()
+        if sources:
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "--wheel-dir",
+                str(built),
+            ]
+            answer = subprocess.run([*command, *map(str, sources)], stderr=subprocess.PIPE, text=True)
+            if answer.returncode:
+                last = answer.stderr.strip().splitlines()[-1:]
+                raise UserError(f"{', '.join(path.name for path in sources)} could not be built: {last}")
+        write_text(done, lock)
     return {canonical(path.name.rsplit("-", 1)[0]) for path in sources}
 
 

@@ -45,4 +45,9 @@ def summary(workflow: Workflow, todo: Sequence[Job], settings: Settings, folder:
             f"{len(parts)} jobs outlast the limit of {settings.limit_hours:g} h and go on in the next: "
             f"{most.name} takes {most.hours:.0f} h in {most.parts} parts"
         )
+    if settings.gpus_per_node:
+        lines.append(
+            f"hours are estimates for stages on {settings.nodes} x {settings.gpus_per_node} {settings.device} at "
+            f"{settings.mfu:.0%} of their peak rate; --settings FILE says what your site has"
+        )
     return "\n".join(lines) + "\n"

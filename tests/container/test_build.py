@@ -83,3 +83,20 @@ def test_images_are_packed_by_zstd_where_apptainer_can() -> None:
     assert squashfs_options("gzip", (1, 4)) == []
     with pytest.raises(UserError, match="unknown compression 'ztsd'; did you mean 'zstd'"):
         squashfs_options("ztsd", (1, 4))
+
+
+def test_wheels_of_sources_are_built_once_for_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def fake(command: list[str], **_: object) -> object:
+        calls.append(command)
+        return type("Answer", (), {"returncode": 0})()
+
+    monkeypatch.setattr(module.subprocess, "run", fake)
+    wheels, built = tmp_path / "wheels", tmp_path / "built"
+    wheels.mkdir()
+    (wheels / "a_B-1.0.tar.gz").touch()
+    for lock, number in (("one", 1), ("one", 1), ("two", 2)):
+        (wheels / ".lock").write_text(lock)
+        assert module._wheels_of_sources(wheels, built) == {"a-b"}
+        assert len(calls) == number

@@ -66,7 +66,9 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
     assert trunk.retries == trunk.parts + 1
-    assert "go on in the next" in summary(workflow, list(workflow.jobs.values()), Settings(), Path())
+    text = summary(workflow, list(workflow.jobs.values()), Settings(), Path())
+    assert "stages on 1 x 8 H100 at 40% of their peak rate" in text
+    assert "go on in the next" in text
 
 
 @pytest.mark.parametrize(

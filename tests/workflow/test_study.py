@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -88,6 +89,12 @@ def _slurm() -> bool:
     )
 
 
+def _image() -> list[str]:
+    """Return the options that make jobs run in the full image, where it was built."""
+    image = ROOT / "build" / "full.sif"
+    return ["--image", str(image)] if image.is_file() else []
+
+
 def _running(*rules: str) -> list[str]:
     """Return the ids of this user's running jobs of some rules."""
     command = ["squeue", "--me", "-h", "-t", "R", "-o", "%i %k"]
@@ -113,8 +120,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 @pytest.mark.slurm
 @pytest.mark.skipif(not _slurm(), reason="no Slurm answers here")
 def test_on_slurm_killed_and_with_jobs_cancelled(tmp_path: Path) -> None:
-    image = ROOT / "build" / "full.sif"
-    words = ["--profile", "slurm", *(["--image", str(image)] if image.is_file() else [])]
+    words = ["--profile", "slurm", *_image()]
     first = _start(tmp_path, *words)
     _wait_for(first, "trajectory")
     _kill(first)
@@ -130,13 +136,13 @@ def test_on_slurm_killed_and_with_jobs_cancelled(tmp_path: Path) -> None:
 def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: Path) -> None:
     write_tiny_study(tmp_path)
     study = (tmp_path / "study.toml").read_text()
-    # More steps than any machine does in two minutes, with checkpoints only where Slurm's warning asks for one.
+    # More steps than any machine does in six minutes, with checkpoints only where Slurm's warning asks for one.
     longer = study.replace(str(list(MODELS)), '["tiny-t-mlm40-100000"]').replace(
         "save_every = 5", "save_every = 100000"
     )
     (tmp_path / "study.toml").write_text(longer.replace("eval_every = 20", "eval_every = 100000"))
     settings = (tmp_path / "workflow.toml").read_text()
-    (tmp_path / "limit.toml").write_text(settings.replace("limit_hours = 0.25", "limit_hours = 0.0167"))
+    (tmp_path / "limit.toml").write_text(settings.replace("limit_hours = 0.25", "limit_hours = 0.05"))
     command = [
         sys.executable,
         "-m",
@@ -147,7 +153,7 @@ def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: 
         "--dir",
         str(tmp_path / "study"),
     ]
-    command += ["--settings", str(tmp_path / "limit.toml"), "--", "--until", "trajectory"]
+    command += ["--settings", str(tmp_path / "limit.toml"), *_image(), "--", "--until", "trajectory"]
     command += ["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"]
     log = tmp_path / "study/logs/trajectory/tiny-t-mlm40.log"
     with (tmp_path / "out").open("w") as sink:
@@ -157,7 +163,8 @@ def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: 
             assert process.poll() is None, (tmp_path / "out").read_text()[-6000:]
             time.sleep(0.5)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         subprocess.run(["scancel", *_running("trajectory")], stderr=subprocess.DEVNULL)
     # Every job goes on where the one before it stopped, and Slurm said when.
