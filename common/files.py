@@ -26,6 +26,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.filename == str(temporary):
+            error.filename = str(path)  # the name that the user gave
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

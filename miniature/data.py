@@ -55,7 +55,9 @@ def describe(data: Path | None) -> str:
     """Return what the miniature is made from, in words."""
     if data is None:
         return "made-up text from a small grammar and made-up tasks, for no DATA was given"
-    return "real text and tasks: English novels; SST-2, UNER (EWT), sentences of SQuAD and NQ, some rows of each"
+    return (
+        "real text and tasks: English novels; SST-2, UNER (EWT), sentences of SQuAD and NQ, some rows of each"
+    )
 
 
 def text_sources(form: Form, data: Path | None, raw: Path) -> list[str]:
