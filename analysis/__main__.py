@@ -23,14 +23,24 @@ COMMANDS = {
     "coverage": ("analysis.print_coverage", "true coverage of each nominal 95 % interval, by simulation"),
     "power": ("analysis.power", "how many seeds a difference needs, by dataset"),
     "report": ("analysis.report.command", "one self-contained page of everything"),
-    "reproduce": ("analysis.reproduce", "all that a source allows: scores, tables, audit, figures"),
+    "reproduce": ("analysis.reproduce", "all that a source allows: scores, tables, audit, claims, figures"),
 }
 """Each command: its module and a line of help. The module offers `add_parser(subparsers)`, which adds the
 command and sets the default `function`, args -> exit status; only the wanted command's module is imported."""
 
 
+_DESCRIPTION = "From runs, or from the paper's printed cells, to tables, claims, the audit and the report."
+_EPILOG = """\
+each command has --help; examples:
+  python -m analysis table 10
+  python -m analysis claims --id F8 --explain
+  python -m analysis audit --source released
+  python -m analysis reproduce --source results/ --out build
+"""
+
+
 def main(argv: Sequence[str]) -> int | None:
-    parser = Parser(prog="python -m analysis", description=__doc__)
+    parser = Parser(prog="python -m analysis", description=_DESCRIPTION, epilog=_EPILOG)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     wanted = argv[0] if argv else ""
     if wanted and not wanted.startswith("-") and wanted not in COMMANDS:
