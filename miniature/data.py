@@ -23,7 +23,7 @@ from common.files import write_text
 from miniature.grammar import jsonl
 from miniature.recipe import FAMILIES, Form
 
-__all__ = ["FILES", "Command", "dataset_commands", "describe", "text_sources"]
+__all__ = ["FILES", "Command", "answer_sentence", "dataset_commands", "describe", "spread", "text_sources"]
 
 Row = TypeVar("Row")
 
@@ -107,7 +107,7 @@ def _uner(form: Form, data: Path, raw: Path) -> dict[str, Path]:
     train, rest = form.examples["TC"]
     parts = zip(("train", "validation", "test"), FILES["uner_en"], (train, rest, rest), strict=True)
     return {
-        role: _written(raw / f"uner_en-{role}.iob2", _spread(list(_sentences(_lines(data, name))), size))
+        role: _written(raw / f"uner_en-{role}.iob2", spread(list(_sentences(_lines(data, name))), size))
         for role, name, size in parts
     }
 
@@ -122,7 +122,7 @@ def _sentences(lines: Iterable[str]) -> Iterator[str]:
             sentence = []
 
 
-def _spread(rows: Sequence[Row], count: int) -> list[Row]:
+def spread(rows: Sequence[Row], count: int) -> list[Row]:
     """Return rows at even distances, at most `count`: these files go from source to source and topic to topic."""
     return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
 
@@ -135,9 +135,9 @@ def _squad(form: Form, data: Path, raw: Path) -> dict[str, Path]:
     )
     half = len(second) // 2
     parts = {
-        "train": _spread(first, train),
-        "validation": _spread(second[:half], rest),
-        "test": _spread(second[half:], rest),
+        "train": spread(first, train),
+        "validation": spread(second[:half], rest),
+        "test": spread(second[half:], rest),
     }
     return {
         role: _written(raw / f"squad-{role}.json", [json.dumps(_squad_file(rows))])
@@ -157,12 +157,21 @@ def _squad_file(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _shortened(paragraph: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a paragraph for each question: the sentence that holds all its answers, where it is short enough."""
     for question in paragraph["qas"]:
-        if (short := _sentence(paragraph["context"], question)) is not None:
+        if (short := answer_sentence(paragraph["context"], question)) is not None:
             yield short
 
 
-def _sentence(context: str, question: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a paragraph of the sentence that holds the first answer; None when it is long or cuts an answer."""
+def answer_sentence(context: str, question: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a paragraph of the sentence that holds a question's answers alone.
+
+    Args:
+        context: SQuAD's paragraph.
+        question: one of its `qas`.
+
+    Returns:
+        A paragraph in SQuAD's form, the answers' offsets counted in the sentence; None when the sentence is long or
+        holds not all answers.
+    """
     answer = question["answers"][0]
     begin, last = answer["answer_start"], answer["answer_start"] + len(answer["text"])
     start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
@@ -173,7 +182,7 @@ def _sentence(context: str, question: dict[str, Any]) -> dict[str, Any] | None:
         for item in question["answers"]
         if start <= item["answer_start"] and item["answer_start"] + len(item["text"]) <= end
     ]
-    if end - start > _SHORT or end < last or len(inside) < len(question["answers"]):
+    if end - start > _SHORT or len(inside) < len(question["answers"]):
         return None
     return {"context": context[start:end], "qas": [{**question, "answers": inside}]}
 

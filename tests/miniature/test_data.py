@@ -6,13 +6,14 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import importing
 from benchmarks.local import load
 from common.errors import UserError
-from miniature.data import dataset_commands, text_sources
+from miniature.data import answer_sentence, dataset_commands, spread, text_sources
 from miniature.grammar import documents
 from miniature.recipe import FORMS
 
@@ -38,6 +39,33 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         text_sources(FORM, tmp_path, tmp_path)
     with pytest.raises(UserError, match=r"sst2/train\.tsv: no such file"):
         dataset_commands(FORM, tmp_path, tmp_path, tmp_path)
+
+
+def test_a_question_is_asked_of_its_answers_sentence() -> None:
+    context = 'It rained. "Dr. Wu" came in May 1999. She left in June.'
+
+    def asked(*answers: str) -> dict[str, Any]:
+        return {
+            "id": "q",
+            "answers": [{"text": text, "answer_start": context.index(text)} for text in answers],
+        }
+
+    for answer, sentence in (
+        ("It", "It rained."), ("May 1999", 'Wu" came in May 1999.'), ("June", "She left in June."),
+        ("left in June.", "She left in June."),
+    ):  # fmt: skip
+        found = answer_sentence(context, asked(answer))
+        assert found is not None and found["context"] == sentence
+        (kept,) = found["qas"][0]["answers"]
+        assert sentence[kept["answer_start"] :].startswith(answer)
+    assert answer_sentence(context, asked("May 1999", "June")) is None
+    long = "x" * 300
+    assert answer_sentence(long, {"id": "q", "answers": [{"text": "x", "answer_start": 7}]}) is None
+
+
+def test_rows_are_spread_over_a_file() -> None:
+    assert spread(range(10), 4) == [0, 2, 5, 7]
+    assert spread(range(3), 4) == [0, 1, 2]
 
 
 @pytest.mark.real_data
