@@ -12,6 +12,7 @@ from miniature.checks import Check, final_losses, mean_scores
 from miniature.data import FILES, describe
 from miniature.plan import Folders
 from miniature.recipe import FAMILIES, FORMS, RANDOM, SIZES, Form
+from pretraining.settings import SHAPES, TRAINING
 
 __all__ = ["page", "read_timings", "stand_in_note"]
 
@@ -45,6 +46,10 @@ _NOT_LEARNT = (
     "those of the untrained network say that the chain runs, and nothing more. The losses are what has been learnt.",
     "",
 )
+
+
+def _share(part: float, whole: float) -> str:
+    return f"1/{float(f'{whole / part:.1g}'):,.0f}"
 
 
 def _measured(scores: pd.DataFrame, model: str, dataset: str) -> bool:
@@ -91,6 +96,7 @@ def page(
         stage = STAGES[job.split()[0]]
         stages[stage] = stages.get(stage, 0.0) + seconds
     recipe = form.settings
+    shape, paper = form.shapes["m"], SHAPES[SIZES["m"]].encoder_parameters
     planned = len(form.tuned) * len(FAMILIES) * len(form.rates) * len(form.seeds)
     tokens = float(str(recipe["global_batch"])) * (12 + float(str(recipe["max_length"]))) / 2
     lines = [
@@ -147,9 +153,12 @@ def page(
         *(() if found[0].holds else _NOT_LEARNT),
         "## What cannot be concluded",
         "",
-        "Nothing about the paper's question. The networks are a thousandth of its sizes, their text a millionth, and",
-        "one or two learning rates and two seeds stand where the paper has thirty runs a cell. Most claims come out",
-        "inconclusive or not decidable, as they should; a verdict that does come out speaks of these networks alone.",
+        f"Nothing about the paper's question. The networks have {_share(shape.encoder_parameters, paper)} of the "
+        "parameters of those they stand for,",
+        f"and see {_share(tokens * 42_000 / form.scale, 42_000 * TRAINING.tokens_per_step)} of the tokens; one or two "
+        "learning rates and two seeds stand where the paper has thirty",
+        "runs a cell. Most claims come out inconclusive or not decidable, as they should; a verdict that does come out",
+        "speaks of these networks alone.",
         "",
         "## Forms",
         "",

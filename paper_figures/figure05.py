@@ -39,8 +39,8 @@ FIGURE = PaperFigure(
     collect=_collect,
     draw=draw,
     describe=describe_spread,
-    note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4, centred on "
-    "their mean: bar, one standard deviation; small points, single scores by rising learning rate. "
-    "Each panel has its own range.",
+    note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
+    "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, single "
+    "scores by rising learning rate. Each panel has its own range.",
     measure="spread",
 )

@@ -101,7 +101,7 @@ def draw_bars(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look], *, groups:
             centre, part["mean"] - bottom, width=width * 0.9, bottom=bottom, label=name, color=style.color,
             edgecolor="white", linewidth=0, hatch=style.hatch, zorder=2,
         )  # fmt: skip
-        _intervals(ax, centre, part, color=INK, zorder=3.0)
+        _intervals(ax, centre, part, color=INK, zorder=3.0, floor=bottom)
         tops = part["high"].fillna(part["mean"]).clip(lower=part["mean"])
         for x, top, mean in zip(centre, tops, part["mean"], strict=True):
             if size:
@@ -180,11 +180,14 @@ def _extent(rows: pd.DataFrame) -> tuple[float, float]:
     return float(np.nanmin(values)), float(np.nanmax(values))
 
 
-def _intervals(ax: Axes, x: npt.ArrayLike, rows: pd.DataFrame, *, color: str, zorder: float) -> None:
-    """Draw each row's interval as a line with short caps."""
+def _intervals(
+    ax: Axes, x: npt.ArrayLike, rows: pd.DataFrame, *, color: str, zorder: float, floor: float = -np.inf
+) -> None:
+    """Draw each row's interval as a line with short caps, none below the axis, `floor`."""
     ax.vlines(x, rows["low"], rows["high"], color=color, linewidth=0.9, zorder=zorder, label="_interval")
     for end in ("low", "high"):
-        ax.plot(x, rows[end], linestyle="none", marker="_", markersize=3.6, markeredgewidth=0.9, color=color,
+        ends = rows[end].where(rows[end] >= floor)
+        ax.plot(x, ends, linestyle="none", marker="_", markersize=3.6, markeredgewidth=0.9, color=color,
                 zorder=zorder, label=f"_{end}", clip_on=False)  # fmt: skip
 
 

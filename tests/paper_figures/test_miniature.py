@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.sources import EXAMPLE, open_source
 from paper_figures.drawn import Inputs
 from paper_figures.figure import get_figure
+from paper_figures.marks import draw_bars
+from paper_figures.style import MLM
 from paper_figures.writing import write_figure
 
 
@@ -32,3 +37,14 @@ def test_the_curves_are_on_the_papers_axis() -> None:
 
 def test_the_example_is_small() -> None:
     assert sum(path.stat().st_size for path in EXAMPLE.parent.rglob("*") if path.is_file()) < 600_000
+
+
+def test_no_interval_leaves_the_bars_panel() -> None:
+    """Scores near 0 have intervals that reach below it, where the axis ends."""
+    rows = pd.DataFrame({"x": ["610M"], "series": ["MLM"], "mean": [0.8], "low": [-0.4], "high": [1.9]})
+    figure = Figure()
+    ax = figure.subplots()
+    draw_bars(ax, rows, {"MLM": MLM}, groups=["610M"])
+    caps = {str(line.get_label()): line.get_ydata() for line in ax.get_lines()}
+    assert ax.get_ylim()[0] == 0
+    assert np.isnan(np.asarray(caps["_low"])).all() and np.asarray(caps["_high"]) == [1.9]

@@ -1,5 +1,7 @@
 """Where a miniature's CPU time goes: pretraining steps and a fine-tuning under cProfile, by process time.
 
+A second word, `pretraining` or `fine-tuning`, for one of them alone.
+
 python -m miniature run --form quick --until runs --out build/miniature
 python -m tests.performance.miniature build/miniature/quick-made-up
 """
@@ -28,6 +30,7 @@ PARTS = {
     },
     "fine-tuning": {
         "tuning": "tuning.py:tune",
+        "  of it forward": "labelled.py:forward",
         "  of it backward": "run_backward",
         "evaluation": ":evaluate",
         "reading the model": "encoders.py:load",
@@ -36,7 +39,7 @@ PARTS = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, *only: str) -> None:
     start = time.process_time()
     import torch
 
@@ -56,11 +59,16 @@ def main(folder: Path) -> None:
             "--out",
             str(place),
         ]
-        report("pretraining", lambda: pretraining(["train", model, *common]))
-        shutil.rmtree(place / "trajectories")
+        if "fine-tuning" not in only:
+            report("pretraining", lambda: pretraining(["train", model, *common]))
+            shutil.rmtree(place / "trajectories")
+        if "pretraining" in only:
+            return
         told = io.StringIO()
-        words = ["--model", str(folder / "pretrained/models/mini-m-mlm40-420"), "--dataset", "uner_en"]
-        words += ["--lr", "1e-3", "--seed", "0", "--data", str(folder / "data"), "--out", str(place)]
+        start_from = min(folder.glob("pretrained/models/mini-m-mlm40-*"))
+        words = ["--model", str(start_from), "--dataset", "sst2"]
+        words += ["--lr", "1e-3", "--seed", "0", "--steps", "100", "--max-length", "128"]
+        words += ["--data", str(folder / "data"), "--out", str(place)]
         with contextlib.redirect_stdout(told):
             profile = profiled(lambda: benchmarks(["run", *words]))
         show("fine-tuning", profile)
@@ -85,13 +93,13 @@ def show(what: str, profile: cProfile.Profile) -> None:
     for label, pattern in PARTS[what].items():
         file, _, function = pattern.rpartition(":")
         found = [
-            row[3]
+            (row[3], row[0])
             for (path, _, name), row in stats.items()
             if path.endswith(file) and (name == function or (not file and function in name))
         ]
-        seconds = max(found, default=0.0)
-        print(f"  {label:40} {seconds:6.1f} s  {seconds / total:4.0%}")
+        seconds, calls = max(found, default=(0.0, 0))
+        print(f"  {label:40} {seconds:6.1f} s  {seconds / total:4.0%}  {calls:7,} calls")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])
