@@ -69,8 +69,8 @@ class Machine:
     def overhead(self) -> int:
         """What a forward pass costs beside its positions, counted in positions: where padding is worth a pass more.
 
-        A matter of speed alone; on a GPU, small passes leave it idle. On a CPU a pass of a network of two layers costs
-        as much as 400 of its positions; for a large network both numbers are too small to be seen.
+        A matter of speed alone. On a GPU, small passes leave it idle; on a CPU, where small networks are tuned, a pass
+        of one of two layers costs as much as 400 of its positions.
         """
         return 1_024 if self.device.type == "cuda" else 384
 
