@@ -10,7 +10,7 @@ from pretraining.export import export
 from pretraining.heads import EuroBertForMaskedLM
 from pretraining.modeling import initialise
 from pretraining.session import study_config
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 
 __all__ = ["write_random"]
 

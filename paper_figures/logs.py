@@ -67,7 +67,7 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
     names = wanted | {name for name, trajectories in models.items() if not set(trajectories) <= paths.keys()}
     losses: dict[tuple[str, int, str], tuple[float, Path]] = {}
     for path in (path for name in sorted(names) for path in paths.get(name, [])):
-        for row in _rows(path):
+        for row in read_log(path):
             if row["split"] != "train" or row["trajectory"] not in wanted:
                 continue
             step, objective, loss = _checked(row, path)
@@ -79,15 +79,6 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
                     "folder of one training with --logs"
                 )
     return pd.DataFrame([(*key, loss) for key, (loss, _) in sorted(losses.items())], columns=COLUMNS)
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        return read_log(path)
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: no text in UTF-8, so no training log") from None
-    except TypeError:
-        raise UserError(f"{path}: a step that is no number, so no training log") from None
 
 
 def _checked(row: dict[str, Any], path: Path) -> tuple[int, str, float]:

@@ -108,7 +108,8 @@ def _add_shards(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _shards(arguments: argparse.Namespace) -> int | None:
-    from pretraining.shards import ShardSettings, build, verify
+    from pretraining.shard_manifest import verify
+    from pretraining.shards import ShardSettings, build
 
     if arguments.verify:
         if arguments.verify[0] != "verify" or len(arguments.verify) != 2:

@@ -28,7 +28,7 @@ from pretraining.objectives import ObjectiveBatch, clm, mlm
 from pretraining.recipe import Recipe
 from pretraining.sequences import Cut, Order, split_documents
 from pretraining.shard_files import TokenStream
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 
 __all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
 

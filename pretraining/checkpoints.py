@@ -137,6 +137,8 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
         first = str(error).splitlines()[-1].strip()
         raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
     moments = _load(checkpoint.path / _OPTIMIZER)
+    # A fused optimiser counts its steps beside the parameters, the others on the CPU.
+    fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
         found = {
             kind: moments[f"{kind}.{name}"]
@@ -145,7 +147,7 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
         }
         if found:
             optimizer.state[parameter] = {
-                "step": found["step"].reshape(()),
+                "step": found["step"].reshape(()).to(parameter.device if fused else "cpu"),
                 "exp_avg": found["exp_avg"].to(parameter.device),
                 "exp_avg_sq": found["exp_avg_sq"].to(parameter.device),
             }

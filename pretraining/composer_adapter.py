@@ -18,11 +18,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from composer.core import Callback, DataSpec, State, Timestamp
-from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger
 from composer.models import ComposerModel
 from composer.trainer import Trainer
 from composer.utils import dist
@@ -227,7 +227,7 @@ def train_stretch(
         folder: for TensorBoard's files.
 
     Raises:
-        UserError: a loss or a gradient that is not finite.
+        UserError: a loss or a gradient that is not finite, or Weights & Biases cannot be reached.
     """
     asked: list[int] = []
 
@@ -297,5 +297,38 @@ def _loggers(recipe: Recipe, name: str, folder: str) -> list[LoggerDestination]:
     if recipe.tensorboard:
         found.append(TensorboardLogger(log_dir=folder, rank_zero_only=True))
     if recipe.wandb:
-        found.append(WandBLogger(project=recipe.wandb, name=name, rank_zero_only=True))
+        found.append(_WeightsAndBiases(recipe, name))
     return found
+
+
+class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
+    """A run of Weights & Biases on the first process.
+
+    Composer's own logger asks the run for methods that wandb has given up, and waits for processes that have none.
+    """
+
+    def __init__(self, recipe: Recipe, name: str) -> None:
+        self._recipe, self._name = recipe, name
+        self._run: Any = None
+
+    def init(self, state: State, logger: Logger) -> None:
+        del state, logger
+        import wandb
+        from wandb.errors import Error
+
+        try:
+            self._run = wandb.init(project=self._recipe.wandb, name=self._name, config=self._recipe.as_dict())
+        except Error as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UserError(
+                f"Weights & Biases (wandb={self._recipe.wandb}): {reason}; log in with `wandb login`, set "
+                f"WANDB_MODE=offline or leave the setting out"
+            ) from None
+
+    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def post_close(self) -> None:
+        if self._run is not None:
+            self._run.finish()
+            self._run = None

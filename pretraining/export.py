@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -44,7 +45,8 @@ def export(
         out: folder to make.
 
     Raises:
-        UserError: the tensors do not fit the configuration, the tokenizer is missing, or `out` holds other things.
+        UserError: the tensors do not fit the configuration, the tokenizer is missing, `out` holds other things, or
+            the disk is full.
     """
     check_state(checkpoint_state, config, "to export")
     written = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
@@ -64,7 +66,12 @@ def export(
     making.mkdir()
     try:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
-        save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
+        try:
+            save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise UserError(
+                f"{out}: could not be written: {error}; mend that and run the same command again"
+            ) from None
         fields = native_config(config, dtype=_dtype(tensors), head=HEAD in tensors)
         write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
         if tokenizer_dir is not None:

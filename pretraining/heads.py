@@ -34,6 +34,9 @@ __all__ = [
 class _LanguageModel(EuroBertPreTrainedModel):
     """The body and one untied linear head without bias; masked and causal models hold the same weights."""
 
+    _is_causal: bool | None = None
+    _output: type[MaskedLMOutput | CausalLMOutput]
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.model = EuroBertModel(config)
@@ -48,95 +51,86 @@ class _LanguageModel(EuroBertPreTrainedModel):
         """Replace the head."""
         self.lm_head = new_embeddings
 
-    def _logits(
+    def forward(
         self,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        inputs_embeds: Tensor | None,
-        cu_seqlens: Tensor | None,
-        max_length: int | None,
-        output_hidden_states: bool | None,
-        is_causal: bool | None = None,
-    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        max_length: int | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> MaskedLMOutput | CausalLMOutput | tuple[Tensor, ...]:
+        """Return logits (..., V) at every position, and the mean loss where `labels` is not -100.
+
+        Pretraining does not come through here, since it never forms all logits (`pretraining.objectives`).
+
+        Args:
+            input_ids: (B, L), or (T,) when packed.
+            attention_mask: padded: (B, L), 1 for real tokens; all are real when left out.
+            inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
+            labels: in the shape of `input_ids`.
+            cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
+            max_length: packed: upper bound of the lengths.
+            output_hidden_states: return the blocks' inputs as well.
+            return_dict: False for a tuple.
+        """
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
             cu_seqlens=cu_seqlens,
             max_length=max_length,
-            is_causal=is_causal,
+            is_causal=self._is_causal,
             output_hidden_states=output_hidden_states,
         )
-        return self.lm_head(output.last_hidden_state), output.hidden_states
+        logits = self.lm_head(output.last_hidden_state)
+        loss = None if labels is None else self._loss(logits, labels)
+        found = self._output(loss=loss, logits=logits, hidden_states=output.hidden_states)
+        return found.to_tuple() if return_dict is False else found
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise NotImplementedError
 
 
 class EuroBertForMaskedLM(_LanguageModel):
-    """The encoder with its language-model head; what pretraining trains, whatever the objective."""
+    """The encoder with its language-model head; what pretraining trains, whatever the objective.
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        max_length: int | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> MaskedLMOutput | tuple[Tensor, ...]:
-        """Return logits (..., V) at every position, and the mean loss where `labels` is not -100.
+    Attention is as the configuration says; each label is that of its own position.
+    """
 
-        Attention is as the configuration says. Pretraining does not come through here, since it never forms all
-        logits (`pretraining.objectives`).
-        """
-        logits, states = self._logits(
-            input_ids, attention_mask, inputs_embeds, cu_seqlens, max_length, output_hidden_states
-        )
-        loss = None if labels is None else F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
-        output = MaskedLMOutput(loss=loss, logits=logits, hidden_states=states)
-        return output.to_tuple() if return_dict is False else output
+    _output = MaskedLMOutput
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
 
 
 class EuroBertForCausalLM(_LanguageModel):
-    """The same weights read as a causal language model: attention looks back whatever the configuration says."""
+    """The same weights read as a causal language model: attention looks back whatever the configuration says.
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        max_length: int | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> CausalLMOutput | tuple[Tensor, ...]:
-        """Return logits (..., V), and the mean loss of each next label that is not -100 (padded input only)."""
-        logits, states = self._logits(
-            input_ids, attention_mask, inputs_embeds, cu_seqlens, max_length, output_hidden_states, True
-        )
-        loss = None
-        if labels is not None:
-            if cu_seqlens is not None:
-                raise ValueError("the loss of packed sequences is in pretraining.objectives")
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
-        output = CausalLMOutput(loss=loss, logits=logits, hidden_states=states)
-        return output.to_tuple() if return_dict is False else output
-
-
-class EuroBertForSequenceClassification(EuroBertPreTrainedModel):
-    """One label a sequence: a dense layer, GELU and a classifier, pooled as `classifier_pooling` says.
-
-    Layers and names are the native class's. Which pooling the paper used is unknown; the default here is `mean`.
+    Each position is held against the next label; for padded input only.
     """
+
+    _is_causal = True
+    _output = CausalLMOutput
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if logits.dim() == 2:
+            raise ValueError("the loss of packed sequences is in pretraining.objectives")
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+
+
+class _Classifier(EuroBertPreTrainedModel):
+    """The body and a classifier of padded batches."""
+
+    _output: type[SequenceClassifierOutput | TokenClassifierOutput]
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = EuroBertModel(config)
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = nn.GELU()
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self._add_head(config)
         self.post_init()
 
     def forward(
@@ -147,14 +141,14 @@ class EuroBertForSequenceClassification(EuroBertPreTrainedModel):
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
-        """Return logits (B, labels); the loss is squared error with one label, else cross-entropy.
+    ) -> SequenceClassifierOutput | TokenClassifierOutput | tuple[Tensor, ...]:
+        """Return logits and, given `labels`, the mean loss.
 
         Args:
             input_ids: (B, L).
             attention_mask: (B, L), 1 for real tokens; all are real when left out.
             inputs_embeds: (B, L, H) in place of `input_ids`.
-            labels: (B,).
+            labels: (B,) for sequences, (B, L) for tokens.
             output_hidden_states: return the blocks' inputs as well.
             return_dict: False for a tuple.
         """
@@ -164,56 +158,70 @@ class EuroBertForSequenceClassification(EuroBertPreTrainedModel):
             inputs_embeds=inputs_embeds,
             output_hidden_states=output_hidden_states,
         )
-        hidden = output.last_hidden_state
+        logits = self._logits(output.last_hidden_state, attention_mask)
+        loss = None if labels is None else self._loss(logits, labels)
+        found = self._output(loss=loss, logits=logits, hidden_states=output.hidden_states)
+        return found.to_tuple() if return_dict is False else found
+
+    def _add_head(self, config: EncoderConfig) -> None:
+        raise NotImplementedError
+
+    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class EuroBertForSequenceClassification(_Classifier):
+    """One label a sequence: a dense layer, GELU and a classifier, pooled as `classifier_pooling` says.
+
+    Logits are (B, labels); the loss is squared error with one label, else cross-entropy. Layers and names are the
+    native class's. Which pooling the paper used is unknown; the default here is `mean`.
+    """
+
+    _output = SequenceClassifierOutput
+
+    def _add_head(self, config: EncoderConfig) -> None:
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = nn.GELU()
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         if self.config.classifier_pooling == "bos":
-            logits = self._classify(hidden[:, 0])
-        elif self.config.classifier_pooling == "mean":
-            logits = self._classify(_mean(hidden, attention_mask))
-        else:
-            logits = _mean(self._classify(hidden), attention_mask)
-        loss = None
-        if labels is not None and self.num_labels == 1:
-            loss = F.mse_loss(logits.squeeze(-1).float(), labels.float())
-        elif labels is not None:
-            loss = F.cross_entropy(logits.float(), labels)
-        result = SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=output.hidden_states)
-        return result.to_tuple() if return_dict is False else result
+            return self._classify(hidden[:, 0])
+        if self.config.classifier_pooling == "mean":
+            return self._classify(_mean(hidden, attention_mask))
+        return _mean(self._classify(hidden), attention_mask)
 
     def _classify(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.activation(self.dense(hidden)))
         return logits
 
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self.num_labels == 1:
+            return F.mse_loss(logits.squeeze(-1).float(), labels.float())
+        return F.cross_entropy(logits.float(), labels)
 
-class EuroBertForTokenClassification(EuroBertPreTrainedModel):
-    """One label a token: a single linear layer, as in the paper's NER and QA."""
 
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = EuroBertModel(config)
+class EuroBertForTokenClassification(_Classifier):
+    """One label a token: a single linear layer, as in the paper's NER and QA.
+
+    Logits are (B, L, labels) at every position, padding included; the loss counts labels that are not -100.
+    """
+
+    _output = TokenClassifierOutput
+
+    def _add_head(self, config: EncoderConfig) -> None:
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> TokenClassifierOutput | tuple[Tensor, ...]:
-        """Return logits (B, L, labels) at every position, and the mean loss where `labels` is not -100."""
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            output_hidden_states=output_hidden_states,
-        )
-        logits = self.classifier(output.last_hidden_state)
-        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
-        result = TokenClassifierOutput(loss=loss, logits=logits, hidden_states=output.hidden_states)
-        return result.to_tuple() if return_dict is False else result
+    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        del attention_mask
+        logits: Tensor = self.classifier(hidden)
+        return logits
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
 def _mean(values: Tensor, attention_mask: Tensor | None) -> Tensor:

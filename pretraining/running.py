@@ -53,6 +53,7 @@ class Run:
             betas=(self.recipe.beta1, self.recipe.beta2),
             eps=self.recipe.eps,
             weight_decay=self.recipe.weight_decay,
+            fused=self.ranks.device.type == "cuda",
         )
         self.first, self.tokens = 0, 0
         if start is not None:

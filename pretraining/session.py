@@ -17,7 +17,7 @@ from pretraining.designs import Study
 from pretraining.plan import Plan, Trajectory
 from pretraining.recipe import Recipe
 from pretraining.settings import Shape
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 
 __all__ = ["Session", "device_name", "plan_trajectory", "study_config"]
 

@@ -199,7 +199,9 @@ def _hub_source(spec: str, text_field: str) -> Source:
         disk = HfFileSystem()
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        # requests has a ConnectionError of its own, whose text is a page of nested objects.
+        offline = type(error).__name__ == "ConnectionError"
+        first = "no connection" if offline else (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
     if not files or any(_kind(file) not in _KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")

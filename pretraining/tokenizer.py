@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -263,6 +264,8 @@ def _from_hub(source: str) -> TextTokenizer:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     repo, _, revision = source.partition("@")
+    # What it logs on every retry is said once below.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

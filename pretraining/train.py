@@ -29,7 +29,7 @@ from pretraining.plan import Trajectory, plan_of
 from pretraining.running import Run
 from pretraining.session import Session, plan_trajectory, study_config
 from pretraining.settings import Shape
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 from pretraining.training_log import LOG, read_log, write_log
 
 __all__ = ["STOPPED", "export_checkpoint", "train"]

@@ -56,20 +56,33 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the rows by rising step, training before validation; of rows written twice the later.
 
     Raises:
-        UserError: there is no log, or a line of it is no row.
+        UserError: there is no log, it is no text, or a line of it is no row.
     """
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
-        raise UserError(f"{path}: no log here") from None
+        raise UserError(
+            f"{path}: no log here; a training log lies in the folder of a trajectory or of a finished model"
+        ) from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder; give the {LOG} in it") from None
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{path}: no text in UTF-8, so no training log; give a {LOG} as `python -m pretraining train` writes it"
+        ) from None
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
+            if not isinstance(row["step"], int):
+                raise TypeError
             rows[row["step"], row["split"], row["objective"], row["ratio"], row["trajectory"]] = row
         except (ValueError, KeyError, TypeError):
             if number < len(lines):
-                raise UserError(f"{path}: line {number} is no row of a training log") from None
+                raise UserError(
+                    f"{path}: line {number} is no row of a training log; give a {LOG} as `python -m pretraining "
+                    f"train` writes it"
+                ) from None
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
 
 

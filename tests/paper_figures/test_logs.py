@@ -84,7 +84,7 @@ def test_two_trainings_of_one_trajectory_are_not_mixed(tmp_path: Path) -> None:
         ({"step": 3}, "line 2 is no row"),
         (row(-1), "a row has step -1"),
         (row(True), "a row has step True"),
-        (row("5"), "a step that is no number"),
+        (row("5"), "line 2 is no row"),
         (row(5, objective="rtd"), "step 5 has objective 'rtd'"),
         (row(5, float("nan")), "step 5 has loss nan"),
         (row(5, 0.0), r"step 5 has loss 0\.0"),

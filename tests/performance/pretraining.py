@@ -1,17 +1,23 @@
 """Speed and memory of one pretraining step, beside the same model built from transformers' Llama.
 
-    python -m tests.performance.pretraining             # CPU: ours and the reference, MLM 40 % and CLM
+    python -m tests.performance.pretraining                # CPU: ours and the reference, MLM 40 % and CLM
     python -m tests.performance.pretraining --device cuda  # GPU: tokens/s, MFU and memory of the three sizes
+    python -m tests.performance.pretraining --sizes tiny   # the GPU's steps, walked through on a CPU
 
 On the CPU both sides run the same sequences (all of one length, so that the reference computes no padding) through
 the same shape in float32, with clipping and AdamW; a head-heavy shape, as the paper's are once trained at its
 vocabulary. Steps of the two alternate, and the medians are compared. Memory is the growth of the resident set over
 one forward and backward pass in a process of its own, gradients allocated before.
+
+On a GPU every size, objective and attention backend that is there takes the paper's micro-batch, 12 sequences of
+uniformly random lengths, through forward, backward, clipping and AdamW under bf16 autocast. Blocks are compiled;
+where that fails the row says so and is measured without.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import subprocess
 import sys
@@ -201,71 +207,111 @@ def on_cpu(sequences: int, length: int, steps: int, clock: str) -> None:
             )
 
 
-def on_gpu(steps: int) -> None:
-    """Print tokens/s, MFU and peak memory of the paper's sizes, for each attention backend."""
-    name = torch.cuda.get_device_name()
-    print(f"{name}, bf16 autocast, compiled blocks, 12 sequences of 12 to 2,048 tokens, {steps} steps")
-    print(f"{'size':6}{'objective':>10}{'attention':>10}{'tokens/s':>12}{'MFU':>8}{'peak GB':>9}")
-    for size in SHAPES:
-        for backend in ["sdpa", "flex", *(["flash"] if flash_available() else [])]:
-            for objective in OBJECTIVES:
-                torch._dynamo.reset()
+def on_device(
+    device: str, sizes: Sequence[str], backends: Sequence[str], sequences: int, longest: int, steps: int
+) -> None:
+    """Print tokens/s, MFU and peak memory of training steps, for each size, backend and objective."""
+    cuda = device == "cuda"
+    name = torch.cuda.get_device_name() if cuda else "cpu"
+    shape = f"{sequences} sequences of {TRAINING.min_length} to {longest:,} tokens"
+    print(f"{name}, torch {torch.__version__}, bf16 autocast, {shape}, {steps} steps")
+    print(f"{'size':6}{'objective':>10}{'attention':>10}{'tokens/s':>12}{'MFU':>8}{'peak GB':>9}  blocks")
+    for size, backend, objective in itertools.product(sizes, backends, OBJECTIVES):
+        for compiled in (True, False) if cuda else (False,):
+            torch._dynamo.reset()
+            if cuda:
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
-                try:
-                    speed, flops = gpu_speed(size, backend, objective, steps)
-                except (RuntimeError, torch._dynamo.exc.TorchDynamoException) as error:
-                    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                    print(f"{size:6}{objective:>10}{backend:>10}  failed: {reason[:80]}", flush=True)
-                    continue
-                share = mfu(speed, flops, name)
-                shown = "-" if share is None else f"{share:.1%}"
-                peak = torch.cuda.max_memory_allocated() / 1e9
-                print(f"{size:6}{objective:>10}{backend:>10}{speed:12,.0f}{shown:>8}{peak:9.1f}", flush=True)
+            try:
+                batches = [drawn(config_for(size), objective, sequences, longest, n) for n in range(8)]
+                speed, flops = step_speed(device, size, backend, batches, steps, compiled=compiled)
+            except (UserError, RuntimeError, torch._dynamo.exc.TorchDynamoException) as error:
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                print(
+                    f"{size:6}{objective:>10}{backend:>10}  failed, {word(compiled)}: {reason[:80]}",
+                    flush=True,
+                )
+                continue
+            share = mfu(speed, flops, name)
+            shown = "-" if share is None else f"{share:.1%}"
+            peak = f"{torch.cuda.max_memory_allocated() / 1e9:.1f}" if cuda else "-"
+            row = f"{size:6}{objective:>10}{backend:>10}{speed:12,.0f}{shown:>8}{peak:>9}"
+            print(f"{row}  {word(compiled)}", flush=True)
+            break
 
 
-def gpu_speed(size: str, backend: str, objective: str, steps: int) -> tuple[float, float]:
+def word(compiled: bool) -> str:
+    """Return how the blocks run."""
+    return "compiled" if compiled else "not compiled"
+
+
+def drawn(config: EncoderConfig, objective: str, sequences: int, longest: int, seed: int) -> ObjectiveBatch:
+    """Return a batch of sequences of uniformly random lengths."""
+    lengths = np.random.default_rng(seed).integers(TRAINING.min_length, longest + 1, sequences)
+    return prepared(config, packed(config, lengths.tolist()), objective)
+
+
+def step_speed(
+    device: str, size: str, backend: str, batches: Sequence[ObjectiveBatch], steps: int, *, compiled: bool
+) -> tuple[float, float]:
     """Return tokens a second of training steps, and the FLOPs of one of these tokens."""
     config = config_for(size)
-    model = ours(config).cuda()
+    model = ours(config).to(device)
     model.set_attention_backend(backend)
-    model.compile_blocks()
+    if compiled:
+        model.compile_blocks()
     optimizer = adamw(model)
-    rng = np.random.default_rng(0)
-    drawn = [rng.integers(TRAINING.min_length, TRAINING.max_length + 1, 12).tolist() for _ in range(8)]
-    batches = [prepared(config, packed(config, lengths), objective).to("cuda") for lengths in drawn]
+    batches = [batch.to(device) for batch in batches]
 
     def step(batch: ObjectiveBatch) -> None:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast(device, dtype=torch.bfloat16):
             loss = loss_sum(model, batch).mean
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    for batch in batches:
+    # All lengths once, since each may be compiled for.
+    for batch in batches if compiled else batches[:1]:
         step(batch)
-    torch.cuda.synchronize()
+    wait(device)
     start = time.perf_counter()
-    used = [i % len(batches) for i in range(steps)]
-    for i in used:
-        step(batches[i])
-    torch.cuda.synchronize()
+    used = [batches[i % len(batches)] for i in range(steps)]
+    for batch in used:
+        step(batch)
+    wait(device)
     seconds = time.perf_counter() - start
-    lengths = np.concatenate([drawn[i] for i in used])
-    predicted = sum(batches[i].count for i in used) / lengths.sum()
-    context = float((lengths**2).sum() / lengths.sum())
-    flops = model_flops_per_token(shape_of(config), length=context, predicted=float(predicted))
-    return float(lengths.sum() / seconds), flops
+    lengths = torch.cat([batch.inputs.lengths for batch in used]).double()
+    tokens = float(lengths.sum())
+    context = float(lengths.square().sum()) / tokens
+    predicted = sum(batch.count for batch in used) / tokens
+    return tokens / seconds, model_flops_per_token(shape_of(config), length=context, predicted=predicted)
+
+
+def wait(device: str) -> None:
+    """Wait until the device has done what it was given."""
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the comparison."""
     parser = Parser(prog="python -m tests.performance.pretraining", description=__doc__, allow_abbrev=False)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (cpu)")
-    parser.add_argument("--sequences", type=int, default=4, help="sequences of the CPU's batch (4)")
-    parser.add_argument("--length", type=int, default=256, help="tokens of each of them (256)")
-    parser.add_argument("--steps", type=int, default=5, help="timed steps (5)")
+    parser.add_argument("--sequences", type=int, help="sequences of a batch (4, on a GPU 12)")
+    parser.add_argument(
+        "--length", type=int, help="tokens of each, or of the longest where lengths vary (256, on a GPU 2048)"
+    )
+    parser.add_argument("--steps", type=int, help="timed steps (5, on a GPU 20)")
+    parser.add_argument(
+        "--sizes", nargs="+", choices=(*SHAPES, "tiny"), help="sizes of the GPU's table (the paper's three)"
+    )
+    parser.add_argument(
+        "--backends",
+        nargs="+",
+        choices=("sdpa", "flex", "flash"),
+        help="attention backends of the GPU's table (sdpa, flex, and flash where it is installed)",
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads on the CPU (1)")
     parser.add_argument(
         "--clock",
@@ -275,15 +321,22 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--memory-of", nargs=2, metavar=("SIDE", "OBJECTIVE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    torch.set_num_threads(arguments.threads)
-    if arguments.memory_of:
-        print(peak_bytes(*arguments.memory_of, arguments.sequences, arguments.length))
-    elif arguments.device == "cpu":
-        on_cpu(arguments.sequences, arguments.length, arguments.steps, arguments.clock)
-    elif torch.cuda.is_available():
-        on_gpu(arguments.steps)
-    else:
+    cuda = arguments.device == "cuda"
+    if cuda and not torch.cuda.is_available():
         raise UserError("no GPU is at hand; leave out --device cuda to measure on the CPU")
+    if not cuda:
+        torch.set_num_threads(arguments.threads)
+    sequences, length, steps = (12, 2048, 20) if cuda else (4, 256, 5)
+    sequences = arguments.sequences or sequences
+    length, steps = arguments.length or length, arguments.steps or steps
+    if arguments.memory_of:
+        print(peak_bytes(*arguments.memory_of, sequences, length))
+    elif cuda or arguments.sizes:
+        there = ["sdpa", "flex", *(["flash"] if flash_available() else [])] if cuda else ["sdpa"]
+        sizes, backends = arguments.sizes or list(SHAPES), arguments.backends or there
+        on_device(arguments.device, sizes, backends, sequences, length, steps)
+    else:
+        on_cpu(sequences, length, steps, arguments.clock)
     return 0
 
 

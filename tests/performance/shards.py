@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 from common.cli import Parser, run
 from pretraining import shards
+from pretraining.shard_manifest import load_manifest
 from pretraining.sources import batched, open_source
 from pretraining.tokenizer import TextTokenizer, load_tokenizer
 
@@ -40,7 +41,7 @@ def written(encoder: TextTokenizer, source: list[str], tokens: int) -> int:
         patch.object(shards, "load_tokenizer", lambda _: encoder),
     ):
         shards.build(source, "loaded already", Path(folder), shards.ShardSettings(tokens=tokens), workers=0)
-        return sum(split["tokens"] for split in shards.load_manifest(Path(folder))["splits"].values())
+        return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
 
 
 def speed(work: Callable[[], int]) -> float:

@@ -15,7 +15,8 @@ from common.errors import UserError
 from common.files import sha256_file
 from pretraining.__main__ import main
 from pretraining.shard_files import RECORD, TokenStream
-from pretraining.shards import ShardSettings, build, load_manifest, verify
+from pretraining.shard_manifest import load_manifest, verify
+from pretraining.shards import ShardSettings, build
 from pretraining.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.documents import make_documents, write_jsonl
 

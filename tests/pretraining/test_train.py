@@ -28,7 +28,7 @@ from pretraining.modeling import initialise
 from pretraining.objectives import loss_sum, loss_weights
 from pretraining.schedule import segment_schedule
 from pretraining.session import study_config
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 from pretraining.train import STOPPED, train
 from pretraining.training_log import LogWriter, read_log
 from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
@@ -320,8 +320,16 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     path.write_text("no\n" + json.dumps(row) + "\n")
     with pytest.raises(UserError, match="line 1 is no row"):
         read_log(path)
+    path.write_text(json.dumps(row | {"step": "first"}) + "\n" + json.dumps(row) + "\n")
+    with pytest.raises(UserError, match="line 1 is no row"):
+        read_log(path)
+    path.write_bytes(b"\x80\x04\x95\xff")
+    with pytest.raises(UserError, match="no text in UTF-8, so no training log; give a log"):
+        read_log(path)
     with pytest.raises(UserError, match="no log here"):
         read_log(tmp_path / "absent")
+    with pytest.raises(UserError, match="is a folder"):
+        read_log(tmp_path)
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ from pretraining import checkpoints
 from pretraining.designs import Study
 from pretraining.heads import EuroBertForMaskedLM
 from pretraining.session import study_config
-from pretraining.shards import load_manifest
+from pretraining.shard_manifest import load_manifest
 from pretraining.train import train
+from pretraining.training_log import read_log
 from tests.pretraining.small_study import MODEL, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
@@ -142,3 +143,43 @@ def test_compile_falls_back_and_says_so(
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert manifest["compile"] == "off: no compiler here"
     assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_weights_and_biases_without_an_account_is_told(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wandb.errors import UsageError
+
+    def refuse(**_: object) -> None:
+        raise UsageError("No API key configured.\nUse `wandb login`.")
+
+    monkeypatch.setattr("wandb.init", refuse)
+    with pytest.raises(UserError, match=r"wandb=p\): No API key configured\.; log in .* WANDB_MODE=offline"):
+        train(MODEL, data=data, out=tmp_path, study=study, assignments=["wandb=p"])
+
+
+@pytest.mark.slow
+def test_weights_and_biases_get_every_step(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """wandb itself, which keeps its runs on disk when offline."""
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    runs: list[dict[str, float]] = []
+    log = wandb.sdk.wandb_run.Run.log
+
+    def logged(self: object, values: dict[str, float], *, step: int | None = None) -> None:
+        runs.append(values | {"step": -1 if step is None else step})
+        log(self, values, step=step)
+
+    monkeypatch.setattr(wandb.sdk.wandb_run.Run, "log", logged)
+    assert train("mini-s-clm-24-5", data=data, out=tmp_path / "out", study=study, assignments=["wandb=p"])
+    (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert kept.stat().st_size > 1000
+    losses = {int(row["step"]): row["clm/loss"] for row in runs if "clm/loss" in row}
+    rows = read_log(tmp_path / "out/models/mini-s-clm-24-5/log.jsonl")
+    assert list(losses.values()) == [row["loss"] for row in rows if row["split"] == "train"]
+    assert wandb.run is None

@@ -1,0 +1,193 @@
+"""Shards being written: the splits so far, the place in the source and the documents seen.
+
+All of it is saved whenever a shard has been written, so that a killed run goes on and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from common.errors import UserError
+from common.files import write_bytes, write_text
+from pretraining.encoding import DIGEST_BYTES
+from pretraining.shard_files import clear, write_shard
+from pretraining.shard_manifest import SPLITS, UNFINISHED
+from pretraining.sources import Document
+
+__all__ = ["Place", "Split", "Work"]
+
+Tokens = npt.NDArray[np.int32]
+
+
+@dataclass(kw_only=True)
+class Split:
+    """One split while it is written."""
+
+    name: str
+    """`train` or `validation`."""
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    """The index's entries of the shards written."""
+    pending: list[Tokens] = field(default_factory=list)
+    """Tokens that no shard holds yet."""
+    held: int = 0
+    """Number of pending tokens."""
+    documents: int = 0
+    """Documents so far."""
+    tokens: int = 0
+    """Tokens so far, pending ones included."""
+
+    def add(self, tokens: Tokens) -> None:
+        """Append a document's tokens."""
+        self.pending.append(tokens)
+        self.held += len(tokens)
+        self.tokens += len(tokens)
+        self.documents += 1
+
+    def hold(self, tokens: Tokens) -> None:
+        """Replace the pending tokens."""
+        self.pending, self.held = [tokens] if len(tokens) else [], len(tokens)
+
+    def joined(self) -> Tokens:
+        """Return the pending tokens as one array."""
+        self.hold(np.concatenate(self.pending) if self.pending else np.zeros(0, np.int32))
+        return self.pending[0] if self.pending else np.zeros(0, np.int32)
+
+    def write(self, out: Path, size: int, compression: str | None, *, last: bool = False) -> bool:
+        """Write every whole shard that is pending, and what is left when it is the last; tell if any was."""
+        if self.held < size and not (last and self.held):
+            return False
+        tokens = self.joined()
+        stop = len(tokens) if last else len(tokens) // size * size
+        for first in range(0, stop, size):
+            part = tokens[first : min(first + size, stop)]
+            self.entries.append(write_shard(out / self.name, len(self.entries), part, compression))
+        self.hold(tokens[stop:].copy())
+        return True
+
+
+@dataclass(kw_only=True)
+class Place:
+    """How far the source has been read, and what was left out of it."""
+
+    file: int = 0
+    """Number of the file."""
+    row: int = 0
+    """Row to go on at."""
+    read_bytes: int = 0
+    """How far that file has been read."""
+    duplicates: int = 0
+    """Documents dropped since their text had been seen."""
+    empty: int = 0
+    """Documents dropped since they had no text."""
+    characters: int = 0
+    """Characters of the documents kept."""
+    digests: int = 0
+    """Digests of kept documents that are on disk."""
+
+
+class Work:
+    """The unfinished shards of a folder; its `.state` holds what a killed run needs to go on."""
+
+    def __init__(self, out: Path, request: Mapping[str, Any]) -> None:
+        """Begin, or go on where a run with the same request stopped.
+
+        Raises:
+            UserError: the folder holds the unfinished shards of another request.
+        """
+        self._scratch = out / UNFINISHED
+        path = self._scratch / "request.json"
+        if path.is_file() and json.loads(path.read_text()) != request:
+            raise UserError(
+                f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
+            )
+        write_text(path, json.dumps(request, sort_keys=True))
+        for name in SPLITS:
+            clear(out / name)
+        self.splits = {name: Split(name=name) for name in SPLITS}
+        self.place = Place()
+        self._fresh = bytearray()
+        self._load()
+        self._seen = self._load_digests()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all splits so far."""
+        return sum(split.tokens for split in self.splits.values())
+
+    def add(self, document: Document, digest: bytes, tokens: Tokens, split: str) -> None:
+        """Append a document to a split, unless it is empty or its text has been seen."""
+        place = self.place
+        place.file, place.row, place.read_bytes = document.file, document.row, document.read_bytes
+        if not document.text:
+            place.empty += 1
+        elif digest in self._seen:
+            place.duplicates += 1
+        else:
+            self._seen.add(digest)
+            self._fresh += digest
+            place.characters += len(document.text)
+            self.splits[split].add(tokens)
+
+    def save(self) -> None:
+        """Record the place after the last document; what is written before the record is harmless when it is not."""
+        with (self._scratch / "digests.bin").open("ab") as file:
+            file.truncate(self.place.digests * DIGEST_BYTES)
+            file.write(self._fresh)
+            file.flush()
+            os.fsync(file.fileno())
+        self.place.digests += len(self._fresh) // DIGEST_BYTES
+        self._fresh.clear()
+        content: dict[str, Any] = {"state": asdict(self.place), "splits": {}}
+        for split in self.splits.values():
+            name = f"{split.name}-{self.place.digests}.npy"
+            # By way of memory: on a full disk np.save raises an error that does not say so.
+            buffer = io.BytesIO()
+            np.save(buffer, split.joined())
+            write_bytes(self._scratch / name, buffer.getvalue())
+            content["splits"][split.name] = {
+                "entries": split.entries,
+                "documents": split.documents,
+                "tokens": split.tokens,
+                "pending": name,
+            }
+        write_text(self._scratch / "state.json", json.dumps(content))
+        kept = {item["pending"] for item in content["splits"].values()}
+        for path in self._scratch.glob("*.npy"):
+            if path.name not in kept:
+                path.unlink()
+
+    def remove(self) -> None:
+        """Remove the record, once the shards are complete."""
+        for path in sorted(self._scratch.iterdir()):
+            path.unlink()
+        self._scratch.rmdir()
+
+    def _load(self) -> None:
+        path = self._scratch / "state.json"
+        if not path.is_file():
+            (self._scratch / "digests.bin").unlink(missing_ok=True)
+            return
+        content = json.loads(path.read_text())
+        for name, saved in content["splits"].items():
+            split = self.splits[name]
+            split.entries, split.documents, split.tokens = (
+                saved["entries"],
+                saved["documents"],
+                saved["tokens"],
+            )
+            split.hold(np.load(self._scratch / saved["pending"]))
+        self.place = Place(**content["state"])
+
+    def _load_digests(self) -> set[bytes]:
+        count = self.place.digests
+        data = (self._scratch / "digests.bin").read_bytes()[: count * DIGEST_BYTES] if count else b""
+        return {data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)}
