@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
+from common.provenance import ROOT
 from pretraining.designs import PAPER_STUDY
 from pretraining.plan import plan_of
 from pretraining.study import FIGURES, MODELS
@@ -141,3 +142,9 @@ def test_made_up_text_is_the_same_every_time_and_agrees() -> None:
     assert first == again
     assert list(make_text(50, seed=1)) != first
     assert len(set(first)) == 50
+
+
+def test_cells_are_submitted_one_by_one() -> None:
+    # A task of an array would fail with the array's first task: docs/hpc.md.
+    profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
+    assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
