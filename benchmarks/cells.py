@@ -8,9 +8,7 @@ done and never repeated; a killed process loses the run it was in.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,26 +16,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from benchmarks.families import Evaluator, evaluator_of, objective_of, tuning_steps
-from benchmarks.labelled import Measured
+from benchmarks.kept import KeptWeights, kept_path
 from benchmarks.local import LocalDataset, load
 from benchmarks.protocol import DATASETS, PROTOCOLS, Tuning, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
 from benchmarks.store import failure, folder_of, is_done, lock_path
-from benchmarks.tuning import Objective, TuningError, TuningLog, tune
+from benchmarks.tuning import Objective, TuningError, Watch, tune
 from benchmarks.workbench import Workbench
+from common.cli import progress
 from common.errors import UserError
-from common.files import atomic_path, write_text
+from common.files import write_text
 from common.provenance import provenance
 
-__all__ = ["Job", "JobCounts", "check_labels", "jobs_of", "pending", "remove_leftovers", "run_job"]
+__all__ = [
+    "Job", "Outcome", "Prepared", "check_labels", "jobs_of", "pending", "prepare", "remove_leftovers",
+]  # fmt: skip
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +76,18 @@ class Job:
         ]
 
 
-@dataclass
-class JobCounts:
-    """How a job ended."""
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one fine-tuning with its evaluations ended."""
 
-    done: int = 0
-    """Runs written by this process."""
-    failed: int = 0
-    """Runs recorded as failed by this process."""
-    seconds: float = 0.0
-    """Time spent in fine-tunings and their evaluations."""
+    done: int
+    """Runs written."""
+    failed: int
+    """Runs recorded as failed."""
+    words: str
+    """The scores, or why there are none."""
+    seconds: float
+    """What it took."""
 
 
 def jobs_of(datasets: Sequence[str], **settings: Any) -> list[Job]:
@@ -105,67 +104,82 @@ def pending(job: Job) -> list[RunKey]:
     return missing if job.retry_failed else [key for key in missing if failure(job.store, key) is None]
 
 
-def run_job(job: Job, bench: Workbench, others_left: int = 0) -> JobCounts:
-    """Do a job's pending runs, which its lock must protect.
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A job with all that its runs share: the model, tokenised data and evaluation batches."""
 
-    Args:
-        job: what to do.
-        bench: the model.
-        others_left: runs of later jobs, for the estimate of the time left.
+    job: Job
+    """What to do."""
+    bench: Workbench
+    """The model."""
+    objective: Objective
+    """What is trained on."""
+    evaluators: dict[str, Evaluator]
+    """What each dataset is evaluated with."""
+    steps: int
+    """Optimiser steps of a fine-tuning."""
+    settings: dict[str, dict[str, Any]]
+    """For each dataset, what all its runs must have in common."""
+    todo: tuple[RunKey, ...]
+    """Runs to do."""
+    provenance: dict[str, object]
+    """Code, versions and command, as each `run.json` records them."""
+
+    @property
+    def fine_tunings(self) -> list[tuple[float, int]]:
+        """Learning rate and seed of each fine-tuning to do."""
+        return list(dict.fromkeys((key.lr, key.seed) for key in self.todo))
+
+    def run(self, lr: float, seed: int, watch: Watch | None = None) -> Outcome:
+        """Do one fine-tuning, evaluate it on each dataset and write its runs, as failed ones if it cannot end."""
+        keys = [key for key in self.todo if (key.lr, key.seed) == (lr, seed)]
+        start = time.perf_counter()
+        failed: list[RunKey] = []
+        try:
+            words = _one(self, keys, watch)
+        except TuningError as error:
+            words = f"failed: {error}"
+            failed = [key for key in keys if not is_done(self.job.store, key)]
+            for key in failed:
+                content = {"status": "failed", "reason": str(error), "settings": self.settings[key.dataset]}
+                _write_run(self.job, key, content)
+        return Outcome(
+            done=len(keys) - len(failed),
+            failed=len(failed),
+            words=words,
+            seconds=time.perf_counter() - start,
+        )
+
+
+def prepare(job: Job, bench: Workbench) -> Prepared:
+    """Make ready what a job's pending runs share; its lock must protect this and the runs.
 
     Raises:
         UserError: a dataset is not there, has other labels, or the store holds runs of other settings.
     """
-    counts = JobCounts()
     todo = pending(job)
-    if not todo:
-        return counts
     sets = {name: load(job.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
     for dataset in sets.values():
         check_labels(dataset)
-    prints = {name: _settings(job, bench, sets[job.trained_on], sets[name]) for name in job.datasets}
+    settings = {name: _settings(job, bench, sets[job.trained_on], sets[name]) for name in job.datasets}
     for name in job.datasets:
-        _check_same_settings(job, name, prints[name])
-    wanted = [name for name in job.datasets if any(key.dataset == name for key in todo)]
+        _check_same_settings(job, name, settings[name])
     seeds = sorted({key.seed for key in todo})
     loaded, pooling = bench.loaded, bench.pooling
-    objective = objective_of(sets[job.trained_on], loaded, job.tuning, seeds=seeds, pooling=pooling)
-    evaluators = {
-        name: evaluator_of(sets[name], loaded, bench.machine, job.tuning, pooling=pooling) for name in wanted
-    }
-    steps = tuning_steps(sets[job.trained_on], job.tuning)
-    fine_tunings = list(dict.fromkeys((key.lr, key.seed) for key in todo))
-    for number, (lr, seed) in enumerate(fine_tunings, 1):
-        keys = [key for key in todo if (key.lr, key.seed) == (lr, seed)]
-        start = time.perf_counter()
-        try:
-            scores = _one(job, bench, objective, evaluators, keys, steps, prints)
-            counts.done += len(keys)
-        except TuningError as error:
-            scores = f"failed: {error}"
-            failed = [key for key in keys if not is_done(job.store, key)]
-            for key in failed:
-                _write_run(
-                    job, key, {"status": "failed", "reason": str(error), "settings": prints[key.dataset]}
-                )
-            counts.failed += len(failed)
-            counts.done += len(keys) - len(failed)
-        took = time.perf_counter() - start
-        counts.seconds += took
-        left = counts.seconds / number * (len(fine_tunings) - number + others_left)
-        log.info(
-            "%s %s lr%s_sd%d [%d/%d]: %s; %s, about %s left",
-            job.model,
-            job.trained_on,
-            format_lr(lr),
-            seed,
-            number,
-            len(fine_tunings),
-            scores,
-            _duration(took),
-            _duration(left),
-        )
-    return counts
+    return Prepared(
+        job=job,
+        bench=bench,
+        objective=objective_of(sets[job.trained_on], loaded, job.tuning, seeds=seeds, pooling=pooling),
+        evaluators={
+            name: evaluator_of(sets[name], loaded, bench.machine, job.tuning, pooling=pooling)
+            for name in job.datasets
+            if any(key.dataset == name for key in todo)
+        },
+        steps=tuning_steps(sets[job.trained_on], job.tuning),
+        settings=settings,
+        todo=tuple(todo),
+        provenance=provenance("full", PACKAGES),
+    )
 
 
 def remove_leftovers(job: Job) -> None:
@@ -173,30 +187,30 @@ def remove_leftovers(job: Job) -> None:
     waiting = {(key.lr, key.seed) for key in pending(job)}
     for key in job.keys:
         if (key.lr, key.seed) not in waiting:
-            _kept_path(job, key).unlink(missing_ok=True)
+            kept_path(job.store, key).unlink(missing_ok=True)
 
 
-def _one(
-    job: Job,
-    bench: Workbench,
-    objective: Objective,
-    evaluators: dict[str, Evaluator],
-    keys: list[RunKey],
-    steps: int,
-    prints: dict[str, dict[str, Any]],
-) -> str:
+def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
+    job, bench, prints = prepared.job, prepared.bench, prepared.settings
     lr, seed = keys[0].lr, keys[0].seed
     what = f"{job.trained_on} lr{format_lr(lr)}_sd{seed}"
     if bench.machine.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(bench.machine.device)
-    kept = _KeptWeights.of(job, keys[0], prints[keys[0].dataset])
+    kept = KeptWeights.of(job.store, keys[0], prints[keys[0].dataset])
     model = bench.fresh(DATASETS[keys[0].dataset], seed)
     start = time.perf_counter()
     record = kept.restore(model)
     if record is None:
         record = tune(
-            model, objective, bench.machine, lr=lr, seed=seed, steps=steps, tuning=job.tuning, what=what
+            model,
+            prepared.objective,
+            bench.machine,
+            lr=lr,
+            seed=seed,
+            steps=prepared.steps,
+            tuning=job.tuning,
+            watch=watch or (lambda steps: progress(steps, what, unit="step")),
         )
         if len(keys) > 1:
             kept.save(model, record)
@@ -204,7 +218,7 @@ def _one(
     words = []
     for key in keys:
         start = time.perf_counter()
-        found = evaluators[key.dataset].evaluate(model, bench.machine)
+        found = prepared.evaluators[key.dataset].evaluate(model, bench.machine)
         content = {
             "status": "complete",
             "model": key.model,
@@ -220,7 +234,7 @@ def _one(
             "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
             "machine": {**bench.machine.description, "train_positions": record.train_positions},
             "model_source": bench.loaded.source,
-            "provenance": provenance("full", PACKAGES),
+            "provenance": prepared.provenance,
         }
         if bench.machine.device.type == "cuda":
             content["peak_memory"] = torch.cuda.max_memory_allocated(bench.machine.device)
@@ -281,57 +295,3 @@ def check_labels(dataset: LocalDataset) -> None:
             f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
             f"has {entry.labels} classes; mend its entry in benchmarks/protocol.py or import the dataset again"
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _KeptWeights:
-    """Fine-tuned weights on disk until all datasets of a retrieval job are evaluated with them."""
-
-    path: Path
-    """Where they lie."""
-    fingerprint: str
-    """Hash of all that they depend on."""
-
-    @classmethod
-    def of(cls, job: Job, key: RunKey, settings: dict[str, Any]) -> _KeptWeights:
-        """Return the place for a fine-tuning's weights."""
-        what = {**settings, "lr": key.lr, "seed": key.seed}
-        del what["evaluation_data"]
-        digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-        return cls(
-            path=job.store / "tuned" / job.model / f"{key.folder.name}.safetensors", fingerprint=digest
-        )
-
-    def save(self, model: Measured, record: TuningLog) -> None:
-        """Write the weights."""
-        metadata = {"fingerprint": self.fingerprint, "log": json.dumps(dataclasses.asdict(record))}
-        tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
-        with atomic_path(self.path) as temporary:
-            save_file(tensors, temporary, metadata)
-
-    def restore(self, model: Measured) -> TuningLog | None:
-        """Put the weights into `model` and return their log; None when there are none that fit."""
-        if not self.path.is_file():
-            return None
-        with safe_open(self.path, framework="pt") as file:
-            metadata = file.metadata()
-            if metadata.get("fingerprint") != self.fingerprint:
-                return None
-            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-        content = json.loads(metadata["log"])
-        return TuningLog(**{**content, "losses": tuple(content["losses"])})
-
-    def remove(self) -> None:
-        """Delete the weights."""
-        self.path.unlink(missing_ok=True)
-
-
-def _kept_path(job: Job, key: RunKey) -> Path:
-    return job.store / "tuned" / job.model / f"{key.folder.name}.safetensors"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

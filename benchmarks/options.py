@@ -95,6 +95,20 @@ def add_run_options(parser: Parser) -> None:
         help="compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)",
     )
     parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes; with GPUs each has one of its own and takes other cells (default 1), on a CPU they compute "
+        "runs side by side (default: one a core, or OMP_NUM_THREADS, as memory allows)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="threads of each run on a CPU (default 1); another number changes rounding",
+    )
+    parser.add_argument(
         "--trust-remote-code",
         action="store_true",
         help="run the code that comes with the model (read it first)",
@@ -116,9 +130,10 @@ def add_grid_options(parser: Parser, *, data: bool = True) -> None:
     parser.add_argument(
         "--seed", nargs="+", action="extend", type=int, metavar="SEED", help="default: 0 1 2 3 4"
     )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder of the datasets (default: data)"
-    )
+    if data:
+        parser.add_argument(
+            "--data", type=Path, default=Path("data"), help="folder of the datasets (default: data)"
+        )
     parser.add_argument(
         "--out",
         type=Path,
@@ -147,8 +162,9 @@ def read_request(options: argparse.Namespace) -> Request:
         tuning = replace(tuning, steps=_positive("--steps", options.steps))
     if options.max_length is not None:
         tuning = replace(tuning, max_length=_positive("--max-length", options.max_length))
-    if options.positions is not None:
-        _positive("--positions", options.positions)
+    for option in ("positions", "workers", "threads"):
+        if (value := getattr(options, option)) is not None:
+            _positive(f"--{option}", value)
     datasets, lrs, seeds = grid_of(options)
     return Request(
         model=options.model,

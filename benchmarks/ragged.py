@@ -83,23 +83,40 @@ def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) ->
     Args:
         widths: length of each item, in tokens.
         budget: largest number of positions in a batch, padding included.
-        overhead: what a batch costs beside its positions, counted in positions: a batch ends where going on
-            would pad more than that. 0 for no such end.
+        overhead: what a batch costs beside its positions, counted in positions; the cuts are those of the least
+            sum of both. 0: as few batches as the budget allows.
 
     Returns:
         Item numbers of each batch; every item occurs once.
     """
     order = np.argsort(-widths, kind="stable")
-    batches = []
-    start = 0
-    while start < len(order):
-        widest = int(widths[order[start]])
-        most = min(len(order), start + max(1, budget // max(1, widest)))
-        end = most
-        if overhead:
-            places = np.arange(start, most)
-            padding = (widest - widths[order[start:most]]) * (most - places)
-            end = start + int(np.argmax(padding > overhead)) if (padding > overhead).any() else most
-        batches.append(order[start:end])
-        start = end
-    return batches
+    sorted_widths = widths[order]
+    starts = _cheapest(sorted_widths, budget, overhead) if overhead else _fewest(sorted_widths, budget)
+    return np.split(order, starts[1:]) if len(starts) else []
+
+
+def _fewest(widths: NDArray[np.int64], budget: int) -> list[int]:
+    starts, start = [], 0
+    while start < len(widths):
+        starts.append(start)
+        start += max(1, budget // max(1, int(widths[start])))
+    return starts
+
+
+def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int]:
+    """Return where the batches of least cost start: the cheapest way to the first n items, for n = 1, 2, ..."""
+    number = len(widths)
+    costs = np.zeros(number + 1, dtype=np.int64)
+    cut = np.zeros(number + 1, dtype=np.int64)
+    first = 0
+    for end in range(1, number + 1):
+        while first < end - 1 and widths[first] * (end - first) > budget:
+            first += 1
+        ways = costs[first:end] + widths[first:end] * np.arange(end - first, 0, -1)
+        best = int(np.argmin(ways))
+        costs[end], cut[end] = ways[best] + overhead, first + best
+    starts, end = [], number
+    while end:
+        end = int(cut[end])
+        starts.append(end)
+    return starts[::-1]

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks.cells import Job, jobs_of, pending, remove_leftovers, run_job
+from benchmarks.cells import Job, jobs_of, pending, remove_leftovers
+from benchmarks.crew import default_size
 from benchmarks.encoders import load
+from benchmarks.grid import do_jobs
 from benchmarks.local import read_manifest
 from benchmarks.machine import choose_machine
 from benchmarks.options import Request, add_run_options, read_request
@@ -37,9 +39,6 @@ def main(argv: Sequence[str]) -> int:
     )
     add_run_options(parser)
     parser.add_argument("--retry-failed", action="store_true", help="try runs that failed again")
-    parser.add_argument(
-        "--workers", type=int, default=1, help="processes, each with a GPU of its own where there are GPUs"
-    )
     options = parser.parse_args(argv)
     request = read_request(options)
     for name in dict.fromkeys(n for d in request.datasets for n in (DATASETS[d].trained_on, d)):
@@ -55,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         retry_failed=options.retry_failed,
     )
     if any(pending(job) for job in jobs):
-        if options.workers > 1:
+        if (options.workers or 1) > 1 and _has_gpus(options.device):
             _spawn(argv, options)
         else:
             _work(jobs, options)
@@ -67,55 +66,51 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(jobs: list[Job], options: argparse.Namespace) -> None:
-    """Do all jobs that no other process is at."""
-    bench: Workbench | None = None
-    for number, job in enumerate(jobs):
-        with hold_lock(job.lock) as free:
-            if not free:
-                log.info("%s on %s: another process is at it", job.model, job.trained_on)
-                continue
-            if not pending(job):
-                continue
-            if bench is None:
-                machine = choose_machine(
-                    options.device,
-                    options.precision,
-                    positions=options.positions,
-                    exact=options.exact_micro_batches,
-                )
-                loaded = load(
-                    options.model,
-                    revision=options.revision,
-                    trust_remote_code=options.trust_remote_code,
-                    max_length=job.tuning.max_length,
-                )
-                bench = Workbench(loaded=loaded, machine=machine, pooling=options.pooling)
-            later = sum(len({(key.lr, key.seed) for key in pending(other)}) for other in jobs[number + 1 :])
-            run_job(job, bench, later)
+    """Do all jobs that no other process is at, on a CPU as many runs side by side as fit."""
+    import torch
+
+    machine = choose_machine(
+        options.device, options.precision, positions=options.positions, exact=options.exact_micro_batches
+    )
+    on_cpu, threads = machine.device.type == "cpu", torch.get_num_threads()
+    if on_cpu:
+        torch.set_num_threads(options.threads)
+    try:
+        loaded = load(
+            options.model,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            max_length=jobs[0].tuning.max_length,
+        )
+        bench = Workbench(loaded=loaded, machine=machine, pooling=options.pooling)
+        fitting = default_size(options.threads, bench.run_bytes)
+        do_jobs(jobs, bench, (options.workers or fitting) if on_cpu else 1)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _has_gpus(device: str) -> bool:
+    import torch
+
+    return device != "cpu" and torch.cuda.is_available()
 
 
 def _spawn(argv: Sequence[str], options: argparse.Namespace) -> None:
-    """Start the workers, each seeing one GPU where there are any, and wait for them."""
+    """Start the workers, each seeing one GPU, and wait for them."""
     import torch
 
-    if options.device not in ("auto", "cpu", "cuda"):
+    if options.device not in ("auto", "cuda"):
         raise UserError(
             f"--workers {options.workers} takes all GPUs in turn: leave out --device {options.device}"
         )
-    gpus = torch.cuda.device_count() if options.device != "cpu" else 0
-    if gpus and options.workers > gpus:
+    if options.workers > (gpus := torch.cuda.device_count()):
         raise UserError(f"--workers {options.workers} is more than the {gpus} GPUs that torch sees")
     at = next(i for i, word in enumerate(argv) if word.split("=")[0] == "--workers")
     rest = [*argv[:at], *argv[at + (1 if "=" in argv[at] else 2) :]]
     workers = []
     visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
     for number in range(options.workers):
-        environment = dict(os.environ)
-        if gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = visible[number] if visible else str(number)
-        else:
-            threads = max(1, (os.cpu_count() or 1) // options.workers)
-            environment.setdefault("OMP_NUM_THREADS", str(threads))
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible[number] if visible else str(number)}
         workers.append(subprocess.Popen([sys.executable, "-m", "benchmarks", "run", *rest], env=environment))
     try:
         codes = [worker.wait() for worker in workers]
@@ -140,8 +135,7 @@ def _report(jobs: list[Job], request: Request) -> int:
         if found:
             mean, half, seeds = found
             interval = f" +- {100 * half:.2f}" if seeds > 1 else ""
-            print(
-                f"{dataset:14}{100 * mean:6.2f}{interval}  ({seeds} seeds, each at its best validation score)"
-            )
+            over = f"{seeds} seeds, each" if seeds > 1 else "1 seed,"
+            print(f"{dataset:14}{100 * mean:6.2f}{interval}  ({over} at its best validation score)")
     print(f"{request.name}: {done} of {len(keys)} runs done, {len(reasons)} failed, {busy} left")
     return BUSY if busy else FAILED if reasons else COMPLETE

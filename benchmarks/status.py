@@ -70,6 +70,7 @@ def main(argv: Sequence[str]) -> int:
         prog="python -m benchmarks status",
         description="Show what a run store holds: runs done of those that belong to each cell.",
         epilog="12/30 runs are done; * a process is at it; !2 two failed (their reasons stand below).\n"
+        "left: time to compute what is missing, one run after another; less where runs go side by side.\n"
         "exit code: 0 all done; 3 some failed; 4 some missing.",
     )
     parser.add_argument(

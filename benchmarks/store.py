@@ -96,7 +96,12 @@ def hold_lock(path: Path) -> Iterator[bool]:
             if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise
             log.warning("%s: this file system has no locks; start no two processes on one model here", path)
-        yield True
+        try:
+            yield True
+        finally:
+            # Closing does not suffice: a process that was forked meanwhile has the file open too.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def is_locked(path: Path) -> bool:

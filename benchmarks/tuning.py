@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,15 +21,17 @@ from torch import Tensor, nn
 
 from benchmarks.machine import Machine
 from benchmarks.protocol import Tuning
-from common.cli import progress
 
 __all__ = [
-    "Groups", "Objective", "TuningError", "TuningLog", "decayed", "example_order", "learning_rate", "make_optimiser",
-    "steps_of", "tune",
+    "Groups", "Objective", "TuningError", "TuningLog", "Watch", "decayed", "example_order", "learning_rate",
+    "make_optimiser", "steps_of", "tune",
 ]  # fmt: skip
 
 Groups = list[NDArray[np.int64]]
 """Example numbers of a step's micro-batches."""
+
+Watch = Callable[[range], Iterator[int]]
+"""Passes the numbers of the steps through, to show how far a fine-tuning is."""
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +145,7 @@ def tune(
     seed: int,
     steps: int,
     tuning: Tuning,
-    what: str = "fine-tuning",
+    watch: Watch = iter,
 ) -> TuningLog:
     """Fine-tune `model` in place.
 
@@ -157,7 +159,7 @@ def tune(
         seed: of the order of the examples and of dropout.
         steps: number of optimiser steps.
         tuning: the other hyper-parameters.
-        what: name of the progress bar.
+        watch: passes the steps through and may show them.
 
     Raises:
         TuningError: the loss is not finite, or one example does not fit into memory.
@@ -167,7 +169,7 @@ def tune(
     order = example_order(objective.size, seed, objective.micro_batch, objective.groups)
     losses: list[Tensor] = []
     model.train()
-    for step in progress(range(steps), what, unit="step"):
+    for step in watch(range(steps)):
         groups = next(order)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps, lr, tuning.warmup_share)

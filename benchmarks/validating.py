@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     )
     rate = 1e12 * (options.tflops or (_GPU_TFLOPS if gpu else _cpu_tflops()))
     positions = options.positions or (16_384 if gpu else 2_048)
-    print(_describe(request, loaded, precision, positions))
+    print(_describe(request, loaded, precision, positions, gpu=gpu))
     print(f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}")
     total = 0.0
     for job in jobs_of(request.datasets, model=request.name, lrs=request.lrs, seeds=request.seeds,
@@ -126,18 +126,19 @@ def activation_bytes(encoder: Encoder, precision: str, length: int = 64) -> int:
     return sum(seen.values()) // length
 
 
-def _describe(request: Request, loaded: Loaded, precision: str, positions: int) -> str:
+def _describe(request: Request, loaded: Loaded, precision: str, positions: int, *, gpu: bool) -> str:
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
     # Weights, the copy they are reset from, gradients, and AdamW's two moments.
     fixed = parameters * 5 * (2 if precision == "bf16" else 4)
     moving = activation_bytes(loaded.encoder, precision) * positions
+    each = "" if gpu else " (each of the runs that --workers computes side by side)"
     kind = type(loaded.encoder.base).__name__
     direction = "causal mask lifted" if loaded.encoder.lifted else "bidirectional"
     return (
         f"model {request.name}: {kind}, {parameters / 1e6:,.1f}M parameters, "
         f"{direction}, inputs up to {loaded.limits[0]} tokens\n"
         f"memory: {_gigabytes(fixed)} for weights, gradients and optimiser in {precision}, "
-        f"{_gigabytes(moving)} for the activations of {positions:,} positions (--positions)"
+        f"{_gigabytes(moving)} for the activations of {positions:,} positions (--positions){each}"
     )
 
 

@@ -38,6 +38,15 @@ class Workbench:
         self._pristine = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         self._buffers = {name: tensor.clone() for name, tensor in encoder.named_buffers()}
 
+    @property
+    def run_bytes(self) -> int:
+        """About what one more run on the same CPU needs: weights, gradients, AdamW's moments, activations."""
+        config = self.loaded.encoder.base.config
+        layers = int(getattr(config, "num_hidden_layers", 12))
+        parameters = sum(parameter.numel() for parameter in self.loaded.encoder.parameters())
+        activations = 40 * layers * self.loaded.encoder.hidden_size * self.machine.train_positions
+        return 4 * (4 * parameters + activations) + 2**28
+
     @torch.no_grad()
     def fresh(self, dataset: Dataset, seed: int) -> Measured:
         """Return the model as loaded, with a new head for the dataset."""

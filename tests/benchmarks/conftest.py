@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 import pretraining.modeling  # noqa: F401  (registers the encoder with AutoModel)
@@ -12,6 +13,10 @@ from benchmarks.local import load
 from benchmarks.protocol import DATASETS
 from benchmarks.synthetic import make_synthetic
 from tests.benchmarks.tiny import make_config, make_tokenizer
+
+torch.set_num_threads(1)  # as every run computes on a CPU
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +43,27 @@ def test_batches_hold_every_item_once_and_keep_the_budget(
     for batch in batches:
         assert len(batch) == 1 or max(widths[i] for i in batch) * len(batch) <= budget
     assert widths[batches[0][0]] == max(widths)
+
+
+@given(
+    widths=st.lists(st.integers(1, 30), min_size=1, max_size=9),
+    budget=st.integers(30, 120),
+    overhead=st.sampled_from([1, 7, 40]),
+)
+def test_batches_cost_no_more_than_any_other_cuts(widths: list[int], budget: int, overhead: int) -> None:
+    """All 2^(n - 1) ways to cut the sorted items are tried."""
+    ordered = sorted(widths, reverse=True)
+
+    def cost(batches: list[list[int]]) -> float:
+        sizes = [max(batch) * len(batch) for batch in batches]
+        return sum(sizes) + overhead * len(sizes) if max(sizes) <= budget else math.inf
+
+    found = [[widths[i] for i in batch] for batch in padded_batches(np.array(widths), budget, overhead)]
+    ways = []
+    for cuts in itertools.product([False, True], repeat=len(widths) - 1):
+        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [len(widths)]
+        ways.append([ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+    assert cost(found) == min(map(cost, ways))
 
 
 def test_a_batch_ends_where_padding_costs_more_than_another_batch() -> None:

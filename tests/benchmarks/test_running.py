@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,12 +19,12 @@ from benchmarks.options import dataset_names, store_of
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.retrieval import RetrievalEvaluator
 from benchmarks.runs import RunKey, write_results
-from benchmarks.store import hold_lock, lock_path, score_so_far
+from benchmarks.store import hold_lock, is_locked, lock_path, score_so_far
 from benchmarks.tuning import TuningError
 from common.errors import UserError
 from common.provenance import ROOT
 
-FAST = ["--steps", "3", "--device", "cpu"]
+FAST = ["--steps", "3", "--device", "cpu", "--workers", "1"]
 
 
 @pytest.fixture
@@ -230,20 +229,23 @@ def _command(arguments: list[str]) -> list[str]:
     return [sys.executable, "-m", "benchmarks", "run", *arguments]
 
 
-@pytest.mark.parametrize("kills", [(5,), pytest.param((1, 3, 5, 9), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kills", "workers"),
+    [((5,), "2"), pytest.param((1, 3, 5, 9), "1", marks=pytest.mark.slow)],
+)
 def test_killed_it_goes_on_to_the_same_bytes(
-    kills: tuple[int, ...], arguments: list[str], tmp_path: Path
+    kills: tuple[int, ...], workers: str, arguments: list[str], tmp_path: Path
 ) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     grid = [*arguments, "--dataset", "uner_en", "msmarco", "nq", "--lr", "1e-3", "2e-3", "--seed", "0", "1"]
     running.main(grid)
     expected = results(tmp_path)
     assert len(expected) == 12
     store = tmp_path / "killed"
     grid[grid.index("--out") + 1] = str(store)
+    grid[grid.index("--workers") + 1] = workers
     for target in kills:
         process = subprocess.Popen(
-            _command(grid), env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            _command(grid), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         while process.poll() is None and len(results(store)) < target:
             time.sleep(0.005)
@@ -251,20 +253,63 @@ def test_killed_it_goes_on_to_the_same_bytes(
         process.wait()
         partial = results(store)
         assert {folder: expected[folder] for folder in partial} == partial
-    end = subprocess.run(_command(grid), env=environment, cwd=ROOT, capture_output=True, text=True)
+    end = subprocess.run(_command(grid), cwd=ROOT, capture_output=True, text=True)
     assert end.returncode == running.COMPLETE, end.stderr
     assert results(store) == expected
 
 
-@pytest.mark.slow
-def test_workers_share_the_cells(arguments: list[str], tmp_path: Path) -> None:
-    grid = [*arguments, "--dataset", "uner_en", "sst2", "squad", "--lr", "1e-3", "--seed", "0", "1"]
-    end = subprocess.run(
-        _command([*grid, "--workers", "2"]), cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert end.returncode == running.COMPLETE, end.stderr
-    assert "tiny: 6 of 6 runs done, 0 failed, 0 left" in end.stdout
-    assert len(results(tmp_path)) == 6
+def test_a_run_does_not_depend_on_how_many_are_computed_side_by_side(
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = [
+        *arguments,
+        "--dataset",
+        "mnli_m",
+        "uner_en",
+        "msmarco",
+        "nq",
+        "--lr",
+        "1e-3",
+        "5e-3",
+        "--seed",
+        "0",
+        "1",
+    ]
+    assert running.main(grid) == running.COMPLETE
+    alone = results(tmp_path)
+    assert len(alone) == 16
+    side_by_side = list(grid)
+    side_by_side[grid.index("--workers") + 1] = "3"
+    side_by_side[grid.index("--out") + 1] = str(tmp_path / "together")
+    threads = torch.get_num_threads()
+    with caplog.at_level("INFO"):
+        assert running.main(side_by_side) == running.COMPLETE
+    assert "tiny on mnli_m: 4 fine-tunings of 3 steps, 3 side by side" in caplog.messages
+    assert results(tmp_path / "together") == alone
+    for folder in alone:
+        one, other = record(tmp_path, folder), record(tmp_path / "together", folder)
+        assert one["losses"] == other["losses"] and one["standard"] == other["standard"]
+        assert one["machine"] == other["machine"] and other["machine"]["threads"] == 1
+    assert torch.get_num_threads() == threads
+    for job in ("mnli_m", "uner_en", "msmarco"):
+        assert not is_locked(lock_path(tmp_path / "together", "tiny", job))
+
+
+def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = cells.tune
+
+    def fail(*args: Any, **options: Any) -> Any:
+        if options["lr"] == 5e-3:
+            raise TuningError("the loss is nan at step 2")
+        return real(*args, **options)
+
+    monkeypatch.setattr(cells, "tune", fail)
+    grid = ["--dataset", "sst2", "--lr", "5e-3", "1e-3", "--seed", "0", "1", "--workers", "2"]
+    assert running.main([*arguments, *grid]) == running.FAILED
+    assert record(tmp_path, "tiny/SC/sst2/lr5e-03_sd1")["reason"] == "the loss is nan at step 2"
+    assert set(results(tmp_path)) == {f"tiny/SC/sst2/lr1e-03_sd{seed}" for seed in (0, 1)}
 
 
 def test_status_counts_and_foretells(

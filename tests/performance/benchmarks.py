@@ -1,12 +1,17 @@
 """One cell of runs, ours against one process a run with transformers' Trainer as the paper's code does it.
 
-    python tests/performance/benchmarks.py                       # synthetic SST-2, a small model, a few minutes
-    python tests/performance/benchmarks.py --data data --model PATH --steps 1000 --lr 1e-4 5e-4 --seed 0 1 2
+    python tests/performance/benchmarks.py                       # synthetic SST-2, a small model, some minutes
+    python tests/performance/benchmarks.py --data data --model PATH --full           # the paper's 30 runs, long
+    python tests/performance/benchmarks.py --data data --grid --steps 100 --in-proportion
 
 The reference loads model and data anew in a process for every run, accumulates 8 micro-batches of 4, evaluates
-the validation split ten times in training and both splits at the end, four examples at a time. Both sides start
-from the same weights and draw the same examples, so their scores must agree. Prints both times, their ratio, the
-largest difference of scores, and where our time goes.
+the validation split ten times in training and both splits at the end, four examples at a time, with as many threads
+as torch takes. Both sides start from the same weights and draw the same examples, so their scores must agree.
+
+Prints both times, their ratio, the largest difference of scores, and where our time goes. Fewer steps than 1,000 make
+the start of a process weigh more than it does in the paper's runs; the last line of the comparison therefore scales
+what follows the start to 1,000 steps. `--in-proportion` keeps steps/1,000 of the evaluation splits, so that
+evaluation and training keep their proportion, too.
 """
 
 from __future__ import annotations
@@ -42,13 +47,17 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--full", action="store_true", help="the paper's 30 runs of 1,000 steps")
+    parser.add_argument("--grid", action="store_true", help="the paper's 6 learning rates and 5 seeds")
+    parser.add_argument("--full", action="store_true", help="--grid with 1,000 steps")
+    parser.add_argument("--in-proportion", action="store_true", help="cut the evaluation splits as the steps")
     parser.add_argument("--reference", nargs=3, metavar=("LR", "SEED", "OUT"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.full:
+        options.steps = 1_000
+    if options.full or options.grid:
         from benchmarks.protocol import LEARNING_RATES, SEEDS
 
-        options.steps, options.lr, options.seed = 1_000, list(LEARNING_RATES), list(SEEDS)
+        options.lr, options.seed = list(LEARNING_RATES), list(SEEDS)
     if options.reference:
         reference(options, float(options.reference[0]), int(options.reference[1]), Path(options.reference[2]))
         return 0
@@ -61,37 +70,84 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
     """Run both sides and print what they took."""
     options.data = options.data or make_data(folder / "data", options.dataset, options.evaluation)
     options.model = options.model or make_model(folder / "model", options.data, options.dataset)
+    if options.in_proportion:
+        options.data = cut(options.data, options.dataset, options.steps / 1_000, folder / "cut")
     runs = [(lr, seed) for lr in options.lr for seed in options.seed]
     common = ["--data", options.data, "--model", options.model, "--device", options.device,
               "--precision", options.precision, "--steps", options.steps, "--dataset", options.dataset]  # fmt: skip
     print(f"{options.dataset}, {options.model.name}, {len(runs)} runs of {options.steps} steps, {options.precision} "
-          f"on {options.device}")  # fmt: skip
+          f"on {options.device}; {sizes(options)}", flush=True)  # fmt: skip
     start = clocks()
     call(["-m", "benchmarks", "run", *common, "--name", "ours", "--lr", *options.lr,
           "--seed", *options.seed, "--out", folder])  # fmt: skip
     ours = [now - then for now, then in zip(clocks(), start, strict=True)]
-    print(f"ours, one process for all runs:          {ours[0]:8.1f} s, {ours[1]:8.1f} s of CPU", flush=True)
-    start = clocks()
+    mine = {(lr, seed): ours_of(folder, options.dataset, lr, seed) for lr, seed in runs}
+    print(f"ours, one command for all runs:          {ours[0]:8.1f} s, {ours[1]:8.1f} s of CPU", flush=True)
+    start, theirs = clocks(), {}
     for lr, seed in runs:
-        call([__file__, *common, "--reference", lr, seed, folder / f"{lr}-{seed}.json"])
-    theirs = [now - then for now, then in zip(clocks(), start, strict=True)]
-    print(f"transformers' Trainer, one process each: {theirs[0]:8.1f} s, {theirs[1]:8.1f} s of CPU")
+        out = folder / f"{lr}-{seed}.json"
+        before = time.perf_counter()
+        call([__file__, *common, "--reference", lr, seed, out])
+        theirs[lr, seed] = json.loads(out.read_text()) | {"whole": time.perf_counter() - before}
+    took = [now - then for now, then in zip(clocks(), start, strict=True)]
+    print(f"transformers' Trainer, one process each: {took[0]:8.1f} s, {took[1]:8.1f} s of CPU")
+    print(f"ratio:                                   {took[0] / ours[0]:8.2f}    {took[1] / ours[1]:8.2f}")
+    gaps = [
+        max(abs(mine[run]["scores"][split] - theirs[run]["scores"][split]) for split in SPLITS)
+        for run in runs
+    ]
     print(
-        f"ratio:                                   {theirs[0] / ours[0]:8.2f}    {theirs[1] / ours[1]:8.2f}"
+        f"runs with equal scores:                  {gaps.count(0)} of {len(runs)}, largest difference {max(gaps):.5f}"
     )
-    difference, equal = 0.0, 0
-    from benchmarks.runs import RESULTS, RunKey
-
-    for lr, seed in runs:
-        key = RunKey(model="ours", dataset=options.dataset, lr=lr, seed=seed)
-        mine = json.loads((folder / "results" / key.folder / RESULTS).read_text())
-        other = json.loads((folder / f"{lr}-{seed}.json").read_text())
-        gaps = [abs(mine[split]["score"] - other[split]) for split in other]
-        difference, equal = max(difference, *gaps), equal + (max(gaps) == 0)
-    print(
-        f"runs with equal scores:                 {equal} of {len(runs)}, largest difference {difference:.5f}"
-    )
+    working = sum(run["working"] for run in theirs.values())
+    own = sum(run["working"] for run in mine.values()) / min(len(runs), processes(options))
+    scale, starting = 1_000 / options.steps, (max(0.0, ours[0] - own), took[0] - working)
+    print(f"starting, until fine-tuning begins:      {starting[0]:8.1f} s against {starting[1]:.1f} s")
+    print(f"ratio with all but that x {scale:<6.4g}         "
+          f"{(starting[1] + scale * working) / (starting[0] + scale * own):8.2f}")  # fmt: skip
     breakdown(options)
+
+
+SPLITS = ("validation", "test")
+
+
+def ours_of(folder: Path, dataset: str, lr: float, seed: int) -> dict[str, Any]:
+    """Return the scores of one of our runs, and the seconds it took."""
+    from benchmarks.runs import RESULTS, RUN, RunKey
+
+    run = folder / "results" / RunKey(model="ours", dataset=dataset, lr=lr, seed=seed).folder
+    results, record = json.loads((run / RESULTS).read_text()), json.loads((run / RUN).read_text())
+    scores = {split: results[split]["score"] for split in SPLITS}
+    return {"scores": scores, "working": sum(record["seconds"].values())}
+
+
+def processes(options: argparse.Namespace) -> int:
+    """Return how many of our runs go side by side, as the command chooses by itself."""
+    from benchmarks.crew import default_size
+
+    return default_size(1, 2**28) if options.device == "cpu" else 1
+
+
+def sizes(options: argparse.Namespace) -> str:
+    from benchmarks.local import read_manifest
+
+    counts = read_manifest(options.data, options.dataset).counts
+    return ", ".join(f"{number:,} {split}" for split, number in counts.items())
+
+
+def cut(data: Path, dataset: str, share: float, folder: Path) -> Path:
+    """Write a dataset again with the first `share` of its evaluation splits."""
+    from benchmarks.local import Content, load, write
+
+    whole = load(data, dataset)
+    tables = {
+        name: table if name == "train" else table.slice(0, max(1, round(share * table.num_rows)))
+        for name, table in whole.tables.items()
+    }
+    source = {"kind": "cut", "share": share, "files": []}
+    content = Content(tables=tables, labels=whole.labels, splits="cut for a measurement")
+    write(folder, whole.dataset, content, source=source, licence="as the whole", citation="as the whole")
+    return folder
 
 
 def clocks() -> tuple[float, float]:
@@ -241,12 +297,13 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
             data_collator=DataCollatorWithPadding(tokenizer),
             compute_metrics=lambda found: {"accuracy": float((found[0].argmax(1) == found[1]).mean())},
         )
+        begun = time.perf_counter()
         trainer.train()
         scores = {}
         for split, rows in splits.items():
             found = trainer.predict(rows)  # type: ignore[arg-type]
             scores[split] = float(np.mean(np.argmax(found.predictions, 1) == found.label_ids))
-    out.write_text(json.dumps(scores))
+    out.write_text(json.dumps({"scores": scores, "working": time.perf_counter() - begun}))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ def main(folder: Path, *only: str) -> None:
         words = ["--model", str(start_from), "--dataset", "sst2"]
         words += ["--lr", "1e-3", "--seed", "0", "--steps", "100", "--max-length", "128"]
         words += ["--data", str(folder / "data"), "--out", str(place)]
+        words += ["--workers", "1"]
         with contextlib.redirect_stdout(told):
             profile = profiled(lambda: benchmarks(["run", *words]))
         show("fine-tuning", profile)

@@ -1,0 +1,153 @@
+"""Runs side by side on a CPU: forked processes that share what the parent has prepared.
+
+A small model gains little from a second thread and much from a second run. A forked process reads the parent's
+weights, tokenised data and evaluation batches in place, so a run more costs its gradients and optimiser alone.
+Every process computes with the same number of threads, so a run's bytes do not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import TracebackType
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import torch
+
+from common.errors import UserError
+
+__all__ = ["Crew", "default_size"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def default_size(threads: int, memory: int) -> int:
+    """Return how many processes fit: by cores, or OMP_NUM_THREADS where it is set, and by free memory.
+
+    Args:
+        threads: threads of each process.
+        memory: bytes that each process needs beside what all share.
+    """
+    if not sys.platform.startswith("linux"):
+        return 1
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(given) if given.isdigit() else len(os.sched_getaffinity(0))
+    return max(1, min(cores // threads, int(psutil.virtual_memory().available // max(1, memory))))
+
+
+class Crew:
+    """At most `size` works at once; with a size of 1 each is done in this process.
+
+    As a context manager it ends the processes that are still at work when its block ends; after a user's mistake
+    it lets them end by themselves.
+    """
+
+    def __init__(self, size: int, tick: Callable[[], None] = lambda: None) -> None:
+        """Make a crew.
+
+        Args:
+            size: processes at a time.
+            tick: called about once a second while this process waits for others.
+        """
+        self.size = size
+        self._tick = tick
+        self._busy: dict[Connection, tuple[ForkProcess, Callable[[Any], None]]] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, UserError | OSError):
+            with contextlib.suppress(Exception):
+                self.finish()
+        for process, _ in self._busy.values():
+            process.kill()
+        for process, _ in self._busy.values():
+            process.join()
+        self._busy.clear()
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Start `work` as soon as there is a place, and call `done` with what it returns, in this process.
+
+        Raises:
+            UserError: an earlier work raised it, or its process was killed; so for its other exceptions.
+        """
+        if self.size == 1:
+            done(work())
+            return
+        while len(self._busy) >= self.size:
+            self._collect()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        receive, send = multiprocessing.Pipe(duplex=False)
+        context = multiprocessing.get_context("fork")
+        process = context.Process(
+            target=_work, args=(work, send, os.getpid(), torch.get_num_threads()), daemon=True
+        )
+        process.start()
+        send.close()
+        self._busy[receive] = (process, done)
+
+    def finish(self) -> None:
+        """Wait for all works."""
+        while self._busy:
+            self._collect()
+
+    def _collect(self) -> None:
+        while not (ready := wait(list(self._busy), timeout=1.0)):
+            self._tick()
+        for connection in ready:
+            assert isinstance(connection, Connection)
+            process, done = self._busy[connection]
+            try:
+                result, error = connection.recv()
+            except EOFError:
+                process.join()
+                del self._busy[connection]
+                raise UserError(_ended(process.exitcode)) from None
+            process.join()
+            del self._busy[connection]
+            connection.close()
+            if error is not None:
+                raise error
+            done(result)
+
+
+def _work(work: Callable[[], Any], send: Connection, parent: int, threads: int) -> None:
+    """Do a work in a forked process, which ends with its parent whatever ends that one."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends its children
+    torch.set_num_threads(threads)
+    try:
+        answer: tuple[Any, BaseException | None] = (work(), None)
+    except (UserError, OSError) as error:
+        answer = (None, error)
+    except Exception as error:
+        traceback.print_exc()
+        answer = (None, RuntimeError(f"{type(error).__name__} in a run's process: {error}"))
+    send.send(answer)
+    send.close()
+
+
+def _ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return (
+            f"the process of a run was ended by {name}, as happens when memory runs out; the same command with "
+            "fewer --workers goes on"
+        )
+    return f"the process of a run ended with exit code {code} and without a result"

@@ -1,0 +1,67 @@
+"""Fine-tuned weights on disk, until all the retrieval datasets that share a fine-tuning are evaluated with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from benchmarks.labelled import Measured
+from benchmarks.runs import RunKey
+from benchmarks.tuning import TuningLog
+from common.files import atomic_path
+
+__all__ = ["KeptWeights", "kept_path"]
+
+
+def kept_path(store: Path, key: RunKey) -> Path:
+    """Return where the weights of a run's fine-tuning lie while they are waited for."""
+    return store / "tuned" / key.model / f"{key.folder.name}.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWeights:
+    """The place for the weights of one fine-tuning."""
+
+    path: Path
+    """Where they lie."""
+    fingerprint: str
+    """Hash of all that they depend on."""
+
+    @classmethod
+    def of(cls, store: Path, key: RunKey, settings: Mapping[str, Any]) -> KeptWeights:
+        """Return the place for a run's fine-tuning under the settings that `run.json` records."""
+        what = {**settings, "lr": key.lr, "seed": key.seed}
+        del what["evaluation_data"]
+        digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+        return cls(path=kept_path(store, key), fingerprint=digest)
+
+    def save(self, model: Measured, record: TuningLog) -> None:
+        """Write the weights."""
+        metadata = {"fingerprint": self.fingerprint, "log": json.dumps(dataclasses.asdict(record))}
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+        with atomic_path(self.path) as temporary:
+            save_file(tensors, temporary, metadata)
+
+    def restore(self, model: Measured) -> TuningLog | None:
+        """Put the weights into `model` and return their log; None when there are none that fit."""
+        if not self.path.is_file():
+            return None
+        with safe_open(self.path, framework="pt") as file:
+            metadata = file.metadata()
+            if metadata.get("fingerprint") != self.fingerprint:
+                return None
+            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+        content = json.loads(metadata["log"])
+        return TuningLog(**{**content, "losses": tuple(content["losses"])})
+
+    def remove(self) -> None:
+        """Delete the weights."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.crew import Crew, default_size
+from common.errors import UserError
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_every_work_is_done_once_and_reported_here(size: int) -> None:
+    seen: list[tuple[int, int]] = []
+    with Crew(size) as crew:
+        for number in range(7):
+            crew.submit(lambda n=number: (n * n, os.getpid()), seen.append)
+        crew.finish()
+    assert sorted(square for square, _ in seen) == [n * n for n in range(7)]
+    assert all((process == os.getpid()) == (size == 1) for _, process in seen)
+
+
+def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
+    def work() -> int:
+        mark = tmp_path / str(os.getpid())
+        mark.touch()
+        time.sleep(0.05)
+        number = len(list(tmp_path.iterdir()))
+        mark.unlink()
+        return number
+
+    seen: list[int] = []
+    with Crew(3) as crew:
+        for _ in range(8):
+            crew.submit(work, seen.append)
+        crew.finish()
+    assert len(seen) == 8 and max(seen) <= 3
+
+
+def test_all_compute_with_the_parents_number_of_threads() -> None:
+    seen: list[int] = []
+    with Crew(2) as crew:
+        crew.submit(torch.get_num_threads, seen.append)
+        crew.finish()
+    assert seen == [torch.get_num_threads()]
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("error", [UserError("no such thing"), OSError(28, "No space left on device")])
+def test_a_mistake_is_told_after_the_others_have_ended(error: Exception, tmp_path: Path) -> None:
+    def slow() -> None:
+        time.sleep(0.3)
+        (tmp_path / "written").touch()
+
+    with pytest.raises(type(error), match=str(error.args[-1])), Crew(2) as crew:
+        crew.submit(slow, lambda _: None)
+        crew.submit(lambda: _raise(error), lambda _: None)
+        crew.finish()
+    assert (tmp_path / "written").exists()
+
+
+def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), Crew(2) as crew:
+        crew.submit(lambda: 1 // 0, lambda _: None)
+        crew.finish()
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_killed_process_is_told_in_a_sentence() -> None:
+    with pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"), Crew(2) as crew:
+        crew.submit(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda _: None)
+        crew.finish()
+
+
+def test_processes_end_with_the_block_that_failed() -> None:
+    with pytest.raises(ZeroDivisionError), Crew(2) as crew:
+        crew.submit(lambda: time.sleep(600), lambda _: None)
+        ((process, _),) = crew._busy.values()
+        1 // 0  # noqa: B018
+    assert not process.is_alive()
+
+
+def test_the_default_size_follows_cores_threads_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    assert default_size(1, 1) == 6
+    assert default_size(4, 1) == 1
+    assert default_size(1, 2**60) == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert default_size(1, 1) == len(os.sched_getaffinity(0))
