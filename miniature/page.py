@@ -31,8 +31,8 @@ _SAMPLED = (
 
 
 _FORMS_NOTE = (
-    "`quick` on made-up data took 167 CPU seconds on a shared two-core machine. Words alone decide the made-up SC and IR,",
-    "where the untrained network is as good; pretraining shows in TC alone, and the first check says no.",
+    "`quick` on made-up data took 167 CPU seconds on a shared two-core machine. Words alone decide the made-up SC and",
+    "IR, where the untrained network is as good; pretraining shows in TC alone, and the first check says no.",
     "`gpu` has not been run: 26 models of 53 M tokens each are 124 PFLOP, 14 minutes at 15% of an H100's peak, and its",
     "fine-tunings, four side by side (`ARGS='--workers 4'`), are estimated at 5 to 10 more.",
     "",
