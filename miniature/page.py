@@ -31,6 +31,8 @@ _SAMPLED = (
 
 
 _FORMS_NOTE = (
+    "`cpu` on real data took 4,029 CPU seconds to the last fine-tuning: 57 minutes by the clock on two cores that much",
+    "other work shared, 34 if they had been its own. It was stopped once on the way and went on.",
     "`quick` on made-up data took 167 CPU seconds on a shared two-core machine. Words alone decide the made-up SC and",
     "IR, where the untrained network is as good; pretraining shows in TC alone, and the first check says no.",
     "`gpu` has not been run: 26 models of 53 M tokens each are 124 PFLOP, 14 minutes at 15% of an H100's peak, and its",
