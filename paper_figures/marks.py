@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from paper_figures.layout import axis_limits
 from paper_figures.style import GREY, INK, Look
@@ -64,10 +64,13 @@ def draw_lines(
     _pad_x(ax, [*places, *rows["x"].astype(float)], log_x)
     shown = _apart(places, first, log_x)
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
+    ax.xaxis.set_minor_locator(NullLocator())
     lowest, highest = _extent(rows)
     _y_axis(ax, axis_limits(lowest, highest, least=LEAST_SPAN))
     drawn = {float(x) for x in rows["x"]}
-    for x in sorted({float(x) for xs in expected.values() for x in xs} - drawn):
+    left, right = ax.get_xlim()
+    absent = [x for x in {float(x) for xs in expected.values() for x in xs} - drawn if left < x < right]
+    for x in _apart(absent, set(), log_x) if absent else []:
         ax.annotate("no score", (x, 0), xycoords=("data", "axes fraction"), xytext=(0, 4), rotation=90, ha="center",
                     textcoords="offset points", va="bottom", fontsize=5.6, color=GREY)  # fmt: skip
 

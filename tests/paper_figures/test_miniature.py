@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from analysis.sources import EXAMPLE, open_source
 from paper_figures.drawn import Inputs
 from paper_figures.figure import get_figure
-from paper_figures.marks import draw_bars
+from paper_figures.marks import draw_bars, draw_lines
 from paper_figures.style import MLM
 from paper_figures.writing import write_figure
 
@@ -48,3 +48,13 @@ def test_no_interval_leaves_the_bars_panel() -> None:
     caps = {str(line.get_label()): line.get_ydata() for line in ax.get_lines()}
     assert ax.get_ylim()[0] == 0
     assert np.isnan(np.asarray(caps["_low"])).all() and np.asarray(caps["_high"]) == [1.9]
+
+
+def test_absent_scores_are_told_inside_the_panel_alone() -> None:
+    rows = pd.DataFrame(
+        {"x": [10.0, 40.0], "series": "MLM", "mean": [1.0, 2.0], "low": np.nan, "high": np.nan}
+    )
+    ax = Figure().subplots()
+    draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, ticks=[10, 40], log_x=True)
+    assert [text.xy[0] for text in ax.texts] == [20]
+    assert not len(ax.xaxis.get_minorticklocs())
