@@ -38,9 +38,9 @@ _FORMS_NOTE = (
     "`gpu` has not been run: 26 models of 53 M tokens each are 124 PFLOP, 14 minutes at 15% of an H100's peak, and its",
     "fine-tunings, four side by side (`ARGS='--workers 4'`), are estimated at 5 to 10 more.",
     "",
-    "What the recipe rests on, each seen on real text at this size: sequences are shuffled over all of the text, for",
-    "among neighbours a network follows one novel at a time (MLM loss 6.13 against 5.77 nats after 600 steps); the",
-    "peak rate is 3e-3, for at 6e-3 the CLM loss jumps; initial weights keep the paper's ratio to 1 / sqrt(width).",
+    "What the recipe rests on: sequences are shuffled over all of the text, for among neighbours a network follows one",
+    "novel at a time (MLM loss 6.13 against 5.77 nats after 600 steps of `cpu`, one run each); the peak rate is 3e-3, for",
+    "at 6e-3 the CLM loss jumped; initial weights keep the paper's ratio to 1 / sqrt(width), which was not compared.",
 )
 
 
