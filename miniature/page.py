@@ -39,8 +39,8 @@ _FORMS_NOTE = (
     "fine-tunings, four side by side (`ARGS='--workers 4'`), are estimated at 5 to 10 more.",
     "",
     "What the recipe rests on: sequences are shuffled over all of the text, for among neighbours a network follows one",
-    "novel at a time (MLM loss 6.13 against 5.77 nats after 600 steps of `cpu`, one run each); the peak rate is 3e-3, for",
-    "at 6e-3 the CLM loss jumped; initial weights keep the paper's ratio to 1 / sqrt(width), which was not compared.",
+    "novel at a time (MLM loss 6.13 against 5.77 nats after 600 steps of `cpu`, one run each); the peak rate is 3e-3,",
+    "for at 6e-3 the CLM loss jumped. That initial weights keep the paper's ratio to 1 / sqrt(width) was not compared.",
 )
 
 
