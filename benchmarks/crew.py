@@ -8,7 +8,6 @@ Every process computes with the same number of threads, so a run's bytes do not 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -24,10 +23,9 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 from common.errors import UserError
+from common.processes import end_with_parent
 
 __all__ = ["Crew", "default_size"]
-
-_PR_SET_PDEATHSIG = 1
 
 
 def default_size(threads: int, memory: int) -> int:
@@ -126,8 +124,7 @@ class Crew:
 
 def _work(work: Callable[[], Any], send: Connection, parent: int, threads: int) -> None:
     """Do a work in a forked process, which ends with its parent whatever ends that one."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != parent:
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends its children

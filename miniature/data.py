@@ -7,7 +7,6 @@ the whole.
 
 from __future__ import annotations
 
-import gzip
 import io
 import itertools
 import json
@@ -16,12 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import zstandard
-
 from common.errors import UserError
 from common.files import write_text
 from miniature.grammar import jsonl
 from miniature.recipe import FAMILIES, Form
+from pretraining.sources import decompressed
 
 __all__ = ["FILES", "Command", "answer_sentence", "dataset_commands", "describe", "spread", "text_sources"]
 
@@ -241,15 +239,8 @@ def _find(data: Path, name: str) -> Path:
 
 def _lines(data: Path, name: str) -> Iterator[str]:
     path = _find(data, name)
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            yield from file
-    elif path.suffix == ".zst":
-        with path.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as stream:
-            yield from io.TextIOWrapper(stream, encoding="utf-8")
-    else:
-        with path.open(encoding="utf-8") as file:
-            yield from file
+    with path.open("rb") as raw, io.TextIOWrapper(decompressed(str(path), raw), encoding="utf-8") as lines:
+        yield from lines
 
 
 def _written(path: Path, lines: Iterable[str]) -> Path:

@@ -7,7 +7,6 @@ every command keeps what it has finished.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import json
 import logging
@@ -23,15 +22,13 @@ from pathlib import Path
 
 from common.cli import progress
 from common.errors import UserError
+from common.processes import end_with_parent
 from miniature.data import Command
 from miniature.plan import Job
 
 __all__ = ["call", "run_jobs"]
 
 logger = logging.getLogger(__name__)
-
-_PARENT_DIED = 1
-"""Linux's PR_SET_PDEATHSIG."""
 
 
 def call(command: Command) -> tuple[int, float]:
@@ -103,8 +100,7 @@ def _outcome(job: Job, future: Future[tuple[int, float]], logs: Path) -> float:
 def _start(logs: str) -> None:
     """Send a worker's output to a file and let it die with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)
+    end_with_parent()
     with (Path(logs) / f"worker-{os.getpid()}.log").open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -26,7 +26,7 @@ import zstandard
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["Document", "Source", "batched", "open_source"]
+__all__ = ["Document", "Source", "batched", "decompressed", "open_source"]
 
 _KINDS = (".parquet", ".jsonl", ".json", ".txt", ".raw")
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
@@ -103,11 +103,11 @@ class Source:
             if _kind(file) == ".parquet":
                 yield from self._parquet(file, raw, start)
             elif _kind(file) in (".jsonl", ".json"):
-                for number, line in enumerate(_decompressed(file, raw)):
+                for number, line in enumerate(decompressed(file, raw)):
                     if number >= start:
                         yield self._from_json(file, number, line), raw.tell()
             elif start == 0:
-                yield _decompressed(file, raw).read().decode("utf-8"), raw.tell()
+                yield decompressed(file, raw).read().decode("utf-8"), raw.tell()
 
     def _parquet(self, file: str, raw: IO[bytes], start: int) -> Iterator[tuple[str, int]]:
         table = pyarrow.parquet.ParquetFile(raw)
@@ -217,7 +217,8 @@ def _open(file: str) -> IO[bytes]:
     return Path(file).open("rb")
 
 
-def _decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
+def decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
+    """Return what a `.zst` (of any number of frames) or `.gz` file holds; other files as they are."""
     if file.endswith(".zst"):
         reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
         return io.BufferedReader(_Readable(reader), 1 << 20)
