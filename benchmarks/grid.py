@@ -37,11 +37,11 @@ def do_jobs(jobs: Sequence[Job], bench: Workbench, side_by_side: int) -> None:
     Raises:
         UserError: a dataset is not there, has other labels, or the store holds runs of other settings.
     """
-    board = _Board(sum(_fine_tunings(job) for job in jobs), sum(len(job.keys) for job in jobs), side_by_side)
+    waiting = [_fine_tunings(job) for job in jobs]
+    board = _Board(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
     with contextlib.ExitStack() as locks, board, Crew(side_by_side, board.refresh) as crew:
-        for job in jobs:
+        for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
-            expected = _fine_tunings(job)
             if not lock.enter_context(hold_lock(job.lock)):
                 log.info("%s on %s: another process is at it", job.model, job.trained_on)
                 board.total -= expected
