@@ -26,6 +26,12 @@ LLAMA3_SPLIT = (
 )
 """The regular expression that cuts text into the pieces which BPE merges within (Llama 3's)."""
 
+# The same alternatives: tiktoken's fancy-regex hands a group without look-ahead to a faster engine as one.
+_SPLIT_IN_GROUPS = (
+    r"(?:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+)|\s+(?!\S)|\s+"
+)
+
 _SPACES = 250_000
 
 
@@ -90,7 +96,7 @@ def tiktoken_twin(content: Mapping[str, Any]) -> tiktoken.Encoding | None:
         return None
     # With no special token at all, tiktoken would look for the empty one at every character.
     special = {item["content"]: item["id"] for item in content["added_tokens"]}
-    return tiktoken.Encoding("twin", pat_str=LLAMA3_SPLIT, mergeable_ranks=ranks, special_tokens=special)
+    return tiktoken.Encoding("twin", pat_str=_SPLIT_IN_GROUPS, mergeable_ranks=ranks, special_tokens=special)
 
 
 def overflows(text: str) -> bool:

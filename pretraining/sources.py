@@ -143,7 +143,7 @@ class Source:
             raise UserError(
                 f"{file}: line {number + 1} has a {type(text).__name__} in {self.text_field!r}, not text (--text-field)"
             )
-        return _whole(text or "")
+        return text or ""
 
 
 def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
@@ -252,7 +252,10 @@ def _row(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         # Stricter than the standard library, which also takes NaN and halves of surrogate pairs.
-        return json.loads(line)
+        row = json.loads(line)
+    if isinstance(row, dict):
+        return {key: _whole(value) if isinstance(value, str) else value for key, value in row.items()}
+    return row
 
 
 def _whole(text: str) -> str:

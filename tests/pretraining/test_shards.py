@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ from common.errors import UserError
 from common.files import sha256_file
 from pretraining.__main__ import main
 from pretraining.shard_files import RECORD, TokenStream
-from pretraining.shard_manifest import load_manifest, verify
+from pretraining.shard_manifest import UNFINISHED, load_manifest, verify
 from pretraining.shards import ShardSettings, build
 from pretraining.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.documents import make_documents, write_jsonl
@@ -221,9 +219,9 @@ def test_mistakes_are_told(room: Path, tmp_path: Path) -> None:
         build([str(few)], str(room / "tokenizer"), tmp_path / "few", ShardSettings(), workers=0)
 
 
-def run(room: Path, out: Path, workers: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pretraining", "shards", "--source", *sources(room)]
-    command += ["--tokenizer", str(room / "tokenizer"), "--out", str(out), "--workers", str(workers)]
+def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pretraining", "shards", "--source", str(source)]
+    command += ["--tokenizer", tokenizer, "--out", str(out), "--workers", "2"]
     command += ["--shard-records", "2", "--validation-share", "0.05"]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
@@ -260,16 +258,19 @@ def test_a_failure_anywhere_is_gone_on_from(
 
 @pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(room: Path, tmp_path: Path) -> None:
-    generator, kills = random.Random(0), 0
-    out = tmp_path / "out"
+    """Every process but the last is killed a random while after it has made something durable."""
+    source, tokenizer = tmp_path / "long.jsonl", str(room / "tokenizer")
+    write_jsonl(source, make_documents(2_500, words=700))
+    build([str(source)], tokenizer, tmp_path / "whole", SETTINGS, workers=0)
+    generator, kills, out = random.Random(0), 0, tmp_path / "out"
+    state = out / UNFINISHED / "state.json"
     while not (out / "manifest.json").exists():
-        process = run(room, out, workers=2)
-        try:
-            process.wait(generator.uniform(2.0, 9.0) if kills < 10 else 120)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-    assert kills >= 1
-    assert hashes(out) == hashes(room / "out")
-    assert json.loads((out / "manifest.json").read_text())["splits"]["train"]["tokens"] > 0
+        process, before = start(source, tokenizer, out), state.exists() and state.read_bytes()
+        while process.poll() is None and (not state.exists() or state.read_bytes() == before):
+            time.sleep(0.01)
+        time.sleep(generator.uniform(0, 0.1))
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
+    assert kills >= 10
+    assert hashes(out) == hashes(tmp_path / "whole")
