@@ -54,7 +54,7 @@ findings: $(SMALL)/.installed ## write docs/findings.md again: which findings th
 .PHONY: miniature
 FORM ?= cpu
 DATA ?=
-miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|gpu DATA=folder)
+miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|gpu DATA=folder|hub)
 	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 ## Images (docs/container.md) and clusters (docs/hpc.md)

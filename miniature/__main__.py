@@ -22,7 +22,9 @@ def main(argv: Sequence[str]) -> int | None:
     for parser_of in (make, show):
         parser_of.add_argument("--form", default="cpu", metavar="|".join(FORMS), help=forms)
         parser_of.add_argument(
-            "--data", metavar="DIR", help="text and datasets (docs/miniature.md); made-up ones without"
+            "--data",
+            metavar="DIR|hub",
+            help="folder of original files (docs/miniature.md), or hub, with network; made-up ones without",
         )
         parser_of.add_argument("--out", type=Path, default=Path("build/miniature"), metavar="DIR")
         parser_of.add_argument(
@@ -38,6 +40,11 @@ def main(argv: Sequence[str]) -> int | None:
     random.add_argument("--study", type=Path, required=True, metavar="FILE", help="study file")
     random.add_argument("--data", type=Path, required=True, metavar="DIR", help="shards, for the tokenizer")
     random.add_argument("--out", type=Path, required=True, metavar="DIR")
+    sample = commands.add_parser("sample", help="take as many rows of a dataset as a form needs")
+    sample.add_argument("dataset", metavar="DATASET")
+    sample.add_argument("--form", required=True, metavar="|".join(FORMS))
+    sample.add_argument("--data", type=Path, required=True, metavar="DIR", help="the whole dataset")
+    sample.add_argument("--out", type=Path, required=True, metavar="DIR")
     args = parser.parse_args(argv)
     if args.command == "random":
         from miniature.drawing import write_random
@@ -45,14 +52,23 @@ def main(argv: Sequence[str]) -> int | None:
         write_random(args.study, args.data, args.out)
         return None
     form = get_form(args.form)
-    from miniature.making import make_miniature, show_miniature
+    if args.command == "sample":
+        from miniature.sample import write_sample
 
-    data = Path(args.data) if args.data else None
-    if data is not None and not data.is_dir():
-        raise UserError(f"--data {data}: no such folder")
+        write_sample(form, args.dataset, args.data, args.out)
+        return None
+    from miniature.making import make_miniature, show_miniature
+    from miniature.origin import get_origin
+
+    origin = get_origin(args.data)
     if args.command == "show":
         told = show_miniature(
-            form, data, args.out, report=args.until == "report", example=args.example, start=time.monotonic()
+            form,
+            origin,
+            args.out,
+            report=args.until == "report",
+            example=args.example,
+            start=time.monotonic(),
         )
         sys.stdout.write(told)
         return None
@@ -60,7 +76,7 @@ def main(argv: Sequence[str]) -> int | None:
         raise UserError(f"--workers {args.workers}: at least one process is needed")
     sys.stdout.write(
         make_miniature(
-            form, data, args.out, workers=args.workers, report=args.until == "report", example=args.example
+            form, origin, args.out, workers=args.workers, report=args.until == "report", example=args.example
         )
     )
     return None

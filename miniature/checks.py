@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from miniature.plan import Folders
+from miniature.job import Folders
 from miniature.recipe import FAMILIES, RANDOM, Form
 from pretraining.training_log import LOG, read_log
 

@@ -12,9 +12,10 @@ from analysis.stand_ins import STAND_INS
 from common.errors import UserError
 from common.files import write_text
 from miniature.checks import Check, checks
-from miniature.data import describe
+from miniature.job import Folders, Job
+from miniature.origin import Origin
 from miniature.page import page, read_timings, stand_in_note
-from miniature.plan import Folders, Job, jobs
+from miniature.plan import jobs
 from miniature.recipe import FAMILIES, RANDOM, Form
 from miniature.running import run_jobs
 from pretraining.training_log import LOG, read_log, write_log
@@ -22,14 +23,14 @@ from pretraining.training_log import LOG, read_log, write_log
 __all__ = ["folders_of", "make_miniature", "show_miniature", "write_example"]
 
 
-def folders_of(form: Form, data: Path | None, out: Path) -> Folders:
-    """Return the folders of a form on made-up or real data below `out`."""
-    return Folders(root=out / f"{form.name}-{'made-up' if data is None else 'real'}")
+def folders_of(form: Form, origin: Origin, out: Path) -> Folders:
+    """Return the folders of a form on an origin's data below `out`."""
+    return Folders(root=out / f"{form.name}-{origin.folder}")
 
 
 def make_miniature(
     form: Form,
-    data: Path | None,
+    origin: Origin,
     out: Path,
     *,
     workers: int = 2,
@@ -40,7 +41,7 @@ def make_miniature(
 
     Args:
         form: which.
-        data: folder of original files; None for made-up text and tasks.
+        origin: where text and tasks come from.
         out: folder that holds one folder a form.
         workers: processes side by side.
         report: whether to go on to tables, figures, claims and the report after the runs.
@@ -50,36 +51,36 @@ def make_miniature(
         UserError: a job failed; the same call goes on.
     """
     start = time.monotonic()
-    folders = folders_of(form, data, out)
-    run_jobs(jobs(form, data, folders), workers, folders.root / "logs")
-    return show_miniature(form, data, out, report=report, example=example, start=start)
+    folders = folders_of(form, origin, out)
+    run_jobs(jobs(form, origin, folders), workers, folders.root / "logs")
+    return show_miniature(form, origin, out, report=report, example=example, start=start)
 
 
 def show_miniature(
-    form: Form, data: Path | None, out: Path, *, report: bool, example: Path | None, start: float
+    form: Form, origin: Origin, out: Path, *, report: bool, example: Path | None, start: float
 ) -> str:
     """Analyse the runs that are there, all of them or not, write the page, and return what to tell.
 
     Raises:
         UserError: there are no runs yet, or a command of the analysis failed.
     """
-    folders = folders_of(form, data, out)
+    folders = folders_of(form, origin, out)
     if not (folders.store / "results").is_dir():
         raise UserError(f"{folders.root}: no fine-tunings yet; make them with `python -m miniature run`")
-    write_text(folders.store / STAND_INS, _stand_ins(form, data, logs="../pretrained/models"))
+    write_text(folders.store / STAND_INS, _stand_ins(form, origin, logs="../pretrained/models"))
     run_jobs(_analysis(form, folders, report=report), 1, folders.root / "logs")
     runs = read_runs(folders.table, add_models=(*form.models, RANDOM))
     found = checks(form, folders, runs)
-    write_text(folders.analysed / "miniature.md", page(form, data, folders, runs, found))
+    write_text(folders.analysed / "miniature.md", page(form, origin, folders, runs, found))
     if example is not None:
-        write_example(form, data, folders, example)
-    return _ending(data, folders, found, len(runs), time.monotonic() - start)
+        write_example(form, origin, folders, example)
+    return _ending(origin, folders, found, len(runs), time.monotonic() - start)
 
 
-def write_example(form: Form, data: Path | None, folders: Folders, example: Path) -> None:
+def write_example(form: Form, origin: Origin, folders: Folders, example: Path) -> None:
     """Write the runs table and the curves, small enough to be kept with the code."""
     example.mkdir(parents=True, exist_ok=True)
-    write_text(example / STAND_INS, _stand_ins(form, data, logs="logs"))
+    write_text(example / STAND_INS, _stand_ins(form, origin, logs="logs"))
     shutil.copyfile(folders.table, example / folders.table.name)
     kept = ("step", "split", "objective", "ratio", "trajectory")
     # Every step of the curves that Figure 12 draws; of the others the validation losses.
@@ -94,10 +95,10 @@ def write_example(form: Form, data: Path | None, folders: Folders, example: Path
         write_log(example / "logs" / log.parent.name / LOG, rows)
 
 
-def _stand_ins(form: Form, data: Path | None, *, logs: str) -> str:
+def _stand_ins(form: Form, origin: Origin, *, logs: str) -> str:
     content = {
         "title": "MINIATURE",
-        "note": stand_in_note(form, data),
+        "note": stand_in_note(form, origin),
         "steps": form.scale,
         "models": form.stand_ins,
         "others": [RANDOM],
@@ -132,11 +133,11 @@ def _analysis(form: Form, folders: Folders, *, report: bool) -> list[Job]:
     return found
 
 
-def _ending(data: Path | None, folders: Folders, found: list[Check], runs: int, wall: float) -> str:
+def _ending(origin: Origin, folders: Folders, found: list[Check], runs: int, wall: float) -> str:
     timings = read_timings(folders)
     lines = [
         f"MINIATURE in {folders.root}",
-        f"from {describe(data)}",
+        f"from {origin.about}",
         f"{runs} runs; {sum(timings.values()):,.0f} CPU seconds in all, this call {wall:,.0f} s by the clock",
         "",
         *(f"{'holds ' if check.holds else 'FAILS '} {check.what}: {check.seen}" for check in found),

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.protocol import DATASETS
 from miniature.checks import Check, final_losses, mean_scores
-from miniature.data import FILES, describe
-from miniature.plan import Folders
+from miniature.job import Folders
+from miniature.local import FILES
+from miniature.origin import Origin
 from miniature.recipe import FAMILIES, FORMS, RANDOM, SIZES, Form
 from pretraining.settings import SHAPES, TRAINING
 
 __all__ = ["page", "read_timings", "stand_in_note"]
 
 STAGES = {
-    "tokenizer": "data", "shards": "data", "dataset": "data", "draw": "pretraining", "train": "pretraining",
-    "export": "pretraining", "tune": "fine-tuning", "ingest": "analysis", "reproduce": "analysis", "report": "analysis",
+    "tokenizer": "data", "shards": "data", "fetch": "data", "dataset": "data", "draw": "pretraining",
+    "train": "pretraining", "export": "pretraining", "tune": "fine-tuning", "ingest": "analysis",
+    "reproduce": "analysis", "report": "analysis",
 }  # fmt: skip
-
-
-_SAMPLED = (
-    "Samples are rows of each file: the first of SST-2 and NQ; of UNER and SQuAD, which go from source to source and",
-    "topic to topic, rows at even distances. A SQuAD context is the sentence that holds the answer, if it has at most",
-    "200 characters, for inputs to be short. Retrieval is trained on MS MARCO's pairs, of which DATA may hold few, and",
-    "on NQ questions that the evaluation does not hold.",
-)
 
 
 _FORMS_NOTE = (
@@ -41,6 +34,13 @@ _FORMS_NOTE = (
     "What the recipe rests on: sequences are shuffled over all of the text, for among neighbours a network follows one",
     "novel at a time (MLM loss 6.13 against 5.77 nats after 600 steps of `cpu`, one run each); the peak rate is 3e-3,",
     "for at 6e-3 the CLM loss jumped. That initial weights keep the paper's ratio to 1 / sqrt(width) was not compared.",
+)
+
+
+_HUB_NOTE = (
+    "`DATA=hub` needs network: documents of FineWeb-Edu's sample-10BT are read until there are enough, and the five",
+    "datasets are fetched whole, once for all forms, as `python -m benchmarks fetch` does (MS MARCO's corpus is the",
+    "largest). Tried with the hub's own client on a hub of small stand-ins on a local port, not on the public one.",
 )
 
 
@@ -66,15 +66,14 @@ def _stopped(done: int, planned: int) -> str:
     )
 
 
-def stand_in_note(form: Form, data: Path | None) -> str:
+def stand_in_note(form: Form, origin: Origin) -> str:
     """Return the sentence that every caption of the miniature begins with."""
     sizes = ", ".join(
         f"{SIZES[size].upper()} is a network of {shape.encoder_parameters / 1e6:.2g}M parameters"
         for size, shape in form.shapes.items()
     )
-    kind = "made-up text and tasks" if data is None else "samples of real text and tasks"
     return (
-        f"not the paper's models. {sizes}; {form.scale} steps are 1 here; {kind}; a family is one dataset "
+        f"not the paper's models. {sizes}; {form.scale} steps are 1 here; {origin.kind}; a family is one dataset "
         f"({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
     )
 
@@ -90,7 +89,7 @@ def read_timings(folders: Folders) -> dict[str, float]:
 
 
 def page(
-    form: Form, data: Path | None, folders: Folders, runs: pd.DataFrame, found: list[Check]
+    form: Form, origin: Origin, folders: Folders, runs: pd.DataFrame, found: list[Check]
 ) -> str:  # fmt: skip
     """Return `docs/miniature.md` for a finished miniature."""
     scores, losses = mean_scores(runs), final_losses(form, folders)
@@ -107,6 +106,7 @@ def page(
         "",
         "    make miniature                       # made-up text and tasks: always works",
         "    make miniature DATA=folder           # real text and tasks from local files",
+        "    make miniature DATA=hub              # FineWeb-Edu and the paper's datasets, with network",
         "    make miniature FORM=quick            # minutes; FORM=gpu for one large GPU",
         "",
         "It pretrains from scratch, exports, fine-tunes, ingests, draws, tests the claims and writes the report with",
@@ -114,14 +114,14 @@ def page(
         "same command goes on. It ends with what was made, how long it took and the checks below. The example that",
         "comes with the package is `SOURCE=miniature`: `make reproduce SOURCE=miniature OUT=build/example`, offline.",
         "",
-        f"**This page was written by a run of the form `{form.name}`.** Source: {describe(data)}.",
+        f"**This page was written by a run of the form `{form.name}`.** Source: {origin.about}.",
         "",
         "## What was run",
         "",
         f"{len(form.models)} pretrained models and the untrained network; {len(runs)} fine-tunings; about "
         f"{tokens:,.0f} tokens a step; {form.scale} steps of the paper for 1.",
         "Families are one dataset each, so a family's average is that dataset's score.",
-        *(() if data is None else _SAMPLED),
+        *origin.sampled,
         *(() if len(runs) == planned else (_stopped(len(runs), planned),)),
         "",
         "| stage | CPU seconds |",
@@ -175,6 +175,8 @@ def page(
     lines += [
         "",
         *_FORMS_NOTE,
+        "",
+        *_HUB_NOTE,
         "",
         "## The files in DATA",
         "",

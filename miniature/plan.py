@@ -2,106 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-
 from common.files import write_text
-from miniature.data import Command, dataset_commands, text_sources
+from miniature.job import Command, Folders, Job
+from miniature.origin import Origin
 from miniature.recipe import FAMILIES, RANDOM, Form
+from pretraining.shard_manifest import MANIFEST
 
-__all__ = ["Folders", "Job", "jobs", "prepare"]
-
-MADE_UP_VOCAB = 512
-"""Ids of the made-up text's tokenizer: its few words give no more. The networks' further rows stay unused."""
+__all__ = ["jobs"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folders:
-    """Where a miniature keeps what."""
+def jobs(form: Form, origin: Origin, folders: Folders) -> list[Job]:
+    """Return every job up to the last fine-tuning, in an order that respects what each needs.
 
-    root: Path
-    """The folder of one form on one kind of data."""
+    The study file, samples of original files and made-up text are written first.
 
-    @property
-    def raw(self) -> Path:
-        """Samples of original files, or made-up text."""
-        return self.root / "raw"
-
-    @property
-    def study(self) -> Path:
-        """The study file."""
-        return self.root / "study.toml"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer."""
-        return self.root / "tokenizer"
-
-    @property
-    def shards(self) -> Path:
-        """The text as shards."""
-        return self.root / "shards"
-
-    @property
-    def pretrained(self) -> Path:
-        """What `python -m pretraining train` writes: trajectories and models."""
-        return self.root / "pretrained"
-
-    @property
-    def data(self) -> Path:
-        """The datasets in the local form."""
-        return self.root / "data"
-
-    @property
-    def store(self) -> Path:
-        """The run store."""
-        return self.root / "store"
-
-    @property
-    def table(self) -> Path:
-        """The runs table."""
-        return self.analysed / "runs.parquet"
-
-    @property
-    def timings(self) -> Path:
-        """CPU seconds of every command called, a JSON line each."""
-        return self.root / "timings.jsonl"
-
-    @property
-    def analysed(self) -> Path:
-        """Runs table, tables, figures, claims, report."""
-        return self.root / "analysed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One command."""
-
-    name: str
-    """Unique."""
-    command: Command
-    """Room and words."""
-    needs: tuple[str, ...] = ()
-    """Names of the jobs that must have ended."""
-    done: Callable[[], bool] = lambda: False
-    """Whether there is nothing left to do, for commands that would do it again."""
-
-
-def prepare(form: Form, data: Path | None, folders: Folders) -> tuple[list[str], list[Command]]:
-    """Write the study file and the samples; return the text's files and the commands that make the datasets."""
-    text = form.study_toml()
-    if not folders.study.is_file() or folders.study.read_text("utf-8") != text:
-        write_text(folders.study, text)
-    return text_sources(form, data, folders.raw), dataset_commands(form, data, folders.raw, folders.data)
-
-
-def jobs(form: Form, data: Path | None, folders: Folders) -> list[Job]:
-    """Return every job up to the last fine-tuning, in an order that respects what each needs."""
-    text, datasets = prepare(form, data, folders)
+    Raises:
+        UserError: a file of the origin is missing.
+    """
+    study_file = form.study_toml()
+    if not folders.study.is_file() or folders.study.read_text("utf-8") != study_file:
+        write_text(folders.study, study_file)
+    text, datasets = origin.text(form, folders), origin.datasets(form, folders)
     vocab = next(iter(form.shapes.values())).vocab
-    if data is None:
-        vocab = min(vocab, MADE_UP_VOCAB)
+    vocab = min(vocab, origin.most_ids or vocab)
     found = [
         Job(
             name="tokenizer",
@@ -119,9 +42,11 @@ def jobs(form: Form, data: Path | None, folders: Folders) -> list[Job]:
                 "--shard-records", "64", "--workers", "1", "--out", str(folders.shards),
             ),
             needs=("tokenizer",),
+            # Nothing is asked of a hub twice; other sources are compared with what the shards were made of.
+            done=lambda: origin.needs_network and (folders.shards / MANIFEST).is_file(),
         ),
     ]  # fmt: skip
-    found += [Job(name=f"dataset {command[2]}", command=command) for command in datasets]
+    found += datasets
     study = ("--study", str(folders.study), "--data", str(folders.shards), "--out", str(folders.pretrained))
     folder = folders.pretrained / "models" / RANDOM
     found.append(

@@ -23,8 +23,7 @@ from pathlib import Path
 from common.cli import progress
 from common.errors import UserError
 from common.processes import end_with_parent
-from miniature.data import Command
-from miniature.plan import Job
+from miniature.job import Command, Job
 
 __all__ = ["call", "run_jobs"]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from analysis.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
+from miniature.made_up import MADE_UP
 from miniature.making import folders_of
 from miniature.recipe import FORMS, RANDOM
 
@@ -22,7 +23,7 @@ from miniature.recipe import FORMS, RANDOM
 def ends(out: Path) -> dict[str, dict[str, object]]:
     """Return last validation losses, and mean test scores in percent, by model."""
     form = FORMS["quick"]
-    folders = folders_of(form, None, out)
+    folders = folders_of(form, MADE_UP, out)
     scores = mean_scores(read_runs(folders.table, add_models=(*form.models, RANDOM)))
     return {
         "losses": {name: round(loss, 4) for name, loss in final_losses(form, folders).items()},

@@ -6,16 +6,18 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import importing
 from benchmarks.local import load
 from common.errors import UserError
-from miniature.data import answer_sentence, dataset_commands, spread, text_sources
 from miniature.grammar import documents
+from miniature.job import Folders
+from miniature.local import LocalFiles
+from miniature.origin import get_origin
 from miniature.recipe import FORMS
+from miniature.sampling import answer_sentence, spread
 
 REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))
 FORM = FORMS["quick"]
@@ -36,31 +38,28 @@ def test_made_up_text_is_the_same_again_and_agrees_in_number() -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"eltec-eng\.chapters\.jsonl: no such file"):
-        text_sources(FORM, tmp_path, tmp_path)
+        LocalFiles(tmp_path).text(FORM, Folders(root=tmp_path))
     with pytest.raises(UserError, match=r"sst2/train\.tsv: no such file"):
-        dataset_commands(FORM, tmp_path, tmp_path, tmp_path)
+        LocalFiles(tmp_path).datasets(FORM, Folders(root=tmp_path))
+    with pytest.raises(UserError, match="no such folder; give one, or `hub`"):
+        get_origin("absent")
 
 
 def test_a_question_is_asked_of_its_answers_sentence() -> None:
     context = 'It rained. "Dr. Wu" came in May 1999. She left in June.'
 
-    def asked(*answers: str) -> dict[str, Any]:
-        return {
-            "id": "q",
-            "answers": [{"text": text, "answer_start": context.index(text)} for text in answers],
-        }
+    def asked(*answers: str) -> list[tuple[int, int]]:
+        return [(context.index(text), len(text)) for text in answers]
 
     for answer, sentence in (
         ("It", "It rained."), ("May 1999", 'Wu" came in May 1999.'), ("June", "She left in June."),
         ("left in June.", "She left in June."),
     ):  # fmt: skip
         found = answer_sentence(context, asked(answer))
-        assert found is not None and found["context"] == sentence
-        (kept,) = found["qas"][0]["answers"]
-        assert sentence[kept["answer_start"] :].startswith(answer)
+        assert found is not None and context[slice(*found)] == sentence
     assert answer_sentence(context, asked("May 1999", "June")) is None
     long = "x" * 300
-    assert answer_sentence(long, {"id": "q", "answers": [{"text": "x", "answer_start": 7}]}) is None
+    assert answer_sentence(long, [(7, 1)]) is None
 
 
 def test_rows_are_spread_over_a_file() -> None:
@@ -71,8 +70,8 @@ def test_rows_are_spread_over_a_file() -> None:
 @pytest.mark.real_data
 @pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
 def test_samples_are_read_by_the_usual_import(tmp_path: Path) -> None:
-    for _, _, *words in dataset_commands(FORM, REAL, tmp_path / "raw", tmp_path / "data"):
-        assert importing.main(words) == 0
+    for job in LocalFiles(REAL).datasets(FORM, Folders(root=tmp_path)):
+        assert importing.main(job.command[2:]) == 0
     counts = {
         name: load(tmp_path / "data", name).manifest.counts for name in ("sst2", "uner_en", "squad", "nq")
     }

@@ -11,7 +11,10 @@ import pytest
 from analysis.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import Check, checks
+from miniature.local import LocalFiles
+from miniature.made_up import MADE_UP
 from miniature.making import folders_of, make_miniature
+from miniature.origin import Origin
 from miniature.recipe import FORMS, RANDOM
 from tests.miniature.golden import ends
 
@@ -25,7 +28,7 @@ LOSS, SCORE = 0.02, 6.0
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
-    told = make_miniature(FORM, None, tmp_path, report=True)
+    told = make_miniature(FORM, MADE_UP, tmp_path, report=True)
     assert "MINIATURE" in told and "Not to be concluded" in told
     golden = json.loads((ROOT / "tests/golden/miniature.json").read_text())
     found = ends(tmp_path)
@@ -33,12 +36,12 @@ def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
     assert found["scores"].keys() == golden["scores"].keys()
     for model, scores in golden["scores"].items():
         assert found["scores"][model] == pytest.approx(scores, abs=SCORE), model
-    _, differ, lower = _checks(None, tmp_path)
+    _, differ, lower = _checks(MADE_UP, tmp_path)
     assert differ.holds and lower.holds, (differ.seen, lower.seen)
     # Words alone decide the made-up SC and IR, so pretraining has something to give only where a word's kind counts.
     tags = {name: scores["uner_en"] for name, scores in found["scores"].items()}
     assert max(tags.values()) > tags[RANDOM] + 10
-    analysed = folders_of(FORM, None, tmp_path).analysed
+    analysed = folders_of(FORM, MADE_UP, tmp_path).analysed
     assert "MINIATURE" in (analysed / "tables" / "table02.md").read_text()
     assert "MINIATURE" in (analysed / "claims.md").read_text()
     assert "MINIATURE. Figure 2." in (analysed / "figures" / "figure2.svg").read_text()
@@ -50,12 +53,12 @@ def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
 @pytest.mark.timeout(3000)
 @pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
 def test_the_quick_miniature_runs_on_real_data(tmp_path: Path) -> None:
-    told = make_miniature(FORM, REAL, tmp_path, report=False)
+    told = make_miniature(FORM, LocalFiles(REAL), tmp_path, report=False)
     assert "real text and tasks" in told
-    _, differ, lower = _checks(REAL, tmp_path)
+    _, differ, lower = _checks(LocalFiles(REAL), tmp_path)
     assert differ.holds and lower.holds, (differ.seen, lower.seen)
 
 
-def _checks(data: Path | None, out: Path) -> list[Check]:
-    folders = folders_of(FORM, data, out)
+def _checks(origin: Origin, out: Path) -> list[Check]:
+    folders = folders_of(FORM, origin, out)
     return checks(FORM, folders, read_runs(folders.table, add_models=(*FORM.models, RANDOM)))

@@ -14,8 +14,9 @@ import pytest
 
 from common.files import sha256_file
 from common.provenance import ROOT
+from miniature.job import Folders
+from miniature.made_up import MADE_UP
 from miniature.making import folders_of
-from miniature.plan import Folders
 from pretraining.training_log import LOG, MEASURED, read_log
 from tests.miniature.tiny import TINY
 
@@ -54,7 +55,7 @@ def _curves(folders: Folders) -> dict[str, list[dict[str, object]]]:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_ten_kills_change_nothing(tmp_path: Path) -> None:
-    whole, killed = (folders_of(TINY, None, tmp_path / name) for name in ("whole", "killed"))
+    whole, killed = (folders_of(TINY, MADE_UP, tmp_path / name) for name in ("whole", "killed"))
     start = time.monotonic()
     assert _start(tmp_path / "whole").wait() == 0
     took = time.monotonic() - start

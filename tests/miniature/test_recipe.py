@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from miniature.plan import Folders, jobs
+from miniature.job import Folders
+from miniature.made_up import MADE_UP
+from miniature.plan import jobs
 from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
 from pretraining.designs import load_study
 from pretraining.study import MODELS, parse
@@ -38,7 +40,7 @@ def test_the_study_file_says_the_same(name: str, tmp_path: Path) -> None:
     assert study.recipe.rewarm_steps * form.scale == 200
 
 
-def test_the_issue_of_a_small_design_is_kept() -> None:
+def test_the_small_design_is_whole() -> None:
     """Three sizes with CLM and four ratios of MLM, the 25-75 model, a pair of continued pretrainings."""
     for name in ("cpu", "gpu"):
         own = set(FORMS[name].stand_ins.values())
@@ -55,7 +57,7 @@ def test_the_issue_of_a_small_design_is_kept() -> None:
 
 def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
     form = FORMS["cpu"]
-    found = jobs(dataclasses.replace(form, tokens=3_000), None, Folders(root=tmp_path))
+    found = jobs(dataclasses.replace(form, tokens=3_000), MADE_UP, Folders(root=tmp_path))
     ended: set[str] = set()
     for job in found:
         assert ended.issuperset(job.needs), job.name

@@ -7,6 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
+from miniature.made_up import MADE_UP
 from miniature.making import make_miniature
 from miniature.recipe import FORMS
 from pretraining.settings import Shape
@@ -42,4 +43,4 @@ TINY = dataclasses.replace(
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    sys.stdout.write(make_miniature(TINY, None, Path(sys.argv[1]), report="report" in sys.argv[2:]))
+    sys.stdout.write(make_miniature(TINY, MADE_UP, Path(sys.argv[1]), report="report" in sys.argv[2:]))

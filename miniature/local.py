@@ -1,6 +1,6 @@
-"""What a miniature is made from: samples of original files in a folder, or made-up text and tasks.
+"""A miniature from original files in a folder, which has the layout of the table in docs/miniature.md.
 
-The folder has the layout of the table in docs/miniature.md. Samples are rows of each file, written in the file's own
+Samples are rows of each file, written in the file's own
 format, so that `python -m pretraining shards` and `python -m benchmarks import` read them as they read
 the whole.
 """
@@ -10,23 +10,19 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from common.errors import UserError
 from common.files import write_text
-from miniature.grammar import jsonl
-from miniature.recipe import FAMILIES, Form
+from miniature.job import Folders, Job
+from miniature.recipe import Form
+from miniature.sampling import answer_sentence, spread
 from pretraining.sources import decompressed
 
-__all__ = ["FILES", "Command", "answer_sentence", "dataset_commands", "describe", "spread", "text_sources"]
-
-Row = TypeVar("Row")
-
-Command = tuple[str, ...]
-"""A room and the words after it: `("benchmarks", "run", "--model", ...)`."""
+__all__ = ["FILES", "LocalFiles"]
 
 FILES = {
     "text": ("pretrain/eltec-eng.chapters.jsonl", "pretrain/100_english_novels.jsonl"),
@@ -43,53 +39,43 @@ FILES = {
 }
 """Files below DATA, each also with `.zst` or `.gz`."""
 
-_MADE_UP_DOCUMENT_TOKENS = 150
-_SHORT = 200
-"""Characters of the SQuAD sentences that are taken: longer ones do not fit into the inputs with their questions."""
-_SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
+_SAMPLED = (
+    "Samples are rows of each file: the first of SST-2 and NQ; of UNER and SQuAD, which go from source to source and",
+    "topic to topic, rows at even distances. A SQuAD context is the sentence that holds the answer, if it has at most",
+    "200 characters, for inputs to be short. Retrieval is trained on MS MARCO's pairs, of which DATA may hold few, and",
+    "on NQ questions that the evaluation does not hold.",
+)
 
 
-def describe(data: Path | None) -> str:
-    """Return what the miniature is made from, in words."""
-    if data is None:
-        return "made-up text from a small grammar and made-up tasks, for no DATA was given"
-    return (
+@dataclass(frozen=True)
+class LocalFiles:
+    """Text and tasks from a folder."""
+
+    data: Path
+    """The folder."""
+    folder = "real"
+    about = (
         "real text and tasks: English novels; SST-2, UNER (EWT), sentences of SQuAD and NQ, some rows of each"
     )
+    needs_network = False
+    kind = "samples of real text and tasks"
+    sampled = _SAMPLED
+    most_ids = None
 
+    def text(self, form: Form, folders: Folders) -> list[str]:
+        """Return the files of the pretraining text."""
+        return [str(_find(self.data, name)) for name in FILES["text"]]
 
-def text_sources(form: Form, data: Path | None, raw: Path) -> list[str]:
-    """Return the files of the pretraining text; made-up text is written first.
-
-    Raises:
-        UserError: `data` has none.
-    """
-    if data is not None:
-        return [str(_find(data, name)) for name in FILES["text"]]
-    path = raw / "text.jsonl"
-    if not path.is_file():
-        write_text(path, jsonl(form.tokens // _MADE_UP_DOCUMENT_TOKENS))
-    return [str(path)]
-
-
-def dataset_commands(form: Form, data: Path | None, raw: Path, out: Path) -> list[Command]:
-    """Return the commands that make the datasets in `out`; samples of real files are written to `raw` first.
-
-    Raises:
-        UserError: a file is missing below `data`.
-    """
-    if data is None:
-        return [
-            ("benchmarks", "synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", str(out))
-            for task, name in {**FAMILIES, "pairs": "msmarco"}.items()
-            for train, rest in [form.examples["IR" if task == "pairs" else task]]
-        ]  # fmt: skip
-    commands: list[Command] = []
-    for name, sample in _SAMPLES.items():
-        words = [word for role, path in sample(form, data, raw).items() for word in (f"--{role}", str(path))]
-        more = ("--skip-bad-lines",) if name == "msmarco" else ()
-        commands.append(("benchmarks", "import", name, *words, *more, "--out", str(out)))
-    return commands
+    def datasets(self, form: Form, folders: Folders) -> list[Job]:
+        """Write the samples, and return the jobs that import them."""
+        found = []
+        for name, sample in _SAMPLES.items():
+            files = sample(form, self.data, folders.raw)
+            words = [word for role, path in files.items() for word in (f"--{role}", str(path))]
+            more = ("--skip-bad-lines",) if name == "msmarco" else ()
+            command = ("benchmarks", "import", name, *words, *more, "--out", str(folders.data))
+            found.append(Job(name=f"dataset {name}", command=command))
+        return found
 
 
 def _sst2(form: Form, data: Path, raw: Path) -> dict[str, Path]:
@@ -118,11 +104,6 @@ def _sentences(lines: Iterable[str]) -> Iterator[str]:
         if not line.strip():
             yield "".join(sentence)
             sentence = []
-
-
-def spread(rows: Sequence[Row], count: int) -> list[Row]:
-    """Return rows at even distances, at most `count`: these files go from source to source and topic to topic."""
-    return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
 
 
 def _squad(form: Form, data: Path, raw: Path) -> dict[str, Path]:
@@ -155,34 +136,11 @@ def _squad_file(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _shortened(paragraph: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a paragraph for each question: the sentence that holds all its answers, where it is short enough."""
     for question in paragraph["qas"]:
-        if (short := answer_sentence(paragraph["context"], question)) is not None:
-            yield short
-
-
-def answer_sentence(context: str, question: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a paragraph of the sentence that holds a question's answers alone.
-
-    Args:
-        context: SQuAD's paragraph.
-        question: one of its `qas`.
-
-    Returns:
-        A paragraph in SQuAD's form, the answers' offsets counted in the sentence; None when the sentence is long or
-        holds not all answers.
-    """
-    answer = question["answers"][0]
-    begin, last = answer["answer_start"], answer["answer_start"] + len(answer["text"])
-    start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
-    found = _SENTENCE_END.search(context, max(start, last - 1))
-    end = found.start() + 1 if found else len(context)
-    inside = [
-        {**item, "answer_start": item["answer_start"] - start}
-        for item in question["answers"]
-        if start <= item["answer_start"] and item["answer_start"] + len(item["text"]) <= end
-    ]
-    if end - start > _SHORT or len(inside) < len(question["answers"]):
-        return None
-    return {"context": context[start:end], "qas": [{**question, "answers": inside}]}
+        spans = [(item["answer_start"], len(item["text"])) for item in question["answers"]]
+        if sentence := answer_sentence(paragraph["context"], spans):
+            start, end = sentence
+            inside = [{**item, "answer_start": item["answer_start"] - start} for item in question["answers"]]
+            yield {"context": paragraph["context"][start:end], "qas": [{**question, "answers": inside}]}
 
 
 def _nq(form: Form, data: Path, raw: Path) -> dict[str, Path]:
