@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -41,6 +42,7 @@ def apptainer() -> str:
     if shutil.which("singularity") is None:
         # spython calls `singularity`, an alias that some sites leave out.
         folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-alias-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         alias = folder / "singularity"
         alias.write_text(f'#!/bin/sh\nexec "{found}" "$@"\n', "utf-8")
         alias.chmod(0o755)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,6 +14,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.claims.wording import format_effect, format_p
+from paper_figures.layout import caption_lines
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]
@@ -67,7 +67,7 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
     Ratios of spreads (F7, F10) are written out, not drawn: they have another unit.
     """
     decisive = data[data["role"] == "decisive"].reset_index(drop=True)
-    lines = textwrap.wrap(caption, 172)
+    lines = caption_lines(caption)
     foot = 0.37 + 0.1 * max(3, len(lines))
     height = 0.62 + _ROW * len(decisive) + foot
     figure = Figure(figsize=(_WIDTH, height))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.coverage import KINDS, TARGETS
 from analysis.frames import records
 from benchmarks.protocol import AVERAGE, DATASETS
+from paper_figures.layout import caption_lines
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["describe_coverage", "draw_coverage"]
@@ -34,7 +33,7 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
     """
     single = data[data["dataset"] != AVERAGE]
     names = list(dict.fromkeys(single["dataset"]))
-    lines = textwrap.wrap(caption, 172)
+    lines = caption_lines(caption)
     foot, head = 0.5 + 0.1 * max(0, len(lines) - 2), 0.62
     height = head + _ROW * len(names) + foot
     figure = Figure(figsize=(_WIDTH, height))

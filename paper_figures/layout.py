@@ -5,24 +5,25 @@ Sizes are in inches, so that every figure has the same type size; the height gro
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from benchmarks.protocol import TASKS
 from paper_figures.style import GREY
 
-__all__ = ["Page", "Panel", "axis_limits", "make_page", "task_panels"]
+__all__ = ["Page", "Panel", "axis_limits", "caption_lines", "make_page", "task_panels"]
 
 _WIDTH = 7.2
 _LEFT, _RIGHT = 0.36, 0.08
 _HEAD, _TITLES, _PLOT, _TICKS, _LABEL = 0.34, 0.38, 1.62, 0.19, 0.15
 _CAPTION_LINE, _CAPTION_PAD = 0.112, 0.08
-_CAPTION_CHARACTERS = 172
+_CAPTION_SIZE = 5.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,20 @@ def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
     )
 
 
+def caption_lines(caption: str) -> list[str]:
+    """Return the caption in lines as wide as a page at most, broken at spaces alone: model names have hyphens."""
+    lines: list[str] = []
+    font = FontProperties(size=_CAPTION_SIZE)
+    for word in caption.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        width, _, _ = text_to_path.get_text_width_height_descent(longer, font, ismath=False)
+        if lines and width / 72 <= _WIDTH - 0.24:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 def make_page(
     *,
     title: str,
@@ -73,7 +88,7 @@ def make_page(
         handles: what the legend shows, with their labels.
         gap: between two panels, in inches.
     """
-    lines = textwrap.wrap(caption, _CAPTION_CHARACTERS)
+    lines = caption_lines(caption)
     labels = [str(handle.get_label()) for handle in handles]
     beside = 0.073 * len(title) + sum(0.56 + 0.058 * len(text) for text in labels) < _WIDTH
     head = _HEAD if beside else _HEAD + 0.2
@@ -107,7 +122,7 @@ def make_page(
         figure.text(middle, (foot + 0.03) / height, x_label, ha="center", va="baseline", fontsize=7.2)
     for index, line in enumerate(lines):
         y = 0.05 + _CAPTION_LINE * (len(lines) - 1 - index) + 0.02
-        figure.text(0.12 / _WIDTH, y / height, line, fontsize=5.6, color=GREY, va="baseline")
+        figure.text(0.12 / _WIDTH, y / height, line, fontsize=_CAPTION_SIZE, color=GREY, va="baseline")
     return Page(figure=figure, axes=axes)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -15,6 +14,7 @@ from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.frames import records
 from benchmarks.protocol import DATASETS
 from paper_figures.claims import COLORS
+from paper_figures.layout import caption_lines
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["describe_multiverse", "draw_multiverse", "multiverse_data"]
@@ -38,7 +38,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     keys = list(dict.fromkeys(records(data, "protocol", "selection", "interval")))
     pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
     low = 0.0 if not pairs else 0.55 + 0.15 * len(pairs)
-    lines = textwrap.wrap(caption, 172)
+    lines = caption_lines(caption)
     foot = _FOOT + 0.1 * max(0, len(lines) - 3)
     height = _HEAD + _ROW * len(names) + 0.12 + low + foot
     figure = Figure(figsize=(_WIDTH, height))
