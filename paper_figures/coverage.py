@@ -34,7 +34,7 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
     single = data[data["dataset"] != AVERAGE]
     names = list(dict.fromkeys(single["dataset"]))
     lines = caption_lines(caption)
-    foot, head = 0.5 + 0.1 * max(0, len(lines) - 2), 0.62
+    foot, head = 0.4 + 0.1 * len(lines), 0.62
     height = head + _ROW * len(names) + foot
     figure = Figure(figsize=(_WIDTH, height))
     width = 2.85
@@ -61,7 +61,7 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
             left / _WIDTH, (height - head + 0.08) / height, _TITLES[target], fontsize=7, fontweight="bold"
         )
         figure.text(
-            (left + width / 2) / _WIDTH, (foot - 0.27) / height, "coverage (%)", ha="center", fontsize=6.6
+            (left + width / 2) / _WIDTH, (foot - 0.26) / height, "coverage (%)", ha="center", fontsize=6.6
         )
         if column == 0:
             figure.legend(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -333,24 +334,61 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_train_on_the_same_batches_and_masks(
-    done: Path, study: Study, data: Path, tmp_path: Path
-) -> None:
+def test_two_processes_train_on_the_same_batches_and_masks(done: Path, data: Path, tmp_path: Path) -> None:
     """Under torchrun with gloo; with every token weighing the same, the losses agree too."""
-    (tmp_path / "s.toml").write_text(STUDY)
-    logs = {}
-    for ranks in (1, 2):
-        out = tmp_path / f"out{ranks}"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        command += ["-m", "pretraining", "train", MODEL, "--data", str(data), "--out", str(out)]
-        command += ["--study", str(tmp_path / "s.toml"), "--set", "weighting=token", "--set", "microbatch=2"]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        logs[ranks] = science(out / "models" / MODEL / "log.jsonl")
-    undisturbed = science(done / "models" / MODEL / "log.jsonl")
-    for one, two, plain in zip(logs[1], logs[2], undisturbed, strict=True):
-        assert one.get("batch") == two.get("batch") == plain.get("batch")
-        assert (one["tokens"], one["predicted"]) == (two["tokens"], two["predicted"])
-        assert one["loss"] == pytest.approx(two["loss"], rel=1e-4)
+    logs = [
+        _launched([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"],
+                  data, tmp_path / str(ranks))
+        for ranks in (1, 2)
+    ]  # fmt: skip
+    _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
+
+
+def _slurm_nodes() -> int:
+    if not shutil.which("sinfo"):
+        return 0
+    found = subprocess.run(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"], capture_output=True, text=True)
+    return len(set(found.stdout.split()))
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.skipif(_slurm_nodes() < 2, reason="no Slurm with two idle nodes answers here")
+def test_two_nodes_train_on_the_same_batches_and_masks(done: Path, data: Path, tmp_path: Path) -> None:
+    """Under srun, without a launcher; the nodes must see one file system and each other's names."""
+    nodes = ["srun", "--nodes=2", "--ntasks-per-node=1", "--time=10", sys.executable]
+    logs = [_launched(words, data, tmp_path / str(len(words))) for words in ([sys.executable], nodes)]
+    _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
+
+
+def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, Any]]:
+    """Train by a launcher of Python processes and return the log."""
+    folder.mkdir()
+    (folder / "s.toml").write_text(STUDY)
+    command = [
+        *launcher,
+        "-m",
+        "pretraining",
+        "train",
+        MODEL,
+        "--data",
+        str(data),
+        "--out",
+        str(folder / "out"),
+    ]
+    command += ["--study", str(folder / "s.toml"), "--set", "weighting=token", "--set", "microbatch=2"]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert ended.returncode == 0, ended.stderr[-6000:]
+    return science(folder / "out" / "models" / MODEL / "log.jsonl")
+
+
+def _agree(one: list[dict[str, Any]], two: list[dict[str, Any]], undisturbed: list[dict[str, Any]]) -> None:
+    for single, double, plain in zip(one, two, undisturbed, strict=True):
+        assert single.get("batch") == double.get("batch") == plain.get("batch")
+        assert (single["tokens"], single["predicted"]) == (double["tokens"], double["predicted"])
+        assert single["loss"] == pytest.approx(double["loss"], rel=1e-4)
 
 
 @pytest.mark.slow
