@@ -9,6 +9,7 @@ its loaders are replayed from the start of an epoch to go on after a kill.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -17,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -28,6 +28,7 @@ from composer.trainer import Trainer
 from composer.utils import dist
 
 from common.errors import UserError
+from common.processes import listening
 from pretraining.batches import StepBatch
 from pretraining.heads import EuroBertForMaskedLM
 from pretraining.objectives import LossSum, ObjectiveBatch, loss_sum
@@ -229,54 +230,44 @@ def train_stretch(
     Raises:
         UserError: a loss or a gradient that is not finite, or Weights & Biases cannot be reached.
     """
-    asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        del frame
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    asked: list[signal.Signals] = []
     loop = _Loop(
         stretch=stretch, recipe=recipe, ranks=ranks, hooks=hooks, model=model, stop=lambda: bool(asked)
     )
-    trainer = None
     logging.getLogger("composer").setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            trainer = Trainer(
-                model=_Model(model),
-                train_dataloader=DataSpec(
-                    stretch.batches,
-                    get_num_samples_in_batch=_samples,
-                    get_num_tokens_in_batch=lambda batch: _weights(batch, recipe.weighting),
-                    split_batch=lambda batch, size: batch.microbatches,
-                    microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
-                ),
-                spin_dataloaders=False,
-                max_duration=f"{stretch.end}ba",
-                optimizers=optimizer,
-                callbacks=[loop],
-                loggers=_loggers(recipe, name, folder) if ranks.rank == 0 else [],
-                run_name=name,
-                progress_bar=False,
-                device="gpu" if ranks.device.type == "cuda" else "cpu",
-                precision="amp_bf16" if stretch.bf16 else "fp32",
-                device_train_microbatch_size=1,
-                # Micro-batches are averaged by their "tokens", which `_weights` defines by the recipe's rule.
-                accumulate_train_batch_on_tokens=True,
-                seed=recipe.seed,
-                dist_timeout=3600.0,
-            )
-            trainer.state.timestamp = Timestamp(batch=stretch.start)
-            loop.clock = time.monotonic()
-            trainer.fit()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(listening(asked.append))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        trainer = Trainer(
+            model=_Model(model),
+            train_dataloader=DataSpec(
+                stretch.batches,
+                get_num_samples_in_batch=_samples,
+                get_num_tokens_in_batch=lambda batch: _weights(batch, recipe.weighting),
+                split_batch=lambda batch, size: batch.microbatches,
+                microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
+            ),
+            spin_dataloaders=False,
+            max_duration=f"{stretch.end}ba",
+            optimizers=optimizer,
+            callbacks=[loop],
+            loggers=_loggers(recipe, name, folder) if ranks.rank == 0 else [],
+            run_name=name,
+            progress_bar=False,
+            device="gpu" if ranks.device.type == "cuda" else "cpu",
+            precision="amp_bf16" if stretch.bf16 else "fp32",
+            device_train_microbatch_size=1,
+            # Micro-batches are averaged by their "tokens", which `_weights` defines by the recipe's rule.
+            accumulate_train_batch_on_tokens=True,
+            seed=recipe.seed,
+            dist_timeout=3600.0,
+        )
+        stack.callback(trainer.close)
+        trainer.state.timestamp = Timestamp(batch=stretch.start)
+        loop.clock = time.monotonic()
+        trainer.fit()
         return StretchEnd(step=int(trainer.state.timestamp.batch), stopped=loop.stopped)
-    finally:
-        if trainer is not None:
-            trainer.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _samples(batch: StepBatch | ObjectiveBatch) -> int:

@@ -30,7 +30,9 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "NODE_RANK": environment["SLURM_NODEID"],
         "MASTER_ADDR": environment.get("MASTER_ADDR", first_host(hosts)),
         "MASTER_PORT": environment.get(
-            "MASTER_PORT", str(20_000 + int(environment["SLURM_JOB_ID"]) % 20_000)
+            # Below the range that Linux hands out to others (32768 and up); two jobs on a node never meet.
+            "MASTER_PORT",
+            str(12_000 + int(environment["SLURM_JOB_ID"]) % 20_000),
         ),
     }
 

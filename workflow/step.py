@@ -19,12 +19,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from common.cli import Parser, run
 from common.errors import UserError
 from common.files import write_text
+from common.processes import hold_stop_signal, listening
 from common.provenance import ROOT
 from workflow.commands import commands_of
 from workflow.jobs import Job, workflow_of
@@ -116,7 +116,7 @@ def run_until(
     log_file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
     last_asked = 0.0
-    told: list[int] = []
+    told: list[signal.Signals] = []
 
     def ask() -> None:
         nonlocal last_asked
@@ -125,31 +125,23 @@ def run_until(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, stop)
 
-    def listen(number: int, frame: FrameType | None) -> None:
-        del frame
-        told.append(number)
-
-    with log_file.open("ab") as sink:
-        before = {number: signal.signal(number, listen) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    with log_file.open("ab") as sink, listening(told.append):
         process = subprocess.Popen(
             command,
             stdout=sink,
             stderr=subprocess.STDOUT,
             env=dict(environ),
             start_new_session=True,
-            # Launchers in between die of a signal they do not know; an ignored one they hand down.
-            preexec_fn=lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+            preexec_fn=hold_stop_signal,
         )
         try:
             while process.poll() is None:
                 if not last_asked and (told or time.monotonic() > deadline):
-                    who = (
-                        f"the scheduler says so by {signal.Signals(told[0]).name}" if told else "by the clock"
-                    )
+                    who = f"the scheduler says so by {told[0].name}" if told else "by the clock"
                     log.info("the time limit is near (%s): asking it to save", who)
                     ask()
                 elif last_asked and stop == signal.SIGUSR1 and _passed(last_asked) > _ASK_AGAIN_SECONDS:
-                    # One that was still starting did not listen the first time.
+                    # While an image was still being mounted there was nobody to hold it for training.
                     ask()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
@@ -159,9 +151,6 @@ def run_until(
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
     code = process.returncode
     return AGAIN if last_asked and code != 0 else code
 

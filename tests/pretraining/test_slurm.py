@@ -13,6 +13,8 @@ from pretraining.slurm import first_host, slurm_environment
         ("gpu[007-012,020],x1", "gpu007"),
         ("a-b[3,5]-ib", "a-b3-ib"),
         ("g[1-2]", "g1"),
+        ("r[3,5-9]", "r3"),
+        ("n-1", "n-1"),
     ],
 )
 def test_first_host(hosts: str, first: str) -> None:
@@ -26,7 +28,7 @@ def test_a_task_knows_its_place() -> None:
     }  # fmt: skip
     assert slurm_environment(task) == {
         "RANK": "13", "WORLD_SIZE": "16", "LOCAL_RANK": "5", "LOCAL_WORLD_SIZE": "8", "NODE_RANK": "1",
-        "MASTER_ADDR": "gpu11", "MASTER_PORT": "23456",
+        "MASTER_ADDR": "gpu11", "MASTER_PORT": "15456",
     }  # fmt: skip
 
 

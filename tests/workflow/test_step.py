@@ -16,7 +16,6 @@ from common.provenance import ROOT
 from workflow import step
 from workflow.jobs import Job
 from workflow.local_ranks import run_ranks
-from workflow.rank import first_node, rendezvous
 from workflow.settings import Settings
 from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save, seconds_left
 
@@ -24,6 +23,7 @@ TRAINER = """
 import pathlib, signal, sys, time
 stop = []
 signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 pathlib.Path(sys.argv[1], "ready").touch()
 while not stop:
     time.sleep(0.05)
@@ -48,6 +48,34 @@ def test_launchers_in_between_survive_the_signal(tmp_path: Path) -> None:
     assert (tmp_path / "saved").is_file()
 
 
+LAUNCHER = """
+import os, pathlib, signal, subprocess, sys
+# As Go's runtime does: what was ignored is back to its default in every program that is started.
+default = {"preexec_fn": lambda: signal.signal(signal.SIGUSR1, signal.SIG_DFL)}
+mount = subprocess.Popen(["sleep", "60"], start_new_session=True, **default)
+pathlib.Path(sys.argv[2], "mount").write_text(str(mount.pid))
+code = subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2]], **default).returncode
+pathlib.Path(sys.argv[2], "mounted" if mount.poll() is None else "lost").touch()
+mount.kill()
+sys.exit(code)
+"""
+
+
+def test_what_mounts_an_image_survives_slurms_signal_to_every_process(tmp_path: Path) -> None:
+    def tell() -> None:
+        while not (tmp_path / "ready").is_file():
+            time.sleep(0.05)
+        os.kill(int((tmp_path / "mount").read_text()), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    command = [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)]
+    assert run_until(command, tmp_path / "log", 60, ENVIRON) == AGAIN
+    thread.join()
+    assert (tmp_path / "saved").is_file() and (tmp_path / "mounted").is_file()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_being_told_to_end_saves_at_once(tmp_path: Path, number: signal.Signals) -> None:
     def tell() -> None:
@@ -64,8 +92,8 @@ def test_being_told_to_end_saves_at_once(tmp_path: Path, number: signal.Signals)
 
 def test_one_that_does_not_listen_yet_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "_ASK_AGAIN_SECONDS", 0.1)
-    late = f"import time; time.sleep(1.5)\n{TRAINER}"
-    assert run_until([sys.executable, "-c", late, str(tmp_path)], tmp_path / "log", 0.0, ENVIRON) == AGAIN
+    late = ["bash", "-c", 'sleep 1.5; "$0" -c "$1" "$2"; exit $?', sys.executable, TRAINER, str(tmp_path)]
+    assert run_until(late, tmp_path / "log", 0.0, ENVIRON) == AGAIN
     assert (tmp_path / "saved").is_file()
 
 
@@ -121,31 +149,6 @@ def test_processes_are_one_a_gpu() -> None:
     assert words[-1] == "workflow.rank"
     with pytest.raises(UserError, match="which only Slurm gives"):
         processes_of(many, {})
-
-
-@pytest.mark.parametrize(
-    ("nodes", "first"),
-    [("node7", "node7"), ("gpu[012-015],x1", "gpu012"), ("a1,a2", "a1"), ("r[3,5-9]", "r3"), ("n-1", "n-1")],
-)
-def test_the_first_node_of_a_list(nodes: str, first: str) -> None:
-    assert first_node(nodes) == first
-
-
-def test_rendezvous_variables_come_from_slurms() -> None:
-    environ = {
-        "SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
-        "SLURM_NODELIST": "gpu[3-4]", "SLURM_NNODES": "2", "SLURM_JOB_ID": "123456",
-    }  # fmt: skip
-    found = rendezvous(environ)
-    assert found["RANK"] == "5"
-    assert found["LOCAL_RANK"] == "1"
-    assert found["LOCAL_WORLD_SIZE"] == "4"
-    assert found["MASTER_ADDR"] == "gpu3"
-    assert 12_000 <= int(found["MASTER_PORT"]) < 32_000
-    other = rendezvous(environ | {"SLURM_JOB_ID": "123457"})
-    assert other["MASTER_PORT"] != found["MASTER_PORT"]
-    with pytest.raises(UserError, match="start this by srun"):
-        rendezvous({})
 
 
 def test_local_processes_meet_and_one_failure_ends_all(tmp_path: Path) -> None:
