@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.encoders import Encoder, SequenceHead, TokenHead
+from benchmarks.encoders import Encoder
+from benchmarks.heads import SequenceHead, TokenHead
 from benchmarks.machine import Machine
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged, padded_batches

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks import metrics_paper, metrics_standard
-from benchmarks.encoders import Loaded, pool
+from benchmarks.encoders import Loaded
+from benchmarks.heads import pool
 from benchmarks.labelled import Evaluation, Measured, PaddedBatch
 from benchmarks.local import LocalDataset
 from benchmarks.machine import Machine

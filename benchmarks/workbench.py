@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from benchmarks.encoders import Loaded, SequenceHead, TokenHead, initialise_head
+from benchmarks.encoders import Loaded
+from benchmarks.heads import SequenceHead, TokenHead, initialise_head
 from benchmarks.labelled import Measured
 from benchmarks.machine import Machine
 from benchmarks.protocol import Dataset

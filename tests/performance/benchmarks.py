@@ -250,7 +250,8 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     import torch
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
-    from benchmarks.encoders import SequenceHead, initialise_head, load
+    from benchmarks.encoders import load
+    from benchmarks.heads import SequenceHead, initialise_head
     from benchmarks.labelled import Measured
     from benchmarks.local import load as load_data
     from benchmarks.prompts import classification_text
