@@ -2,7 +2,6 @@
 
 No home is mounted and the environment is clean but for what names devices, jobs, networks and caches; the
 current folder is bound and stays current. Signals reach the command: this process becomes Apptainer.
-SIGUSR1 is held on the way, so that Slurm's warning, which goes to every process, leaves the image mounted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from common.processes import hold_stop_signal
 from container.client import apptainer
 from container.start import SCRATCH, scratch_of
 
@@ -82,6 +80,5 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     program = apptainer()
     line = command(image, words, environ=os.environ, binds=binds)
     inside = passed_on(os.environ) | {SCRATCH: str(scratch_of(os.environ).parent)}
-    hold_stop_signal()
     # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1.
     os.execve(program, [program, *line], os.environ | {f"APPTAINERENV_{k}": v for k, v in inside.items()})

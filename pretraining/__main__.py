@@ -193,6 +193,12 @@ def _add_train(commands: argparse._SubParsersAction[Parser]) -> None:
         dest="assignments",
         help="a setting (`settings`)",
     )
+    parser.add_argument(
+        "--stop-file",
+        type=Path,
+        metavar="FILE",
+        help="save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes",
+    )
     _study_option(parser)
     parser.set_defaults(call=_train)
 
@@ -208,6 +214,7 @@ def _train(arguments: argparse.Namespace) -> int | None:
         out=arguments.out,
         study=study,
         assignments=arguments.assignments,
+        stop_file=arguments.stop_file,
     )
     return None if done else STOPPED
 

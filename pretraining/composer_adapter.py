@@ -111,6 +111,9 @@ class StretchHooks(Protocol):
     def updated(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
         """Take note of an update, save and validate when it is time; return metrics for the dashboards."""
 
+    def asked(self) -> bool:
+        """Tell whether something other than a signal asks to save and end."""
+
     def stopped(self, step: int) -> None:
         """Save, since the job has to end now."""
 
@@ -215,7 +218,7 @@ def train_stretch(
 ) -> StretchEnd:
     """Do the updates of a stretch.
 
-    SIGTERM and SIGUSR1 let the current update finish, have it saved and end the stretch.
+    SIGTERM, SIGUSR1 and `hooks.asked` of any rank let the current update finish, have it saved and end the stretch.
 
     Args:
         model: on the rank's device, with the weights to start from.
@@ -232,7 +235,12 @@ def train_stretch(
     """
     asked: list[signal.Signals] = []
     loop = _Loop(
-        stretch=stretch, recipe=recipe, ranks=ranks, hooks=hooks, model=model, stop=lambda: bool(asked)
+        stretch=stretch,
+        recipe=recipe,
+        ranks=ranks,
+        hooks=hooks,
+        model=model,
+        stop=lambda: bool(asked) or hooks.asked(),
     )
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:

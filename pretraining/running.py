@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import sys
+import time
 
 import torch
 
@@ -61,6 +62,7 @@ class Run:
             self.first, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
+        self.looked = 0.0
         self.compiled = "off"
         self.device = device_name(self.ranks.device)
 
@@ -140,6 +142,13 @@ class Run:
         if step % self.recipe.save_every == 0 or kept:
             self._save(step)
         return metrics
+
+    def asked(self) -> bool:
+        """Tell, on the first rank and once a second, whether the stop file has come."""
+        if self.session.stop_file is None or self.ranks.rank or time.monotonic() < self.looked + 1:
+            return False
+        self.looked = time.monotonic()
+        return self.session.stop_file.exists()
 
     def stopped(self, step: int) -> None:
         """Save before the job ends."""

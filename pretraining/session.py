@@ -26,9 +26,18 @@ class Session:
     """One call's study, data and place among the processes."""
 
     def __init__(
-        self, study: Study, recipe: Recipe, plan: Plan, data: Path, out: Path, size: str, ranks: Ranks
+        self,
+        study: Study,
+        recipe: Recipe,
+        plan: Plan,
+        data: Path,
+        out: Path,
+        size: str,
+        ranks: Ranks,
+        stop_file: Path | None = None,
     ) -> None:
         self.study, self.recipe, self.plan, self.out, self.ranks = study, recipe, plan, out, ranks
+        self.stop_file = stop_file
         self.shape, self.size, self.data_folder = study.shapes[size], size, data
         self.config = study_config(self.shape, load_manifest(data)["tokenizer"])
         self.data = Data(data, recipe, self.config)

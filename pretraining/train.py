@@ -47,6 +47,7 @@ def train(
     out: Path,
     study: Study = PAPER_STUDY,
     assignments: Sequence[str] = (),
+    stop_file: Path | None = None,
 ) -> bool:
     """Train a model, or one trajectory of the plan such as the trunk `610m-clm`, as far as it is not done.
 
@@ -56,13 +57,16 @@ def train(
         out: folder of checkpoints, logs and models, shared by the models of a study.
         study: names, shapes and recipe.
         assignments: `key=value` words over the study's recipe.
+        stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
 
     Returns:
-        False when a signal ended it early; the same call goes on.
+        False when it was asked to end early; the same call goes on.
 
     Raises:
         UserError: whatever the user can mend, in one sentence.
     """
+    if stop_file is not None and stop_file.exists():
+        raise UserError(f"{stop_file}: is there already and asks training to stop; remove it first")
     recipe = study.recipe.with_assignments(assignments)
     known = plan_of(tuple(study.models.values()), study)
     alone = next(
@@ -79,7 +83,7 @@ def train(
     else:
         model, plan, todo = study.model(alone.models[0]), known, [(alone, alone.end)]
     ranks = Ranks.here()
-    session = Session(study, recipe, plan, data, out, model.size, ranks)
+    session = Session(study, recipe, plan, data, out, model.size, ranks, stop_file)
     finished = out / "models" / model.name
     if alone is None and (finished / "manifest.json").is_file():
         session.check(json.loads((finished / "manifest.json").read_text("utf-8")), str(finished))

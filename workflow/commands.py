@@ -33,6 +33,7 @@ def commands_of(job: Job, settings: Settings, folder: Path) -> list[Command]:
         return _shards(settings)
     if job.kind in ("trajectory", "model"):
         words = ["pretraining", "train", job.name, "--data", "shards", "--out", "pretraining"]
+        words += ["--stop-file", job.stop]
         if settings.study:
             words += ["--study", settings.study]
         for assignment in settings.pretraining_settings:

@@ -88,6 +88,11 @@ class Job:
         return self.log.removesuffix("log") + "refused"
 
     @property
+    def stop(self) -> str:
+        """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
+        return self.log.removesuffix("log") + "stop"
+
+    @property
     def saved(self) -> str:
         """The file with a line for every job that met its time limit and left the stage further than it found it."""
         return self.log.removesuffix("log") + "saved"

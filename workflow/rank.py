@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from common.cli import run
 from common.errors import UserError
-from common.processes import hold_stop_signal
+from common.processes import ignore_stop_signal
 from pretraining.slurm import slurm_environment
 
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("workflow.rank takes the command to run")
     if "SLURM_PROCID" not in os.environ:
         raise UserError("SLURM_PROCID is not set: start this by srun")
-    hold_stop_signal()
+    ignore_stop_signal()
     os.execvpe(argv[0], list(argv), {**os.environ, **slurm_environment(os.environ)})
 
 

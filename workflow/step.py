@@ -24,7 +24,7 @@ from typing import Any
 from common.cli import Parser, run
 from common.errors import UserError
 from common.files import write_text
-from common.processes import hold_stop_signal, listening
+from common.processes import ignore_stop_signal, listening
 from common.provenance import ROOT
 from workflow.commands import commands_of
 from workflow.jobs import Job, workflow_of
@@ -38,8 +38,6 @@ AGAIN = 75
 
 MISTAKE = 2
 """Exit code of every room for what the user has to mend; the same job would say it again."""
-
-_ASK_AGAIN_SECONDS = 5.0
 
 SETTINGS = "workflow.json"
 """File in a study's folder with the resolved settings, the target and the image."""
@@ -101,7 +99,7 @@ def run_until(
     log_file: Path,
     seconds: float,
     environ: Mapping[str, str],
-    stop: signal.Signals = signal.SIGUSR1,
+    stop: signal.Signals | Path,
 ) -> int:
     """Run a command, its output to the log; return its exit code, `AGAIN` when it was asked to stop before its end.
 
@@ -111,20 +109,13 @@ def run_until(
         seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
             SIGTERM to this process do so at once.
         environ: its environment.
-        stop: the signal that asks; programs that do not listen to SIGUSR1 ignore it.
+        stop: how it is asked: a signal to its process group, or a file that is made.
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + seconds
-    last_asked = 0.0
+    deadline, asked = time.monotonic() + seconds, False
     told: list[signal.Signals] = []
-
-    def ask() -> None:
-        nonlocal last_asked
-        last_asked = time.monotonic()
-        # The whole group: between here and training stand launchers that forward nothing.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, stop)
-
+    if isinstance(stop, Path):
+        stop.unlink(missing_ok=True)
     with log_file.open("ab") as sink, listening(told.append):
         process = subprocess.Popen(
             command,
@@ -132,31 +123,38 @@ def run_until(
             stderr=subprocess.STDOUT,
             env=dict(environ),
             start_new_session=True,
-            preexec_fn=hold_stop_signal,
+            # Slurm's warning reaches launchers and shells in between, too.
+            preexec_fn=ignore_stop_signal,
         )
         try:
             while process.poll() is None:
-                if not last_asked and (told or time.monotonic() > deadline):
+                if not asked and (told or time.monotonic() > deadline):
                     who = f"the scheduler says so by {told[0].name}" if told else "by the clock"
                     log.info("the time limit is near (%s): asking it to save", who)
-                    ask()
-                elif last_asked and stop == signal.SIGUSR1 and _passed(last_asked) > _ASK_AGAIN_SECONDS:
-                    # While an image was still being mounted there was nobody to hold it for training.
-                    ask()
+                    asked = True
+                    _ask(process.pid, stop)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
-            while last_asked and _alive(process.pid):
+            while asked and _alive(process.pid):
                 time.sleep(0.2)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+        finally:
+            if isinstance(stop, Path):
+                stop.unlink(missing_ok=True)
     code = process.returncode
-    return AGAIN if last_asked and code != 0 else code
+    return AGAIN if asked and code != 0 else code
 
 
-def _passed(since: float) -> float:
-    return time.monotonic() - since
+def _ask(group: int, stop: signal.Signals | Path) -> None:
+    if isinstance(stop, Path):
+        stop.touch()
+        return
+    # The whole group: launchers in between forward nothing.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, stop)
 
 
 def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
@@ -167,7 +165,7 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
         started: when it started, by `time.monotonic`.
         environ: has SLURM_JOB_END_TIME (Unix seconds) where Slurm says it.
     """
-    left = 60.0 * job.minutes - _passed(started)
+    left = 60.0 * job.minutes - (time.monotonic() - started)
     end = environ.get("SLURM_JOB_END_TIME", "")
     if end.isdecimal() and int(end) > time.time():
         left = min(left, int(end) - time.time())
@@ -196,11 +194,17 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
         room = prefix_of(image, folder, settings, environ)
         parallel = processes_of(job, environ) if job.kind in ("trajectory", "model") else []
         left = seconds_left(job, started, environ)
-        stop = signal.SIGUSR1 if job.kind in ("trajectory", "model") else signal.SIGINT
+        stop = folder / job.stop if job.kind in ("trajectory", "model") else signal.SIGINT
         code = run_until([*parallel, *room, *words], log_file, left, environ, stop)
         if code == AGAIN:
-            log.info("%s %s: saved; the next job goes on", job.kind, job.name)
-            if _checkpoints(job, folder) != before:
+            further = _checkpoints(job, folder) != before
+            what = (
+                "the next job goes on"
+                if further
+                else "no checkpoint since its start; the next job repeats it"
+            )
+            log.info("%s %s: stopped; %s", job.kind, job.name, what)
+            if further:
                 with (folder / job.saved).open("a") as file:
                     file.write(f"{os.environ.get('SLURM_JOB_ID', 'here')}\n")
             return AGAIN

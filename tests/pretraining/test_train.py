@@ -242,6 +242,32 @@ def test_a_signal_saves_and_the_next_call_goes_on(
     )
 
 
+def test_a_stop_file_does_the_same(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, batch_start = tmp_path / "stop", _Loop.batch_start
+
+    def asked(self: _Loop, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
+            stop.touch()
+            self.hooks.looked = 0.0  # type: ignore[attr-defined]
+        batch_start(self, state, logger)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_Loop, "batch_start", asked)
+    (tmp_path / "s.toml").write_text(STUDY)
+    words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
+    words += ["--stop-file", str(stop)]
+    assert main(words) == STOPPED
+    assert checkpoints.latest(tmp_path / "trajectories/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="is there already and asks training to stop; remove it first"):
+        main(words)
+    stop.unlink()
+    assert main(words) is None
+    name = Path("models", MODEL, "log.jsonl")
+    assert science(tmp_path / name) == science(done / name)
+
+
 def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
     source = Data(data, study.recipe, study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
     for step in (0, 3, 50):

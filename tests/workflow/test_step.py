@@ -13,71 +13,53 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
-from workflow import step
 from workflow.jobs import Job
 from workflow.local_ranks import run_ranks
 from workflow.settings import Settings
 from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save, seconds_left
 
 TRAINER = """
-import pathlib, signal, sys, time
-stop = []
-signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
-signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
-pathlib.Path(sys.argv[1], "ready").touch()
-while not stop:
+import pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+(folder / "ready").touch()
+while not (folder / "stop").exists():
     time.sleep(0.05)
 time.sleep(0.5)
-pathlib.Path(sys.argv[1], "saved").touch()
+(folder / "saved").touch()
 sys.exit(75)
 """
 
 ENVIRON = dict(os.environ)
 
 
+def until(folder: Path, command: list[str], seconds: float) -> int:
+    """Run a command that is asked to stop by a file."""
+    return run_until(command, folder / "log", seconds, ENVIRON, folder / "stop")
+
+
 def test_the_time_limit_asks_training_to_save_and_waits_until_it_has(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", TRAINER, str(tmp_path)]
-    assert run_until(command, tmp_path / "log", 2.0, ENVIRON) == AGAIN
+    (tmp_path / "stop").touch()  # left by a job that was killed
+    assert until(tmp_path, [sys.executable, "-c", TRAINER, str(tmp_path)], 2.0) == AGAIN
     assert (tmp_path / "saved").is_file()
-
-
-def test_launchers_in_between_survive_the_signal(tmp_path: Path) -> None:
-    # A shell that waits for training, as an image's launcher does, knows nothing of SIGUSR1.
-    command = ["bash", "-c", '"$0" -c "$1" "$2"; code=$?; exit $code', sys.executable, TRAINER, str(tmp_path)]
-    assert run_until(command, tmp_path / "log", 2.0, ENVIRON) == AGAIN
-    assert (tmp_path / "saved").is_file()
+    assert not (tmp_path / "stop").exists()
 
 
 LAUNCHER = """
 import os, pathlib, signal, subprocess, sys
-# As Go's runtime does: what was ignored is back to its default in every program that is started.
+# As Apptainer does: whatever was ignored or blocked is back to its default in what mounts the image.
 default = {"preexec_fn": lambda: signal.signal(signal.SIGUSR1, signal.SIG_DFL)}
 mount = subprocess.Popen(["sleep", "60"], start_new_session=True, **default)
-pathlib.Path(sys.argv[2], "mount").write_text(str(mount.pid))
-code = subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2]], **default).returncode
-pathlib.Path(sys.argv[2], "mounted" if mount.poll() is None else "lost").touch()
+code = subprocess.run(["bash", "-c", '"$@"; exit $?', "-", sys.executable, "-c", *sys.argv[1:]]).returncode
+pathlib.Path(sys.argv[2], "lost" if mount.poll() else "mounted").touch()
 mount.kill()
 sys.exit(code)
 """
 
 
-def test_what_mounts_an_image_survives_slurms_signal_to_every_process(tmp_path: Path) -> None:
-    def tell() -> None:
-        while not (tmp_path / "ready").is_file():
-            time.sleep(0.05)
-        os.kill(int((tmp_path / "mount").read_text()), signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    thread = threading.Thread(target=tell)
-    thread.start()
-    command = [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)]
-    assert run_until(command, tmp_path / "log", 60, ENVIRON) == AGAIN
-    thread.join()
-    assert (tmp_path / "saved").is_file() and (tmp_path / "mounted").is_file()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_being_told_to_end_saves_at_once(tmp_path: Path, number: signal.Signals) -> None:
+def test_told_to_end_it_saves_at_once_and_launchers_and_mounts_live_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     def tell() -> None:
         while not (tmp_path / "ready").is_file():
             time.sleep(0.05)
@@ -85,21 +67,26 @@ def test_being_told_to_end_saves_at_once(tmp_path: Path, number: signal.Signals)
 
     thread = threading.Thread(target=tell)
     thread.start()
-    assert run_until([sys.executable, "-c", TRAINER, str(tmp_path)], tmp_path / "log", 60, ENVIRON) == AGAIN
+    assert until(tmp_path, [sys.executable, "-c", LAUNCHER, TRAINER, str(tmp_path)], 60) == AGAIN
     thread.join()
+    assert (tmp_path / "saved").is_file() and (tmp_path / "mounted").is_file()
+
+
+def test_slurms_signal_to_every_process_ends_no_launcher(tmp_path: Path) -> None:
+    script = f"import os, signal; os.kill(os.getppid(), signal.SIGUSR1)\n{TRAINER}"
+    command = ["bash", "-c", '"$0" -c "$1" "$2"; exit $?', sys.executable, script, str(tmp_path)]
+    assert until(tmp_path, command, 2.0) == AGAIN
     assert (tmp_path / "saved").is_file()
 
 
-def test_one_that_does_not_listen_yet_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step, "_ASK_AGAIN_SECONDS", 0.1)
-    late = ["bash", "-c", 'sleep 1.5; "$0" -c "$1" "$2"; exit $?', sys.executable, TRAINER, str(tmp_path)]
-    assert run_until(late, tmp_path / "log", 0.0, ENVIRON) == AGAIN
-    assert (tmp_path / "saved").is_file()
+def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit(130)"]
+    assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
 
 
 def test_a_launcher_that_hands_on_training_s_own_word_is_believed(tmp_path: Path) -> None:
     # Under srun, Slurm's signal reaches training and not the process that waits for it.
-    assert run_until([sys.executable, "-c", "raise SystemExit(75)"], tmp_path / "log", 60, ENVIRON) == AGAIN
+    assert until(tmp_path, [sys.executable, "-c", "raise SystemExit(75)"], 60) == AGAIN
 
 
 def test_slurms_end_counts_where_it_is_known() -> None:
@@ -116,14 +103,12 @@ def test_slurms_end_counts_where_it_is_known() -> None:
 
 def test_codes_and_output_are_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('hello'); raise SystemExit(3)"]
-    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON) == 3
+    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, signal.SIGINT) == 3
     assert (tmp_path / "a" / "log").read_text() == "hello\n"
 
 
 def test_one_that_finishes_while_being_asked_is_done(tmp_path: Path) -> None:
-    assert (
-        run_until([sys.executable, "-c", "import time; time.sleep(2.5)"], tmp_path / "l", 0.1, ENVIRON) == 0
-    )
+    assert until(tmp_path, [sys.executable, "-c", "import time; time.sleep(2.5)"], 0.1) == 0
 
 
 def test_settings_survive_the_way_to_the_node(tmp_path: Path) -> None:
