@@ -19,7 +19,7 @@ from common.errors import UserError, nearest
 from common.provenance import ROOT
 from workflow.jobs import workflow_of
 from workflow.settings import Settings, describe, load_settings
-from workflow.state import reconcile
+from workflow.state import forget_interrupted, reconcile
 from workflow.step import save
 from workflow.summary import summary
 
@@ -72,6 +72,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         if arguments.dry_run:
             return 0
+        forget_interrupted(folder)
         save(folder, settings, target, image)
         for job in workflow.jobs.values():
             # A new call counts anew, and tries again what a user's mistake stopped.

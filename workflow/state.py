@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 from benchmarks.protocol import DATASETS
@@ -18,7 +19,7 @@ from common.files import write_text
 from workflow.jobs import Job, Workflow
 from workflow.settings import Settings
 
-__all__ = ["cell_runs", "is_complete", "reconcile", "write_marker"]
+__all__ = ["cell_runs", "forget_interrupted", "is_complete", "reconcile", "write_marker"]
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,15 @@ def is_complete(job: Job, workflow: Workflow, settings: Settings, folder: Path) 
 def write_marker(job: Job, folder: Path) -> None:
     """Write a job's marker."""
     write_text(folder / job.marker, json.dumps({"kind": job.kind, "name": job.name}) + "\n")
+
+
+def forget_interrupted(folder: Path) -> None:
+    """Drop Snakemake's notes of jobs that were under way when it was killed.
+
+    Markers are written last, so none is ever incomplete. With such a note for a marker that `reconcile` finds true,
+    Snakemake does that job alone, and then says that all is done.
+    """
+    shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
 
 
 def reconcile(workflow: Workflow, settings: Settings, folder: Path) -> tuple[list[Job], list[Job]]:

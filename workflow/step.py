@@ -24,7 +24,7 @@ from typing import Any
 from common.cli import Parser, run
 from common.errors import UserError
 from common.files import write_text
-from common.processes import ignore_stop_signal, listening
+from common.processes import end_with_parent, ignore_stop_signal, listening
 from common.provenance import ROOT
 from workflow.commands import commands_of
 from workflow.jobs import Job, workflow_of
@@ -123,8 +123,7 @@ def run_until(
             stderr=subprocess.STDOUT,
             env=dict(environ),
             start_new_session=True,
-            # Slurm's warning reaches launchers and shells in between, too.
-            preexec_fn=ignore_stop_signal,
+            preexec_fn=_in_the_child,
         )
         try:
             while process.poll() is None:
@@ -146,6 +145,13 @@ def run_until(
                 stop.unlink(missing_ok=True)
     code = process.returncode
     return AGAIN if asked and code != 0 else code
+
+
+def _in_the_child() -> None:
+    # Slurm's warning reaches launchers and shells in between, too.
+    ignore_stop_signal()
+    # Killed, this process leaves nothing behind that the next call would meet at work.
+    end_with_parent()
 
 
 def _ask(group: int, stop: signal.Signals | Path) -> None:

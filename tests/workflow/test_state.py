@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import base64
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +96,28 @@ def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
     assert _todo(made) == [model.marker]
     shutil.rmtree(made[2] / "pretraining" / "trajectories")
     assert _todo(made) == [f"done/trajectory/{made[0].models[0].trunk}.json", model.marker]
+
+
+def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made) -> None:
+    """As after a kill -9 between the end of training and its marker: Snakemake's note is there, and what it made."""
+    workflow, _, folder = made
+    shutil.rmtree(folder / "results")
+    shutil.rmtree(folder / "analysis")
+    stage = workflow.of_kind("trajectory")[0]
+    _touch(folder / ".snakemake" / "incomplete" / base64.b64encode(stage.marker.encode()).decode())
+    command = [
+        sys.executable,
+        "-m",
+        "workflow",
+        "tiny",
+        "--dir",
+        str(folder),
+        "--",
+        "--dry-run",
+        "--quiet",
+        "rules",
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    counts = dict(line.split() for line in ended.stdout.splitlines() if len(line.split()) == 2)
+    assert counts["cell"] == "8" and counts["analysis"] == "1"
+    assert "trajectory" not in counts

@@ -79,6 +79,21 @@ def test_slurms_signal_to_every_process_ends_no_launcher(tmp_path: Path) -> None
     assert (tmp_path / "saved").is_file()
 
 
+def test_killed_it_leaves_no_training_behind(tmp_path: Path) -> None:
+    words = f"from pathlib import Path; from workflow.step import run_until; f = Path({str(tmp_path)!r})"
+    script = f"{words}; run_until(['sleep', '100'], f / 'log', 60.0, {{'PATH': '/usr/bin:/bin'}}, f / 'stop')"
+    process = subprocess.Popen([sys.executable, "-c", script])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    while Path(f"/proc/{found[0]}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit(130)"]
     assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
