@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.runs import write_results
+from common.files import write_text
 from workflow.jobs import Workflow, workflow_of
 from workflow.settings import Settings, load_settings
-from workflow.state import cell_runs, reconcile
+from workflow.state import cell_runs, reconcile, write_marker
 from workflow.tiny import write_tiny_study
 
 Made = tuple[Workflow, Settings, Path]
@@ -101,23 +102,19 @@ def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
 def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made) -> None:
     """As after a kill -9 between the end of training and its marker: Snakemake's note is there, and what it made."""
     workflow, _, folder = made
-    shutil.rmtree(folder / "results")
-    shutil.rmtree(folder / "analysis")
-    stage = workflow.of_kind("trajectory")[0]
-    _touch(folder / ".snakemake" / "incomplete" / base64.b64encode(stage.marker.encode()).decode())
-    command = [
-        sys.executable,
-        "-m",
-        "workflow",
-        "tiny",
-        "--dir",
-        str(folder),
-        "--",
-        "--dry-run",
-        "--quiet",
-        "rules",
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    for name in ("results", "analysis", "pretraining/models"):
+        shutil.rmtree(folder / name)
+    stage, *others = workflow.of_kind("trajectory")
+    for other in others:
+        shutil.rmtree(folder / "pretraining" / "trajectories" / other.name)
+    write_marker(stage, folder)
+    for job in (stage, *others):
+        note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
+        write_text(note, '{"external_jobid": null}')
+    words = ("tiny", "--dir", str(folder), "--", "--dry-run", "--quiet", "rules")
+    ended = subprocess.run(
+        [sys.executable, "-m", "workflow", *words], capture_output=True, text=True, check=True
+    )
     counts = dict(line.split() for line in ended.stdout.splitlines() if len(line.split()) == 2)
-    assert counts["cell"] == "8" and counts["analysis"] == "1"
-    assert "trajectory" not in counts
+    found = [int(counts[kind]) for kind in ("trajectory", "model", "cell", "analysis")]
+    assert found == [len(others), 2, 8, 1]
