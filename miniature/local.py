@@ -1,8 +1,7 @@
 """A miniature from original files in a folder, which has the layout of the table in docs/miniature.md.
 
-Samples are rows of each file, written in the file's own
-format, so that `python -m pretraining shards` and `python -m benchmarks import` read them as they read
-the whole.
+Samples are rows of each file, written in the file's own format, so that `python -m pretraining shards` and
+`python -m benchmarks import` read them as they read the whole.
 """
 
 from __future__ import annotations
