@@ -83,6 +83,9 @@ def train(
     else:
         model, plan, todo = study.model(alone.models[0]), known, [(alone, alone.end)]
     ranks = Ranks.here()
+    if ranks.rank:
+        # The first process speaks for all.
+        logging.getLogger("pretraining").setLevel(logging.WARNING)
     session = Session(study, recipe, plan, data, out, model.size, ranks, stop_file)
     finished = out / "models" / model.name
     if alone is None and (finished / "manifest.json").is_file():

@@ -407,6 +407,7 @@ def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, A
         command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     assert ended.returncode == 0, ended.stderr[-6000:]
+    assert ended.stderr.count("mini-s-clm: step 0 to 9") == 1, "the first process speaks for all"
     return science(folder / "out" / "models" / MODEL / "log.jsonl")
 
 
