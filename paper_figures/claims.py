@@ -14,7 +14,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.claims.wording import format_effect, format_p
-from paper_figures.layout import caption_lines
+from paper_figures.layout import caption_lines, write_caption
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]
@@ -126,9 +126,7 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
 
 
 def _foot(figure: Figure, lines: Sequence[str], height: float) -> None:
-    for place, line in enumerate(lines):
-        y = 0.05 + 0.1 * (len(lines) - 1 - place)
-        figure.text(0.1 / _WIDTH, y / height, line, fontsize=5.6, color=GREY)
+    write_caption(figure, lines)
 
 
 def describe_claims(data: pd.DataFrame) -> str:

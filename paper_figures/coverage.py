@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from analysis.coverage import KINDS, TARGETS
 from analysis.frames import records
 from benchmarks.protocol import AVERAGE, DATASETS
-from paper_figures.layout import caption_lines
-from paper_figures.style import GREY, INK, LIGHT
+from paper_figures.layout import caption_lines, write_caption
+from paper_figures.style import INK, LIGHT
 
 __all__ = ["describe_coverage", "draw_coverage"]
 
@@ -71,10 +71,7 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
     figure.text(
         0.1 / _WIDTH, 1 - 0.2 / height, "Coverage of nominal 95 % intervals", fontsize=8.6, fontweight="bold"
     )
-    for place, line in enumerate(lines):
-        figure.text(
-            0.1 / _WIDTH, (0.05 + 0.1 * (len(lines) - 1 - place)) / height, line, fontsize=5.6, color=GREY
-        )
+    write_caption(figure, lines)
     return figure
 
 

@@ -17,7 +17,7 @@ from matplotlib.textpath import text_to_path
 from benchmarks.protocol import TASKS
 from paper_figures.style import GREY
 
-__all__ = ["Page", "Panel", "axis_limits", "caption_lines", "make_page", "task_panels"]
+__all__ = ["Page", "Panel", "axis_limits", "caption_lines", "make_page", "task_panels", "write_caption"]
 
 _WIDTH = 7.2
 _LEFT, _RIGHT = 0.36, 0.08
@@ -67,6 +67,16 @@ def caption_lines(caption: str) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+def write_caption(
+    figure: Figure, lines: Sequence[str], *, left: float = 0.1, bottom: float = 0.05, spacing: float = 0.1
+) -> None:
+    """Write what `caption_lines` returns below a figure as wide as a page; distances in inches."""
+    width, height = figure.get_size_inches()
+    for place, line in enumerate(lines):
+        y = bottom + spacing * (len(lines) - 1 - place)
+        figure.text(left / width, y / height, line, fontsize=_CAPTION_SIZE, color=GREY)
 
 
 def make_page(
@@ -120,9 +130,7 @@ def make_page(
     if x_label:
         middle = (_LEFT + _WIDTH - _RIGHT) / 2 / _WIDTH
         figure.text(middle, (foot + 0.03) / height, x_label, ha="center", va="baseline", fontsize=7.2)
-    for index, line in enumerate(lines):
-        y = 0.05 + _CAPTION_LINE * (len(lines) - 1 - index) + 0.02
-        figure.text(0.12 / _WIDTH, y / height, line, fontsize=_CAPTION_SIZE, color=GREY, va="baseline")
+    write_caption(figure, lines, left=0.12, bottom=0.07, spacing=_CAPTION_LINE)
     return Page(figure=figure, axes=axes)
 
 

@@ -14,7 +14,7 @@ from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.frames import records
 from benchmarks.protocol import DATASETS
 from paper_figures.claims import COLORS
-from paper_figures.layout import caption_lines
+from paper_figures.layout import caption_lines, write_caption
 from paper_figures.style import GREY, INK, LIGHT
 
 __all__ = ["describe_multiverse", "draw_multiverse", "multiverse_data"]
@@ -86,9 +86,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     figure.text(0.1 / _WIDTH, top, legend, fontsize=5.8, color=GREY)
     if pairs:
         _draw_gaps(figure, gaps, pairs, foot, height)
-    for place, line in enumerate(lines):
-        y = 0.05 + 0.1 * (len(lines) - 1 - place)
-        figure.text(0.1 / _WIDTH, y / height, line, fontsize=5.6, color=GREY)
+    write_caption(figure, lines)
     return figure
 
 
