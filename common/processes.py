@@ -8,10 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-__all__ = ["STOP_SIGNALS", "end_with_parent", "ignore_stop_signal", "listening"]
+__all__ = ["AGAIN", "STOP_SIGNALS", "end_with_parent", "ignore_stop_signal", "listening"]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """What asks for saving and ending: SIGUSR1 is what Slurm sends before a time limit."""
+
+AGAIN = 75
+"""Exit code of what was asked, has saved its work and has to be started again (EX_TEMPFAIL)."""
 
 _PR_SET_PDEATHSIG = 1
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.cli import Parser, run
 from common.errors import UserError
+from common.processes import AGAIN
 from pretraining.designs import Study, load_study
 from pretraining.plan import plan_of
 from pretraining.plan_report import FORMATS, render
@@ -206,7 +207,7 @@ def _add_train(commands: argparse._SubParsersAction[Parser]) -> None:
 def _train(arguments: argparse.Namespace) -> int | None:
     study = load_study(arguments.study)
     study.recipe.with_assignments(arguments.assignments)
-    from pretraining.train import STOPPED, train
+    from pretraining.train import train
 
     done = train(
         arguments.model,
@@ -216,7 +217,7 @@ def _train(arguments: argparse.Namespace) -> int | None:
         assignments=arguments.assignments,
         stop_file=arguments.stop_file,
     )
-    return None if done else STOPPED
+    return None if done else AGAIN
 
 
 def _add_export(commands: argparse._SubParsersAction[Parser]) -> None:

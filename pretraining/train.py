@@ -32,12 +32,9 @@ from pretraining.settings import Shape
 from pretraining.shard_manifest import load_manifest
 from pretraining.training_log import LOG, read_log, write_log
 
-__all__ = ["STOPPED", "export_checkpoint", "train"]
+__all__ = ["export_checkpoint", "train"]
 
 logger = logging.getLogger(__name__)
-
-STOPPED = 75
-"""Exit code after SIGTERM or SIGUSR1: saved, and to be started again (EX_TEMPFAIL)."""
 
 
 def train(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from common.cli import run
 from common.errors import UserError
+from common.processes import AGAIN
 
 __all__ = ["run_ranks"]
 
@@ -37,7 +38,7 @@ def run_ranks(number: int, command: Sequence[str]) -> int:
                 code = failed[0]
                 # The others would wait for the lost one for the length of their timeout.
                 for process in processes:
-                    if code != 75 and process.poll() is None:
+                    if code != AGAIN and process.poll() is None:
                         process.terminate()
             time.sleep(0.2)
     finally:

@@ -24,17 +24,14 @@ from typing import Any
 from common.cli import Parser, run
 from common.errors import UserError
 from common.files import write_text
-from common.processes import end_with_parent, ignore_stop_signal, listening
+from common.processes import AGAIN, end_with_parent, ignore_stop_signal, listening
 from common.provenance import ROOT
 from workflow.commands import commands_of
 from workflow.jobs import Job, workflow_of
 from workflow.settings import Settings
 from workflow.state import is_complete, write_marker
 
-__all__ = ["AGAIN", "MISTAKE", "SETTINGS", "prefix_of", "run_until", "seconds_left"]
-
-AGAIN = 75
-"""Exit code of a job that saved its work and has to go on in another (EX_TEMPFAIL)."""
+__all__ = ["MISTAKE", "SETTINGS", "prefix_of", "run_until", "seconds_left"]
 
 MISTAKE = 2
 """Exit code of every room for what the user has to mend; the same job would say it again."""

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.processes import AGAIN
 from pretraining import checkpoints
 from pretraining.__main__ import main
 from pretraining.batches import Data, microbatch_size
@@ -30,7 +31,7 @@ from pretraining.objectives import loss_sum, loss_weights
 from pretraining.schedule import segment_schedule
 from pretraining.session import study_config
 from pretraining.shard_manifest import load_manifest
-from pretraining.train import STOPPED, train
+from pretraining.train import train
 from pretraining.training_log import LogWriter, read_log
 from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
 
@@ -233,7 +234,7 @@ def test_a_signal_saves_and_the_next_call_goes_on(
         str(tmp_path / "s.toml"),
     ]
     (tmp_path / "s.toml").write_text(STUDY)
-    assert main(arguments) == STOPPED
+    assert main(arguments) == AGAIN
     assert checkpoints.latest(tmp_path / "trajectories/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
     assert main(arguments) is None
@@ -257,7 +258,7 @@ def test_a_stop_file_does_the_same(
     (tmp_path / "s.toml").write_text(STUDY)
     words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
     words += ["--stop-file", str(stop)]
-    assert main(words) == STOPPED
+    assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "trajectories/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
     with pytest.raises(UserError, match="is there already and asks training to stop; remove it first"):

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.processes import AGAIN
 from common.provenance import ROOT
 from workflow.jobs import Job
 from workflow.local_ranks import run_ranks
 from workflow.settings import Settings
-from workflow.step import AGAIN, load, prefix_of, processes_of, run_until, save, seconds_left
+from workflow.step import load, prefix_of, processes_of, run_until, save, seconds_left
 
 TRAINER = """
 import pathlib, sys, time
