@@ -5,6 +5,8 @@ Importing this module makes `AutoModel...from_pretrained` load a `eurobert` fold
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import (
@@ -14,11 +16,13 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 from transformers.modeling_outputs import (
+    BaseModelOutput,
     CausalLMOutput,
     MaskedLMOutput,
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
+from transformers.utils import ModelOutput
 
 from pretraining.configuration import EncoderConfig
 from pretraining.modeling import EuroBertModel, EuroBertPreTrainedModel
@@ -31,11 +35,26 @@ __all__ = [
 ]
 
 
-class _LanguageModel(EuroBertPreTrainedModel):
+class _Headed(EuroBertPreTrainedModel):
+    """The body with a head that makes logits of its hidden states."""
+
+    _output: type[ModelOutput]
+
+    def _answer(
+        self, body: BaseModelOutput, logits: Tensor, labels: Tensor | None, return_dict: bool | None
+    ) -> Any:
+        loss = None if labels is None else self._loss(logits, labels)
+        found = self._output(loss=loss, logits=logits, hidden_states=body.hidden_states)
+        return found.to_tuple() if return_dict is False else found
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _LanguageModel(_Headed):
     """The body and one untied linear head without bias; masked and causal models hold the same weights."""
 
     _is_causal: bool | None = None
-    _output: type[MaskedLMOutput | CausalLMOutput]
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
@@ -85,13 +104,7 @@ class _LanguageModel(EuroBertPreTrainedModel):
             is_causal=self._is_causal,
             output_hidden_states=output_hidden_states,
         )
-        logits = self.lm_head(output.last_hidden_state)
-        loss = None if labels is None else self._loss(logits, labels)
-        found = self._output(loss=loss, logits=logits, hidden_states=output.hidden_states)
-        return found.to_tuple() if return_dict is False else found
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        raise NotImplementedError
+        return self._answer(output, self.lm_head(output.last_hidden_state), labels, return_dict)
 
 
 class EuroBertForMaskedLM(_LanguageModel):
@@ -121,10 +134,8 @@ class EuroBertForCausalLM(_LanguageModel):
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
 
 
-class _Classifier(EuroBertPreTrainedModel):
+class _Classifier(_Headed):
     """The body and a classifier of padded batches."""
-
-    _output: type[SequenceClassifierOutput | TokenClassifierOutput]
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
@@ -159,17 +170,12 @@ class _Classifier(EuroBertPreTrainedModel):
             output_hidden_states=output_hidden_states,
         )
         logits = self._logits(output.last_hidden_state, attention_mask)
-        loss = None if labels is None else self._loss(logits, labels)
-        found = self._output(loss=loss, logits=logits, hidden_states=output.hidden_states)
-        return found.to_tuple() if return_dict is False else found
+        return self._answer(output, logits, labels, return_dict)
 
     def _add_head(self, config: EncoderConfig) -> None:
         raise NotImplementedError
 
     def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         raise NotImplementedError
 
 

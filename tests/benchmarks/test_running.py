@@ -117,9 +117,8 @@ def test_what_is_done_is_never_done_again(
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
 
 
-def test_a_failed_run_is_recorded_and_the_others_go_on(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fine-tunings at this learning rate end with a loss that is no number."""
     real = cells.tune
 
     def fail(*args: Any, **options: Any) -> Any:
@@ -128,6 +127,13 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(
         return real(*args, **options)
 
     monkeypatch.setattr(cells, "tune", fail)
+
+
+def test_a_failed_run_is_recorded_and_the_others_go_on(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = cells.tune
+    fail_at_5e_3(monkeypatch)
     grid = ["--dataset", "nq", "msmarco", "--lr", "5e-3", "1e-3", "--seed", "0"]
     assert running.main([*arguments, *grid]) == running.FAILED
     assert "2 of 4 runs done, 2 failed, 0 left" in capsys.readouterr().out
@@ -298,14 +304,7 @@ def test_a_run_does_not_depend_on_how_many_are_computed_side_by_side(
 def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cells.tune
-
-    def fail(*args: Any, **options: Any) -> Any:
-        if options["lr"] == 5e-3:
-            raise TuningError("the loss is nan at step 2")
-        return real(*args, **options)
-
-    monkeypatch.setattr(cells, "tune", fail)
+    fail_at_5e_3(monkeypatch)
     grid = ["--dataset", "sst2", "--lr", "5e-3", "1e-3", "--seed", "0", "1", "--workers", "2"]
     assert running.main([*arguments, *grid]) == running.FAILED
     assert record(tmp_path, "tiny/SC/sst2/lr5e-03_sd1")["reason"] == "the loss is nan at step 2"
