@@ -10,20 +10,32 @@ from common.cli import Parser, run
 from common.errors import UserError, nearest
 
 COMMANDS = {
-    "ingest": ("analysis.ingest_command", "read a run store into a runs table"),
-    "fetch-released": ("analysis.release_command", "bring the authors' result files into the cache"),
-    "scores": ("analysis.print_scores", "mean and interval of every model and dataset"),
-    "table": ("analysis.print_tables", "one of the paper's Tables 1 to 17, or all"),
+    "ingest": ("clm_or_mlm.commands.analysis.ingest", "read a run store into a runs table"),
+    "fetch-released": (
+        "clm_or_mlm.commands.analysis.fetch_released",
+        "bring the authors' result files into the cache",
+    ),
+    "scores": ("clm_or_mlm.commands.analysis.scores", "mean and interval of every model and dataset"),
+    "table": ("clm_or_mlm.commands.analysis.table", "one of the paper's Tables 1 to 17, or all"),
     "audit": (
-        "analysis.audit_report",
+        "analysis.tables.audit_report",
         "every published cell against its runs, and the paper's own arithmetic",
     ),
-    "provenance": ("analysis.print_provenance", "whether a table's runs were made with the same things"),
-    "claims": ("analysis.claims.command", "which findings of the paper survive a test"),
-    "coverage": ("analysis.print_coverage", "true coverage of each nominal 95 % interval, by simulation"),
-    "power": ("analysis.power", "how many seeds a difference needs, by dataset"),
-    "report": ("analysis.report.command", "one self-contained page of everything"),
-    "reproduce": ("analysis.reproduce", "all that a source allows: scores, tables, audit, claims, figures"),
+    "provenance": (
+        "clm_or_mlm.commands.analysis.provenance",
+        "whether a table's runs were made with the same things",
+    ),
+    "claims": ("clm_or_mlm.commands.analysis.claims", "which findings of the paper survive a test"),
+    "coverage": (
+        "clm_or_mlm.commands.analysis.coverage",
+        "true coverage of each nominal 95 % interval, by simulation",
+    ),
+    "power": ("analysis.precision.power", "how many seeds a difference needs, by dataset"),
+    "report": ("clm_or_mlm.commands.analysis.report", "one self-contained page of everything"),
+    "reproduce": (
+        "clm_or_mlm.commands.analysis.reproduce",
+        "all that a source allows: scores, tables, audit, claims, figures",
+    ),
 }
 """Each command: its module and a line of help. The module offers `add_parser(subparsers)`, which adds the
 command and sets the default `function`, args -> exit status; only the wanted command's module is imported."""

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis import intervals, selection
-from analysis.cache import open_store
-from analysis.release import cached_release, released_runs
-from analysis.runs_table import protocol_of, read_runs
-from analysis.scores import Settings, published_scores, run_scores
-from analysis.stand_ins import StandIns, read_stand_ins
-from analysis.store_scan import results_folder
+from analysis.statistics import intervals, selection
+from analysis.statistics.scores import Settings, published_scores, run_scores
+from analysis.store.cache import open_store
+from analysis.store.release import cached_release, released_runs
+from analysis.store.runs_table import protocol_of, read_runs
+from analysis.store.scan import results_folder
+from analysis.store.stand_ins import StandIns, read_stand_ins
 from benchmarks.protocol import PAPER, PROTOCOLS, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError
@@ -84,7 +84,7 @@ class Source:
         return f"{self.title} {_fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
-        """Return the source's scores (see `analysis.scores`)."""
+        """Return the source's scores (see `analysis.statistics.scores`)."""
         if self.runs is None:
             return published_scores(settings.interval)
         return run_scores(self.runs, settings, source=self.label, instances=self.instances)

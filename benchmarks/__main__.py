@@ -9,13 +9,16 @@ from common.cli import Parser, run
 from common.errors import nearest
 
 COMMANDS = {
-    "fetch": ("benchmarks.fetch", "bring datasets from their hubs into data/ (needs network)"),
-    "import": ("benchmarks.importing", "make a dataset from original distribution files (no network)"),
-    "synthetic": ("benchmarks.synthetic", "write small made-up datasets for smoke tests"),
-    "datasets": ("benchmarks.listing", "list, show or verify the datasets in data/"),
-    "run": ("benchmarks.running", "fine-tune and evaluate a model; goes on where it stopped"),
-    "status": ("benchmarks.status", "what is done, missing or failed, and the time left"),
-    "validate": ("benchmarks.validating", "check model, data and settings; estimate time and memory"),
+    "fetch": ("benchmarks.datasets.fetch", "bring datasets from their hubs into data/ (needs network)"),
+    "import": (
+        "benchmarks.datasets.import_files",
+        "make a dataset from original distribution files (no network)",
+    ),
+    "synthetic": ("benchmarks.datasets.synthetic", "write small made-up datasets for smoke tests"),
+    "datasets": ("benchmarks.datasets.listing", "list, show or verify the datasets in data/"),
+    "run": ("benchmarks.sweep.run", "fine-tune and evaluate a model; goes on where it stopped"),
+    "status": ("benchmarks.sweep.status", "what is done, missing or failed, and the time left"),
+    "validate": ("benchmarks.sweep.validate", "check model, data and settings; estimate time and memory"),
 }
 
 

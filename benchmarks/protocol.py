@@ -78,7 +78,7 @@ class Dataset:
     trained_on: str
     """The dataset whose training split is used: itself, or `msmarco` for the three retrieval datasets."""
     source: str
-    """The module of `benchmarks.sources` that reads its original files."""
+    """The module of `benchmarks.datasets.readers` that reads its original files."""
     epochs: int | None = None
     """Length of fine-tuning in epochs; None: `Tuning.steps` optimiser steps."""
     paired: bool = True

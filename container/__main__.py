@@ -107,8 +107,8 @@ def _add_test(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _test(arguments: argparse.Namespace) -> None:
+    from container.apptainer import stream
     from container.build import get_image
-    from container.client import stream
 
     image = get_image(arguments.image).path
     if not image.is_file():

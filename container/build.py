@@ -23,7 +23,7 @@ from pathlib import Path
 from common.errors import UserError, nearest
 from common.files import sha256_file, write_text
 from common.provenance import ROOT, git_commit
-from container.client import execute, stream, version
+from container.apptainer import execute, stream, version
 from container.inventory import canonical
 
 __all__ = [

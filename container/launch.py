@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from container.client import apptainer
+from container.apptainer import apptainer
 from container.start import SCRATCH, scratch_of
 
 __all__ = ["command", "launch", "passed_on"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from common.errors import UserError
 from common.files import sha256_file
 from common.provenance import ROOT, git_commit
+from container.apptainer import execute, labels
 from container.build import Image, record_of
-from container.client import execute, labels
 from container.inventory import canonical, differences, read_debian_lock, read_requirements
 
 __all__ = ["Finding", "compare", "verify"]

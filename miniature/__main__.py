@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int | None:
     sample.add_argument("--out", type=Path, required=True, metavar="DIR")
     args = parser.parse_args(argv)
     if args.command == "random":
-        from miniature.drawing import write_random
+        from miniature.untrained import write_random
 
         write_random(args.study, args.data, args.out)
         return None
@@ -57,8 +57,8 @@ def main(argv: Sequence[str]) -> int | None:
 
         write_sample(form, args.dataset, args.data, args.out)
         return None
-    from miniature.making import make_miniature, show_miniature
-    from miniature.origin import get_origin
+    from miniature.data_source import get_origin
+    from miniature.pipeline import make_miniature, show_miniature
 
     origin = get_origin(args.data)
     if args.command == "show":

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from miniature.job import Folders
 from miniature.recipe import FAMILIES, RANDOM, Form
-from pretraining.training_log import LOG, read_log
+from pretraining.training.log import LOG, read_log
 
 __all__ = ["Check", "checks", "final_losses", "mean_scores"]
 

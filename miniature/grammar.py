@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import get_dataset
-from benchmarks.synthetic import synthetic
 from miniature.recipe import FAMILIES
 
 __all__ = ["documents", "jsonl"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.schema import MANIFEST
+from benchmarks.datasets.schema import MANIFEST
 from miniature.job import Folders, Job
 from miniature.recipe import FAMILIES, Form
 

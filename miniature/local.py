@@ -19,7 +19,7 @@ from common.files import write_text
 from miniature.job import Folders, Job
 from miniature.recipe import Form
 from miniature.sampling import answer_sentence, spread
-from pretraining.sources import decompressed
+from pretraining.data.corpus import decompressed
 
 __all__ = ["FILES", "LocalFiles"]
 

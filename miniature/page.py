@@ -8,11 +8,11 @@ import pandas as pd
 
 from benchmarks.protocol import DATASETS
 from miniature.checks import Check, final_losses, mean_scores
+from miniature.data_source import Origin
 from miniature.job import Folders
 from miniature.local import FILES
-from miniature.origin import Origin
 from miniature.recipe import FAMILIES, FORMS, RANDOM, SIZES, Form
-from pretraining.settings import SHAPES, TRAINING
+from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["page", "read_timings", "stand_in_note"]
 

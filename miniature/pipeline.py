@@ -7,18 +7,18 @@ import shutil
 import time
 from pathlib import Path
 
-from analysis.runs_table import read_runs
-from analysis.stand_ins import STAND_INS
+from analysis.store.runs_table import read_runs
+from analysis.store.stand_ins import STAND_INS
 from common.errors import UserError
 from common.files import write_text
 from miniature.checks import Check, checks
+from miniature.data_source import Origin
 from miniature.job import Folders, Job
-from miniature.origin import Origin
 from miniature.page import page, read_timings, stand_in_note
 from miniature.plan import jobs
 from miniature.recipe import FAMILIES, RANDOM, Form
 from miniature.running import run_jobs
-from pretraining.training_log import LOG, read_log, write_log
+from pretraining.training.log import LOG, read_log, write_log
 
 __all__ = ["folders_of", "make_miniature", "show_miniature", "write_example"]
 

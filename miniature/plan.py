@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from common.files import write_text
+from miniature.data_source import Origin
 from miniature.job import Command, Folders, Job
-from miniature.origin import Origin
 from miniature.recipe import FAMILIES, RANDOM, Form
-from pretraining.shard_manifest import MANIFEST
+from pretraining.data.manifest import MANIFEST
 
 __all__ = ["jobs"]
 

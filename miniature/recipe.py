@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from common.errors import UserError, nearest
-from pretraining.settings import SHAPES, Shape
+from pretraining.paper_settings import SHAPES, Shape
 from pretraining.study import TABLES, Design, Model, format_steps
 from pretraining.study import parse as parse_paper
 
@@ -41,7 +41,7 @@ class Form:
     shapes: dict[str, Shape]
     """Architectures by size: `s`, `m`, `l`."""
     settings: dict[str, object]
-    """Fields of `pretraining.recipe.Recipe` that differ from the paper's."""
+    """Fields of `pretraining.plan.config.Recipe` that differ from the paper's."""
     tokens: int
     """Training tokens of the text; fewer than the steps need are seen again."""
     tokenizer_documents: int

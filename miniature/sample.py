@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.local import Content, LocalDataset, load, table, write
+from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
 from miniature.recipe import Form
 from miniature.sampling import answer_sentence, spread
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from miniature.recipe import PREFIX, RANDOM
-from pretraining.designs import load_study
-from pretraining.export import export
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.modeling import initialise
-from pretraining.session import study_config
-from pretraining.shard_manifest import load_manifest
+from pretraining.data.manifest import load_manifest
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.hf_export import export
+from pretraining.model.modeling import initialise
+from pretraining.plan.study_file import load_study
+from pretraining.training.context import study_config
 
 __all__ = ["write_random"]
 

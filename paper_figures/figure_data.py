@@ -19,8 +19,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.frames import records
-from analysis.scores import Settings
 from analysis.sources import Source
+from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE, TASKS
 from common.errors import UserError
 from pretraining.study import FIGURES, MODELS, Design, Model, parse

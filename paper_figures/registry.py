@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from common.errors import UserError
-from paper_figures.drawn import Inputs
+from paper_figures.figure_data import Inputs
 
 if TYPE_CHECKING:  # so that the command line can set matplotlib up before it is imported
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ FORMATS = ("pdf", "png", "svg")
 """Formats of the picture."""
 
 NUMBERS = tuple(range(1, 13))
-"""The paper's figures; `paper_figures.figure03` holds Figure 3."""
+"""The paper's figures; `paper_figures.figures.figure03` holds Figure 3."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,6 @@ def get_figure(number: int) -> PaperFigure:
     """Return a figure by its number; `UserError` when the paper has none of that number."""
     if number not in NUMBERS:
         raise UserError(f"there is no Figure {number}; the paper has Figures 1 to {NUMBERS[-1]}")
-    module = importlib.import_module(f"paper_figures.figure{number:02d}")
+    module = importlib.import_module(f"paper_figures.registry{number:02d}")
     figure: PaperFigure = module.FIGURE
     return figure

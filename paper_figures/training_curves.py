@@ -2,7 +2,7 @@
 
 A trajectory's steps stand in its own log (`DIR/trajectories/610m-clm/log.jsonl`) and again in the log of every
 finished model they led to (`DIR/models/610m-clm-42k/log.jsonl`); either is enough. What a row of a log holds:
-`pretraining.training_log`.
+`pretraining.training.log`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.stand_ins import StandIns
+from analysis.store.stand_ins import StandIns
 from common.errors import UserError
-from pretraining.training_log import LOG, read_log
+from pretraining.training.log import LOG, read_log
 
 __all__ = ["COLUMNS", "placed_losses", "training_losses"]
 

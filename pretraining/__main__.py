@@ -10,9 +10,9 @@ from pathlib import Path
 from common.cli import Parser, run
 from common.errors import UserError
 from common.processes import AGAIN
-from pretraining.designs import Study, load_study
-from pretraining.plan import plan_of
-from pretraining.plan_report import FORMATS, render
+from pretraining.plan.plan import plan_of
+from pretraining.plan.report import FORMATS, render
+from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, Model
 
 
@@ -69,7 +69,7 @@ def _add_settings(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _settings(arguments: argparse.Namespace) -> None:
-    from pretraining.recipe import describe
+    from pretraining.plan.config import describe
 
     study = load_study(arguments.study)
     sys.stdout.write(describe(study.recipe.with_assignments(arguments.assignments)))
@@ -109,8 +109,8 @@ def _add_shards(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _shards(arguments: argparse.Namespace) -> int | None:
-    from pretraining.shard_manifest import verify
-    from pretraining.shards import ShardSettings, build
+    from pretraining.data.build_shards import ShardSettings, build
+    from pretraining.data.manifest import verify
 
     if arguments.verify:
         if arguments.verify[0] != "verify" or len(arguments.verify) != 2:
@@ -158,8 +158,8 @@ def _add_tokenizer(commands: argparse._SubParsersAction[Parser]) -> None:
 def _tokenizer(arguments: argparse.Namespace) -> None:
     from itertools import islice
 
-    from pretraining.sources import open_source
-    from pretraining.tokenizer import load_tokenizer, train_tokenizer
+    from pretraining.data.corpus import open_source
+    from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 
     if (arguments.convert is None) == (arguments.train is None):
         raise UserError("tokenizer needs either --convert or --train")
@@ -207,7 +207,7 @@ def _add_train(commands: argparse._SubParsersAction[Parser]) -> None:
 def _train(arguments: argparse.Namespace) -> int | None:
     study = load_study(arguments.study)
     study.recipe.with_assignments(arguments.assignments)
-    from pretraining.train import train
+    from pretraining.training.train import train
 
     done = train(
         arguments.model,
@@ -233,7 +233,7 @@ def _add_export(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from pretraining.train import export_checkpoint
+    from pretraining.training.train import export_checkpoint
 
     export_checkpoint(arguments.checkpoint, arguments.data, arguments.out)
 

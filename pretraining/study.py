@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from common.errors import UserError, nearest
-from pretraining.settings import SHAPES, TRAINING
+from pretraining.paper_settings import SHAPES, TRAINING
 
 __all__ = ["FIGURES", "MODELS", "PAPER", "TABLES", "Design", "Model", "Segment", "format_steps", "parse"]
 

@@ -15,8 +15,8 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 """What the small environment does not hold."""
 
 LIGHT_MODULES = {
-    "benchmarks.protocol", "benchmarks.runs", "pretraining.study", "pretraining.settings", "pretraining.flops",
-    "pretraining.training_log",
+    "benchmarks.protocol", "benchmarks.runs", "pretraining.study", "pretraining.paper_settings",
+    "pretraining.plan.flops", "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 
@@ -28,6 +28,7 @@ ALLOWED = {
     "paper_figures": {"common", "analysis", "benchmarks", "pretraining"},
     "container": {"common"},
     "workflow": {"common", "analysis", "benchmarks", "container", "paper_figures", "pretraining"},
+    "clm_or_mlm": {"common", "analysis", "benchmarks", "paper_figures", "pretraining"},
 }
 """For each room the others it may import from; data flows the other way."""
 

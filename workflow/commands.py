@@ -49,7 +49,7 @@ def commands_of(job: Job, settings: Settings, folder: Path) -> list[Command]:
         ingest += ["--add-model", model]
     return [
         (ingest, (0,)),
-        (["workflow.report", runs, "--pretraining", "pretraining", "--out", out], (0,)),
+        (["workflow.study_report", runs, "--pretraining", "pretraining", "--out", out], (0,)),
         (["analysis", "reproduce", "--source", runs, "--out", out], (0,)),
     ]
 

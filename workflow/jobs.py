@@ -1,6 +1,6 @@
 """The jobs of a study: what each makes, what it needs, what it takes. One source for the DAG and its summary.
 
-Everything comes from `pretraining.plan` and `benchmarks.protocol`; nothing is listed here a second time.
+Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
 Standard library only.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from common.errors import UserError, nearest
-from pretraining.designs import Study, load_study
-from pretraining.flops import PEAK_FLOPS, effective_length, model_flops_per_token
-from pretraining.plan import PAPER_GPU_HOURS, Plan, Trajectory, plan_of
+from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per_token
+from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, Trajectory, plan_of
+from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.settings import Settings
 
@@ -164,7 +164,7 @@ def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
     def flops(size: str, shapes: dict[str, object]) -> float:
         return model_flops_per_token(shapes[size], length=length, predicted=0.0)  # type: ignore[arg-type]
 
-    from pretraining.settings import SHAPES
+    from pretraining.paper_settings import SHAPES
 
     paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
     size = flops(model.size, dict(study.shapes)) / flops("610m", dict(SHAPES))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from common.cli import run
 from common.errors import UserError
 from common.processes import ignore_stop_signal
-from pretraining.slurm import slurm_environment
+from pretraining.training.slurm import slurm_environment
 
 
 def main(argv: Sequence[str]) -> int:

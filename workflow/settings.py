@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, nearest
-from pretraining.flops import PEAK_FLOPS
+from pretraining.plan.flops import PEAK_FLOPS
 
 __all__ = ["Settings", "describe", "load_settings"]
 
@@ -56,7 +56,7 @@ class Settings:
     tuning_options: tuple[str, ...] = ()
     """More words for `python -m benchmarks run`."""
     device: str = "H100"
-    """GPU that hours are counted for: a name of `pretraining.flops.PEAK_FLOPS`."""
+    """GPU that hours are counted for: a name of `pretraining.plan.flops.PEAK_FLOPS`."""
     mfu: float = 0.4
     """Share of the GPU's peak rate that pretraining reaches."""
     gpus_per_node: int = 8

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
-from benchmarks.store import failure, is_done
+from benchmarks.sweep.run_state import failure, is_done
 from common.files import write_text
 from workflow.jobs import Job, Workflow
 from workflow.settings import Settings

@@ -233,7 +233,7 @@ def _checkpoints(job: Job, folder: Path) -> set[str]:
 def _place_stand_ins(study: Path, out: Path) -> None:
     """Copy `stand_ins.json` to where the runs table will lie: tables and figures look for it there."""
     # Imported here, for it brings pandas, which the other jobs need not wait for.
-    from analysis.stand_ins import STAND_INS
+    from analysis.store.stand_ins import STAND_INS
 
     if (study / STAND_INS).is_file():
         write_text(out / STAND_INS, (study / STAND_INS).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""`python -m workflow.report`: a study's own scores and training losses as a table and a picture.
+"""`python -m workflow.study_report`: a study's own scores and training losses as a table and a picture.
 
 The paper's tables and figures hold the paper's models; a study of one's own, a trial or a miniature has others,
 and is shown here: a row a model, a column a dataset; losses by step above scores with their intervals.
@@ -13,13 +13,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.scores import Settings as ScoreSettings
 from analysis.sources import open_source
+from analysis.statistics.scores import Settings as ScoreSettings
 from common.cli import Parser, run
 from common.files import write_bytes, write_text
-from paper_figures.style import paper_style
-from paper_figures.writing import csv_text, picture
-from pretraining.training_log import LOG, read_log
+from paper_figures.drawing.style import paper_style
+from paper_figures.output.save import csv_text, picture
+from pretraining.training.log import LOG, read_log
 
 __all__ = ["draw", "losses_of", "score_table"]
 
@@ -80,7 +80,7 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
 
 
 def main(argv: Sequence[str]) -> int | None:
-    parser = Parser(prog="python -m workflow.report", description=__doc__)
+    parser = Parser(prog="python -m workflow.study_report", description=__doc__)
     parser.add_argument("source", help="a runs table or a run store")
     parser.add_argument("--pretraining", type=Path, metavar="DIR", help="folder of the trained models")
     parser.add_argument("--out", type=Path, default=Path("build/study"), metavar="DIR", help="where files go")

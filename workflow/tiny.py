@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.stand_ins import STAND_INS
+from analysis.store.stand_ins import STAND_INS
 from benchmarks.protocol import TASKS, datasets_of, get_dataset
 from common.files import write_text
 

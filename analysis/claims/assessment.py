@@ -8,8 +8,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, leaves
 from analysis.claims.verdicts import Verdict, judge, judge_claim
-from analysis.scores import Settings
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import Settings
 from common.errors import UserError
 
 __all__ = ["Assessment", "assess", "default_interval"]
@@ -62,7 +62,7 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
     mixed: dict[str, Verdict] = {}
     # One dataset a family leaves the mixed model nothing to be random over.
     if second_opinion and source.stand_ins is None:
-        from analysis.claims.mixed import MixedEvidence
+        from analysis.claims.mixed_model import MixedEvidence
 
         claims = [claim for claim in CLAIMS.values() if claim.mixed]
         models = {

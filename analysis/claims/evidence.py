@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis import intervals
 from analysis.claims.inference import (
     Estimate,
     Resampled,
@@ -35,9 +34,10 @@ from analysis.claims.inference import (
 )
 from analysis.claims.statements import Contrast, Leaf, Spread, Term
 from analysis.frames import records
-from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.scores import Settings, resampled_seed_scores, seed_scores
-from analysis.stand_ins import averaged_datasets
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.statistics import intervals
+from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores
+from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 

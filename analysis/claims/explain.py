@@ -12,8 +12,8 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
 from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, sentence
-from analysis.grid import grid
-from analysis.selection import SELECTION_WORDS
+from analysis.statistics.selection import SELECTION_WORDS
+from common.text_tables import grid
 
 __all__ = ["explanations", "verdicts_text"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.explain import explanations, verdicts_text
-from analysis.claims.page import findings_page
+from analysis.claims.markdown_page import findings_page
 from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 

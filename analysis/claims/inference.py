@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from analysis import intervals
+from analysis.statistics import intervals
 
 __all__ = [
     "Estimate", "Resampled", "Student", "brown_forsythe", "crossed_estimate", "holm", "paired_estimate",

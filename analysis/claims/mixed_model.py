@@ -19,7 +19,7 @@ import pandas as pd
 from analysis.claims.evidence import Finding, contrast_finding
 from analysis.claims.inference import Student
 from analysis.claims.statements import Leaf, Spread
-from analysis.selection import select_runs
+from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE
 
 __all__ = ["MixedEvidence", "MixedFit", "fit_mixed"]

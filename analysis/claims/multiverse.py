@@ -15,15 +15,15 @@ from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, Verdict
 from analysis.frames import records
-from analysis.grid import grid
-from analysis.intervals import INTERVALS, standard_error
-from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.scores import Settings, seed_scores
-from analysis.selection import SELECTIONS
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
+from analysis.statistics.intervals import INTERVALS, standard_error
+from analysis.statistics.scores import Settings, seed_scores
+from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.cli import progress
-from pretraining.settings import SHAPES
+from common.text_tables import grid
+from pretraining.paper_settings import SHAPES
 
 __all__ = ["Multiverse", "explore", "gap_by_selection", "render_multiverse"]
 

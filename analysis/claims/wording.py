@@ -15,7 +15,7 @@ from analysis.claims.verdicts import (
     Verdict,
     unsupported,
 )
-from analysis.published import N_SEEDS
+from analysis.published_cells import N_SEEDS
 
 __all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "sentence", "shortfall"]
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from analysis import intervals
-from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.selection import select_runs
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
+from analysis.statistics import intervals
+from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.cli import progress
 from common.errors import UserError
@@ -43,7 +43,7 @@ COVERAGE_RESAMPLES = 1_000
 Array = npt.NDArray[np.float64]
 
 KINDS = ("paper", "t", "bootstrap", "bca", "hierarchical", "crossed")
-"""The intervals simulated: those of `analysis.intervals`, and `crossed`, with which the claims are tested."""
+"""The intervals simulated: those of `statistics.intervals`, and `crossed`, with which the claims are tested."""
 
 TARGETS = ("seeds", "seeds and instances")
 """The two truths: with these test instances, and with any."""
@@ -136,7 +136,7 @@ def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cel
 
 
 def _instance_sds(source: Source, rows: pd.DataFrame, models: list[str], dataset: str) -> tuple[Array, Array]:
-    from analysis.instance_store import read_instances
+    from analysis.store.instances import read_instances
 
     assert source.instances is not None
     common, joint = np.zeros(len(models)), np.zeros(len(models))

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, stats
 
-from analysis.grid import grid
-from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.scores import seed_scores
-from analysis.selection import SELECTIONS
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source, add_source_options, source_from
+from analysis.statistics.scores import seed_scores
+from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
 from common.files import write_text
+from common.text_tables import grid
 
 __all__ = ["add_parser", "detectable", "power_of", "power_table", "seeds_needed", "seeds_needed_paired"]
 

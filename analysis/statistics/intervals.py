@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from analysis.published import NORMAL_QUANTILE
+from analysis.published_cells import NORMAL_QUANTILE
 
 __all__ = [
     "DEFAULT_SEED", "INTERVALS", "LEVEL", "RESAMPLES", "bca_interval", "hierarchical_interval", "paper_interval",
@@ -111,7 +111,7 @@ def hierarchical_interval(resampled: Array, picks: npt.NDArray[np.int64], level:
 
     Args:
         resampled: (resamples, n_seeds), each seed's score on one resample of the test instances (the same
-            resample for all seeds of a row; see `analysis.instances`).
+            resample for all seeds of a row; see `analysis.statistics.instance_bootstrap`).
         picks: (resamples, n_seeds) indices of `resample_seeds`.
         level: nominal coverage.
     """

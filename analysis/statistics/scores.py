@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from analysis import intervals
 from analysis.frames import records
-from analysis.instance_store import read_instances
-from analysis.instances import resample_instances
-from analysis.published import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.selection import SELECTIONS, select_runs
-from analysis.stand_ins import averaged_datasets
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.statistics import intervals
+from analysis.statistics.instance_bootstrap import resample_instances
+from analysis.statistics.selection import SELECTIONS, select_runs
+from analysis.store.instances import read_instances
+from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.cli import progress
 from common.errors import UserError, nearest
@@ -109,7 +109,7 @@ def run_scores(
     """Return the scores of a runs table.
 
     Args:
-        runs: a runs table (see `analysis.runs_table`).
+        runs: a runs table (see `analysis.store.runs_table`).
         settings: selection rule, interval and resampling.
         source: what the `source` column says.
         instances: the per-instance Parquet, which `hierarchical` needs.

@@ -33,7 +33,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     the most, so that a rate with one lucky seed cannot win; a seed without a run at the chosen rate is absent.
 
     Args:
-        runs: a runs table (see `analysis.runs_table`).
+        runs: a runs table (see `analysis.store.runs_table`).
         selection: one of `SELECTIONS`.
 
     Returns:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.problems import summary
+from analysis.store.problems import summary
 from benchmarks.protocol import PAPER
 from common.errors import UserError
 from common.files import cache_folder
@@ -35,7 +35,7 @@ def open_store(
     Raises:
         UserError: no store, no usable run in it, or a cache that cannot be written.
     """
-    from analysis.ingest import ingest
+    from analysis.store.ingest import ingest
 
     what = [str(store.resolve()), *sorted(add_models), *([protocol] if protocol != PAPER else [])]
     key = hashlib.sha256("\0".join(what).encode(errors="surrogateescape")).hexdigest()[:16]

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.instance_store import RunScores, write_cell
-from analysis.results_file import ResultsError, read_results
-from analysis.standard_scores import read_standard
-from analysis.store_scan import Cell, FoundRun
+from analysis.store.instances import RunScores, write_cell
+from analysis.store.results_json import ResultsError, read_results
+from analysis.store.run_json import read_standard
+from analysis.store.scan import Cell, FoundRun
 from benchmarks.protocol import PAPER
 from benchmarks.runs import RESULTS, RunKey
 

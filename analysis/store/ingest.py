@@ -21,12 +21,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.cell_reader import CellResult, begin_reader, read_cell
-from analysis.ingest_state import State, state_path
-from analysis.instance_store import cell_path, check_folder, open_folder, prune
-from analysis.problems import Problem
-from analysis.runs_table import COLUMNS, sort_runs, write_runs
-from analysis.store_scan import Cell, Scan, scan_store
+from analysis.store.cell import CellResult, begin_reader, read_cell
+from analysis.store.instances import cell_path, check_folder, open_folder, prune
+from analysis.store.problems import Problem
+from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
+from analysis.store.scan import Cell, Scan, scan_store
+from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.cli import progress
 from common.errors import UserError
@@ -53,7 +53,7 @@ class Ingested:
     """A store, read."""
 
     runs: pd.DataFrame
-    """The runs table (`analysis.runs_table`)."""
+    """The runs table (`analysis.store.runs_table`)."""
     problems: tuple[Problem, ...]
     """Everything that is wrong, by path; kinds in `problems.HARMLESS` cost no run that is there."""
     complete: int
@@ -84,7 +84,7 @@ def ingest(
     Args:
         store: a store in the release's layout, or its `results` folder.
         out: the runs table, Parquet or CSV by its ending; `<out>.ingest.json` beside it remembers what was read.
-        instances: folder for the per-instance scores (`analysis.instance_store`); None: not written.
+        instances: folder for the per-instance scores (`analysis.store.instances`); None: not written.
         add_models: names or shell patterns of models outside the released naming scheme.
         strict: write nothing unless every cell is complete and nothing is wrong.
         jobs: processes; None: one a core, at most four.

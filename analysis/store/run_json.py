@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from analysis.results_file import ResultsError
+from analysis.store.results_json import ResultsError
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RUN, SPLITS, RunKey
 

@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.model_names import model_error
+from analysis.store.model_names import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, TASKS, format_lr
 from common.errors import UserError, nearest
 from common.files import write_bytes

@@ -1,6 +1,6 @@
 """What lies in a run store: its cells, the runs of each, and everything that is not where it belongs.
 
-Only names and file times are looked at here; `analysis.cell_reader` opens the files.
+Only names and file times are looked at here; `analysis.store.cell` opens the files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.model_names import model_error
-from analysis.problems import Problem
+from analysis.store.model_names import model_error
+from analysis.store.problems import Problem
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from analysis.cell_reader import CellResult, stamps
-from analysis.instance_store import cell_path
-from analysis.store_scan import Cell
+from analysis.store.cell import CellResult, stamps
+from analysis.store.instances import cell_path
+from analysis.store.scan import Cell
 from benchmarks.protocol import PAPER
 from common.files import write_bytes
 

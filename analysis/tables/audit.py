@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.arithmetic import Check, check_arithmetic
 from analysis.frames import records
-from analysis.published import published_cells
-from analysis.scores import Settings
+from analysis.published_cells import published_cells
 from analysis.sources import Source
+from analysis.statistics.scores import Settings
+from analysis.tables.paper_arithmetic import Check, check_arithmetic
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
 

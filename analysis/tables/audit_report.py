@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from analysis.audit import STATUSES, Audit, AuditedCell, audit
-from analysis.selection import SELECTIONS
 from analysis.sources import Source, add_source_options, source_from
+from analysis.statistics.selection import SELECTIONS
+from analysis.tables.audit import STATUSES, Audit, AuditedCell, audit
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.files import write_text
 

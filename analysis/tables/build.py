@@ -1,6 +1,6 @@
 """Tables 1-17 of the paper, each cell with the published and, where runs exist, the recomputed value.
 
-A table is data; `analysis.render` prints it as Markdown, LaTeX, CSV or HTML.
+A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or HTML.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.frames import records
-from analysis.published import published_cells
+from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
 from common.errors import UserError
-from pretraining.settings import SHAPES, TRAINING
+from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.study import MODELS, TABLES, Model, format_steps, parse
 
 __all__ = ["Cell", "Table", "build_table", "table_numbers"]
@@ -79,7 +79,7 @@ def build_table(
 
     Args:
         number: 1-17.
-        scores: recomputed scores (see `analysis.scores`); None for the published cells alone. Models that the
+        scores: recomputed scores (`statistics.scores`); None for the published cells alone. Models that the
             paper does not have become rows below its own, in the table their kind belongs to.
         source: where the scores come from; those of another network or metric than the paper's are printed alone.
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from analysis.published import published_cells
+from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, PAPER_DATASETS, SEEDS
-from pretraining.settings import TRAINING
+from pretraining.paper_settings import TRAINING
 from pretraining.study import MODELS, PAPER, Segment
 
 __all__ = ["Check", "check_arithmetic"]

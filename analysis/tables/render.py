@@ -11,8 +11,8 @@ import html
 import io
 from collections.abc import Callable, Sequence
 
-from analysis.published import N_SEEDS
-from analysis.tables import Cell, Table
+from analysis.published_cells import N_SEEDS
+from analysis.tables.build import Cell, Table
 from common.errors import UserError, nearest
 
 __all__ = ["FORMATS", "render", "render_csv", "render_html", "render_latex", "render_markdown"]

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.hub import LOCK, PINS, LockedFile, Pin, choose, read_lock, write_lock
-from benchmarks.importing import make, report
-from benchmarks.local import read_manifest, verify
+from benchmarks.datasets.hub_pins import LOCK, PINS, LockedFile, Pin, choose, read_lock, write_lock
+from benchmarks.datasets.import_files import make, report
+from benchmarks.datasets.local_dataset import read_manifest, verify
+from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
-from benchmarks.schema import MANIFEST, Manifest
 from common.cli import Parser
 from common.errors import UserError
 from common.files import sha256_file

@@ -32,7 +32,7 @@ class Pin:
     """The files of one role in one repository."""
 
     role: str
-    """What they are to the dataset: a role of `benchmarks.sources.source.ROLES`."""
+    """What they are to the dataset: a role of `benchmarks.datasets.readers.reader.ROLES`."""
     repo: str
     """Repository, `owner/name`."""
     commit: str | None = None

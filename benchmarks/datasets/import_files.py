@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import write
+from benchmarks.datasets.local_dataset import write
+from benchmarks.datasets.readers import Inputs, source_of
+from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
-from benchmarks.schema import Manifest
-from benchmarks.sources import Inputs, source_of
-from benchmarks.sources.reading import Reading
-from benchmarks.sources.source import ROLES
 from common.cli import Parser
 from common.errors import UserError
 from common.files import sha256_file
@@ -78,7 +78,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
 
     Args:
         dataset: the dataset.
-        files: files by role, see `benchmarks.sources.source.ROLES`.
+        files: files by role, see `benchmarks.datasets.readers.reader.ROLES`.
         data: the folder that holds one folder a dataset.
         source: what the manifest says about where the files come from.
         skip_bad: leave bad lines out instead of stopping at the first.

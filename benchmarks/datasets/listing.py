@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import LocalDataset, load, read_manifest, verify
-from benchmarks.prompts import classification_text, document_text, query_text, question_text
+from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
+from benchmarks.datasets.readers import source_of
+from benchmarks.datasets.schema import MANIFEST, Manifest, schema_of
+from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
 from benchmarks.protocol import DATASETS, get_dataset
-from benchmarks.schema import MANIFEST, Manifest, schema_of
-from benchmarks.sources import source_of
 from common.cli import Parser, progress
 from common.errors import UserError
 

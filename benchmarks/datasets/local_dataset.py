@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, TableInfo, schema_of, table_names
 from benchmarks.protocol import Dataset, get_dataset
-from benchmarks.schema import MANIFEST, SPLIT_TABLES, Manifest, TableInfo, schema_of, table_names
 from common.errors import UserError
 from common.files import sha256_file, write_text
 
@@ -33,7 +33,7 @@ class Content:
     """A dataset in memory, ready to be written."""
 
     tables: Mapping[str, pa.Table]
-    """Every table of `benchmarks.schema.table_names`, in the schema's columns."""
+    """Every table of `benchmarks.datasets.schema.table_names`, in the schema's columns."""
     labels: tuple[str, ...] = ()
     """Names of the classes or tags by id."""
     splits: str

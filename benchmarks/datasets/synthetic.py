@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.local import Content, table, write
+from benchmarks.datasets.local_dataset import Content, table, write
+from benchmarks.datasets.readers.glue import LABELS
+from benchmarks.datasets.readers.ner import TAGS
+from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
-from benchmarks.schema import SPLIT_TABLES, Manifest
-from benchmarks.sources.glue import LABELS
-from benchmarks.sources.ner import TAGS
 from common.cli import Parser
 from common.errors import UserError
 
@@ -100,7 +100,7 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
 
 
 _SPLITS = "drawn independently"
-_NOTE = "made up by benchmarks.synthetic: scores on it say nothing about a model"
+_NOTE = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
 
 
 def make_synthetic(data: Path, name: str, *, train: int = 512, evaluation: int = 96, seed: int = 0,

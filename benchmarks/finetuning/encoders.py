@@ -21,12 +21,12 @@ from huggingface_hub import snapshot_download
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from benchmarks.prompts import end_of_text
+from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import TUNING
 from common.errors import UserError, nearest
 from common.files import sha256_file
-from pretraining.adapters import MODEL_TYPES, load_encoder
-from pretraining.modeling import EuroBertModel
+from pretraining.model.modeling import EuroBertModel
+from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
 __all__ = ["Encoder", "Loaded", "encoder_limit", "load", "load_tokenizer", "looks_both_ways", "resolve"]
 

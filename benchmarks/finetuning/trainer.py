@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.machine import Machine
+from benchmarks.finetuning.device import Machine
 from benchmarks.protocol import Tuning
 
 __all__ = [

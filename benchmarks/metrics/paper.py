@@ -1,6 +1,6 @@
 """The paper's metrics, one score an instance, exactly as its code computed them. NumPy only.
 
-Three of the four are not what their names say elsewhere; `benchmarks.metrics_standard` has the usual ones and
+Three of the four are not what their names say elsewhere; `benchmarks.metrics.standard` has the usual ones and
 docs/deviations.md (D1-D3) tells the difference. All scores are in [0, 1]; a run's score is their mean.
 """
 

@@ -13,9 +13,9 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from benchmarks.labelled import Measured
+from benchmarks.finetuning.trainer import TuningLog
 from benchmarks.runs import RunKey
-from benchmarks.tuning import TuningLog
+from benchmarks.tasks.supervised import Measured
 from common.files import atomic_path
 
 __all__ = ["KeptWeights", "kept_path"]

@@ -17,14 +17,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.families import Evaluator, evaluator_of, objective_of, tuning_steps
-from benchmarks.kept import KeptWeights, kept_path
-from benchmarks.local import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.finetuning.trainer import Objective, TuningError, Watch, tune
 from benchmarks.protocol import DATASETS, PROTOCOLS, Tuning, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
-from benchmarks.store import failure, folder_of, is_done, lock_path
-from benchmarks.tuning import Objective, TuningError, Watch, tune
-from benchmarks.workbench import Workbench
+from benchmarks.sweep.finetuned_weights import KeptWeights, kept_path
+from benchmarks.sweep.model_reset import Workbench
+from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
+from benchmarks.tasks.registry import Evaluator, evaluator_of, objective_of, tuning_steps
 from common.cli import progress
 from common.errors import UserError
 from common.files import write_text

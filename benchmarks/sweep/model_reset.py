@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from benchmarks.encoders import Loaded
-from benchmarks.heads import SequenceHead, TokenHead, initialise_head
-from benchmarks.labelled import Measured
-from benchmarks.machine import Machine
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.heads import SequenceHead, TokenHead, initialise_head
 from benchmarks.protocol import Dataset
+from benchmarks.tasks.supervised import Measured
 from common.errors import UserError
 
 __all__ = ["Workbench"]

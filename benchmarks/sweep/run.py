@@ -9,16 +9,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks.cells import Job, jobs_of, pending, remove_leftovers
-from benchmarks.crew import default_size
-from benchmarks.encoders import load
-from benchmarks.grid import do_jobs
-from benchmarks.local import read_manifest
-from benchmarks.machine import choose_machine
-from benchmarks.options import Request, add_run_options, read_request
+from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.finetuning.device import choose_machine
+from benchmarks.finetuning.encoders import load
 from benchmarks.protocol import DATASETS
-from benchmarks.store import failure, hold_lock, is_done, score_so_far
-from benchmarks.workbench import Workbench
+from benchmarks.sweep.fork_pool import default_size
+from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
+from benchmarks.sweep.model_reset import Workbench
+from benchmarks.sweep.options import Request, add_run_options, read_request
+from benchmarks.sweep.run_state import failure, hold_lock, is_done, score_so_far
+from benchmarks.sweep.scheduler import do_jobs
 from common.cli import Parser
 from common.errors import UserError
 

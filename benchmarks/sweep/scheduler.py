@@ -13,11 +13,11 @@ from types import TracebackType
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.cells import Job, Outcome, Prepared, pending, prepare
-from benchmarks.crew import Crew
 from benchmarks.protocol import format_lr
-from benchmarks.store import hold_lock
-from benchmarks.workbench import Workbench
+from benchmarks.sweep.fork_pool import Crew
+from benchmarks.sweep.jobs import Job, Outcome, Prepared, pending, prepare
+from benchmarks.sweep.model_reset import Workbench
+from benchmarks.sweep.run_state import hold_lock
 
 __all__ = ["do_jobs"]
 

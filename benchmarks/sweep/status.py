@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.options import add_grid_options, grid_of, store_of
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import cell_keys
-from benchmarks.store import failure, is_done, is_locked, lock_path, read_record
+from benchmarks.sweep.options import add_grid_options, grid_of, store_of
+from benchmarks.sweep.run_state import failure, is_done, is_locked, lock_path, read_record
 from common.cli import Parser
 from common.errors import UserError, nearest
 

@@ -11,16 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.cells import check_labels, jobs_of
-from benchmarks.encoders import Encoder, Loaded, load
-from benchmarks.families import tuning_steps
-from benchmarks.local import LocalDataset
-from benchmarks.local import load as load_data
-from benchmarks.options import Request, add_run_options, read_request
-from benchmarks.prompts import classification_text, document_text, encode_texts, query_text, question_text
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.encoders import Encoder, Loaded, load
+from benchmarks.finetuning.tokenization import (
+    classification_text,
+    document_text,
+    encode_texts,
+    query_text,
+    question_text,
+)
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import SPLITS
-from benchmarks.store import is_done
+from benchmarks.sweep.jobs import check_labels, jobs_of
+from benchmarks.sweep.options import Request, add_run_options, read_request
+from benchmarks.sweep.run_state import is_done
+from benchmarks.tasks.registry import tuning_steps
 from common.cli import Parser, progress
 
 __all__ = ["Workload", "activation_bytes", "main", "workload"]

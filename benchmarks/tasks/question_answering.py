@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks import metrics_paper, metrics_standard
-from benchmarks.encoders import Loaded
-from benchmarks.labelled import Evaluation, LabelledObjective, Measured, PaddedBatch, predict
-from benchmarks.machine import Machine
-from benchmarks.prompts import Questions, encode_questions, encode_windows
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.tokenization import Questions, encode_questions, encode_windows
+from benchmarks.metrics import paper as paper_metrics
+from benchmarks.metrics import standard as standard_metrics
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged
+from benchmarks.tasks.supervised import Evaluation, LabelledObjective, Measured, PaddedBatch, predict
 
 __all__ = ["AnsweringSplit", "answering_objective", "answering_split", "best_span"]
 
@@ -93,11 +94,11 @@ class AnsweringSplit:
         """Score a fine-tuned model."""
         margins = self._margins(model, self.batches, self.gold, machine)
         chosen = Ragged(margins.values > 0, margins.offsets)
-        scores = [float(score) for score in metrics_paper.position_f1s(chosen, self.gold)]
+        scores = [float(score) for score in paper_metrics.position_f1s(chosen, self.gold)]
         more = self._margins(model, self.window_batches, self.windows.ids, machine)
         predicted = self._decode(margins, more)
         pairs = [
-            metrics_standard.squad_scores(text, gold)
+            standard_metrics.squad_scores(text, gold)
             for text, gold in zip(predicted, self.answers, strict=True)
         ]
         exact, f1 = ([pair[side] for pair in pairs] for side in (0, 1))

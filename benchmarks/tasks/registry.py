@@ -10,17 +10,21 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.answering import AnsweringSplit, answering_objective, answering_split
-from benchmarks.classification import ClassificationSplit, classification_objective, classification_split
-from benchmarks.encoders import Loaded
-from benchmarks.labelled import Evaluation, Measured
-from benchmarks.local import LocalDataset
-from benchmarks.machine import Machine
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.trainer import Objective, example_order, steps_of
 from benchmarks.protocol import Tuning
-from benchmarks.retrieval import contrastive_objective, retrieval_evaluator
 from benchmarks.runs import SPLITS
-from benchmarks.tagging import TaggingSplit, tagging_objective, tagging_split
-from benchmarks.tuning import Objective, example_order, steps_of
+from benchmarks.tasks.question_answering import AnsweringSplit, answering_objective, answering_split
+from benchmarks.tasks.retrieval import contrastive_objective, retrieval_evaluator
+from benchmarks.tasks.sequence_classification import (
+    ClassificationSplit,
+    classification_objective,
+    classification_split,
+)
+from benchmarks.tasks.supervised import Evaluation, Measured
+from benchmarks.tasks.token_classification import TaggingSplit, tagging_objective, tagging_split
 
 __all__ = ["Evaluator", "drawn_rows", "evaluator_of", "objective_of", "tuning_steps"]
 

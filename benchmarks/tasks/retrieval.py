@@ -15,17 +15,18 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks import metrics_paper, metrics_standard
-from benchmarks.encoders import Loaded
-from benchmarks.heads import pool
-from benchmarks.labelled import Evaluation, Measured, PaddedBatch
-from benchmarks.local import LocalDataset
-from benchmarks.machine import Machine
-from benchmarks.prompts import document_text, encode_retrieval_paper, encode_texts, query_text
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.heads import pool
+from benchmarks.finetuning.tokenization import document_text, encode_retrieval_paper, encode_texts, query_text
+from benchmarks.finetuning.trainer import Groups, TuningError
+from benchmarks.metrics import paper as paper_metrics
+from benchmarks.metrics import standard as standard_metrics
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tuning import Groups, TuningError
+from benchmarks.tasks.supervised import Evaluation, Measured, PaddedBatch
 
 __all__ = [
     "ContrastiveObjective",
@@ -237,7 +238,7 @@ class RetrievalEvaluator:
         labels = np.array(
             [[(row, self.document_ids[d]) in relevant for d in ranked] for row, ranked in enumerate(found)]
         )
-        return [float(score) for score in metrics_paper.ndcgs(similarities, labels.astype(np.int64))]
+        return [float(score) for score in paper_metrics.ndcgs(similarities, labels.astype(np.int64))]
 
     def _standard(self, split: str, queries: Tensor, documents: Tensor) -> dict[str, object]:
         similarities, found = _rank(queries, documents, _DEPTH)
@@ -247,7 +248,7 @@ class RetrievalEvaluator:
             }
             for row, query in enumerate(self.query_ids[split])
         }
-        per_query = metrics_standard.ranking_scores(run, self.qrels[split], depths=(10, _DEPTH))
+        per_query = standard_metrics.ranking_scores(run, self.qrels[split], depths=(10, _DEPTH))
         names = {
             "ndcg_cut_10": "ndcg_at_10",
             "recall_10": "recall_at_10",

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks import metrics_paper, metrics_standard
-from benchmarks.encoders import Loaded
-from benchmarks.labelled import Evaluation, LabelledObjective, Measured, PaddedBatch, predict
-from benchmarks.machine import Machine
-from benchmarks.prompts import classification_text, encode_texts
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.tokenization import classification_text, encode_texts
+from benchmarks.metrics import paper as paper_metrics
+from benchmarks.metrics import standard as standard_metrics
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged
+from benchmarks.tasks.supervised import Evaluation, LabelledObjective, Measured, PaddedBatch, predict
 
 __all__ = ["ClassificationSplit", "classification_objective", "classification_split"]
 
@@ -58,10 +59,10 @@ class ClassificationSplit:
         predicted = np.empty_like(self.gold)
         for rows, logits in predict(model, self.batches, machine):
             predicted[rows] = logits.argmax(axis=1)
-        scores = metrics_paper.accuracies(predicted, self.gold)
+        scores = paper_metrics.accuracies(predicted, self.gold)
         standard: dict[str, object] = {"accuracy": float(scores.mean())}
         if self.dataset == "qqp":
-            standard["f1"] = metrics_standard.binary_f1(predicted, self.gold)
+            standard["f1"] = standard_metrics.binary_f1(predicted, self.gold)
         standard["instances"] = {"predicted": predicted.tolist()}
         return Evaluation(scores=scores.tolist(), standard=standard)
 

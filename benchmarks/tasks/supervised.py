@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.encoders import Encoder
-from benchmarks.heads import SequenceHead, TokenHead
-from benchmarks.machine import Machine
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Encoder
+from benchmarks.finetuning.heads import SequenceHead, TokenHead
+from benchmarks.finetuning.trainer import Groups, TuningError
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tuning import Groups, TuningError
 
 __all__ = ["IGNORED", "Evaluation", "LabelledObjective", "Measured", "PaddedBatch", "predict"]
 

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks import metrics_paper, metrics_standard
-from benchmarks.encoders import Loaded
-from benchmarks.labelled import IGNORED, Evaluation, LabelledObjective, Measured, PaddedBatch, predict
-from benchmarks.machine import Machine
-from benchmarks.prompts import Words, encode_words
+from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.tokenization import Words, encode_words
+from benchmarks.metrics import paper as paper_metrics
+from benchmarks.metrics import standard as standard_metrics
 from benchmarks.protocol import Tuning
 from benchmarks.ragged import Ragged
+from benchmarks.tasks.supervised import IGNORED, Evaluation, LabelledObjective, Measured, PaddedBatch, predict
 
 __all__ = ["TaggingSplit", "tagging_objective", "tagging_split"]
 
@@ -72,10 +73,10 @@ class TaggingSplit:
 
     def _paper(self, tokens: NDArray[np.int64]) -> list[float]:
         """Score sentences by their words' votes; words without sub-tokens, cut off or lost, do not count."""
-        words, voted = metrics_paper.vote_words(tokens, self.words)
+        words, voted = paper_metrics.vote_words(tokens, self.words)
         per_sentence = np.bincount(self.gold.row_of[words], minlength=len(self.gold))
         offsets = np.concatenate([[0], np.cumsum(per_sentence)])
-        scores = metrics_paper.sentence_f1s(
+        scores = paper_metrics.sentence_f1s(
             Ragged(voted, offsets), Ragged(self.gold.values[words].astype(np.int64), offsets)
         )
         return [float(score) for score in scores]
@@ -88,9 +89,9 @@ class TaggingSplit:
         tags = np.full(len(self.gold.values), outside, dtype=np.int64)
         tags[words] = tokens[inside[first]]
         predicted = Ragged(tags, self.gold.offsets)
-        counts = metrics_standard.entity_counts(self._named(predicted), self._named(self.gold))
+        counts = standard_metrics.entity_counts(self._named(predicted), self._named(self.gold))
         return {
-            "entity_f1": metrics_standard.f1_of_counts(counts),
+            "entity_f1": standard_metrics.f1_of_counts(counts),
             "instances": {
                 name: counts[:, column].tolist()
                 for column, name in enumerate(("entities_right", "entities_predicted", "entities_gold"))

@@ -16,9 +16,9 @@ from analysis.sources import (
 )
 from common.cli import Parser, progress
 from common.errors import UserError, nearest
-from paper_figures.drawn import Inputs
-from paper_figures.extras import EXTRAS, write_extra
-from paper_figures.figure import FORMATS, NUMBERS, get_figure
+from paper_figures.figure_data import Inputs
+from paper_figures.registry import FORMATS, NUMBERS, get_figure
+from paper_figures.supplementary.registry import EXTRAS, write_extra
 from pretraining.study import FIGURES
 
 _EPILOG = """\
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int | None:
     wanted = numbers([word for word in args.figures if word not in EXTRAS])
     every = "all" in args.figures
     _prepare_matplotlib()
-    from paper_figures.writing import check_formats, write_figure
+    from paper_figures.output.save import check_formats, write_figure
 
     formats = check_formats([name for name in args.format.lower().split(",") if name])
     settings = score_settings(args)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.audit import Audit, AuditedCell, audit
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.records import as_record
 from analysis.claims.wording import how_tested
-from analysis.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
-from analysis.scores import Settings
+from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
-from analysis.tables import Cell, Table, build_table, table_numbers
+from analysis.statistics.scores import Settings
+from analysis.tables.audit import Audit, AuditedCell, audit
+from analysis.tables.build import Cell, Table, build_table, table_numbers
 from common.errors import UserError
 
 __all__ = ["Content", "Picture", "TableRow", "gather", "pictures_in", "table_rows"]

@@ -9,12 +9,12 @@ from importlib import resources
 
 import jinja2
 
-from analysis.audit import STATUSES
-from analysis.published import N_SEEDS
-from analysis.report.content import Content
-from analysis.selection import SELECTION_WORDS
-from analysis.tables import Cell
+from analysis.published_cells import N_SEEDS
+from analysis.statistics.selection import SELECTION_WORDS
+from analysis.tables.audit import STATUSES
+from analysis.tables.build import Cell
 from benchmarks.protocol import AVERAGE, DATASETS
+from clm_or_mlm.report.content import Content
 
 __all__ = ["render_page"]
 
@@ -26,7 +26,7 @@ _PLOT_PAD = 6.0
 
 def render_page(content: Content, provenance: dict[str, object]) -> str:
     """Return the page; equal content and provenance give equal text."""
-    files = resources.files("analysis.report") / "templates"
+    files = resources.files("clm_or_mlm.report") / "templates"
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,

@@ -15,7 +15,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from benchmarks.protocol import TASKS
-from paper_figures.style import GREY
+from paper_figures.drawing.style import GREY
 
 __all__ = ["Page", "Panel", "axis_limits", "caption_lines", "make_page", "task_panels", "write_caption"]
 

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from paper_figures.layout import axis_limits
-from paper_figures.style import GREY, INK, Look
+from paper_figures.drawing.layout import axis_limits
+from paper_figures.drawing.style import GREY, INK, Look
 
 __all__ = ["bar_handles", "draw_bars", "draw_lines", "draw_spread", "empty_panel", "line_handles"]
 

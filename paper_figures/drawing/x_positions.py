@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from analysis.frames import records
-from paper_figures.drawn import Placing, find_model
+from paper_figures.figure_data import Placing, find_model
 from pretraining.study import FIGURES, Model
 
 __all__ = [

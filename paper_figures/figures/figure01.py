@@ -9,14 +9,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.protocol import TASKS
-from paper_figures import figure06, figure08
-from paper_figures.drawn import Inputs, Place, collect, refuse_empty
-from paper_figures.figure import PaperFigure
-from paper_figures.layout import Panel, make_page
-from paper_figures.marks import bar_handles, draw_bars, draw_lines
-from paper_figures.placing import BUDGET, continued_only, expected_points
-from paper_figures.style import RAMP_PURPLE, looks
-from paper_figures.wording import describe_differences, describe_points
+from paper_figures.drawing.layout import Panel, make_page
+from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines
+from paper_figures.drawing.style import RAMP_PURPLE, looks
+from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
+from paper_figures.figure_data import Inputs, Place, collect, refuse_empty
+from paper_figures.figures import figure06, figure08
+from paper_figures.output.captions import describe_differences, describe_points
+from paper_figures.registry import PaperFigure
 from pretraining.study import Model
 
 __all__ = ["FIGURE"]

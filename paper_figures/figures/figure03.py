@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawn import Inputs, Place, collect
-from paper_figures.figure import PaperFigure
-from paper_figures.layout import make_page, task_panels
-from paper_figures.marks import draw_lines, line_handles
-from paper_figures.placing import BUDGET, expected_points
-from paper_figures.style import RAMP_BLUE, looks
-from paper_figures.wording import describe_points
+from paper_figures.drawing.layout import make_page, task_panels
+from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.style import RAMP_BLUE, looks
+from paper_figures.drawing.x_positions import BUDGET, expected_points
+from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.output.captions import describe_points
+from paper_figures.registry import PaperFigure
 from pretraining.study import Model
 
 __all__ = ["FIGURE"]

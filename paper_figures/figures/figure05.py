@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawn import Inputs
-from paper_figures.figure import PaperFigure
-from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
-from paper_figures.style import CLM, MLM
+from paper_figures.drawing.style import CLM, MLM
+from paper_figures.figure_data import Inputs
+from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from paper_figures.registry import PaperFigure
 
 __all__ = ["FIGURE", "RATES"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.selection import select_runs
-from paper_figures.drawn import Inputs
-from paper_figures.figure import PaperFigure
-from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
-from paper_figures.style import MLM, RAMP_PURPLE, Look
+from analysis.statistics.selection import select_runs
+from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
+from paper_figures.figure_data import Inputs
+from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from paper_figures.registry import PaperFigure
 from pretraining.study import RATIOS
 
 __all__ = ["FIGURE"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawn import Inputs, Place, collect, refuse_empty
-from paper_figures.figure import PaperFigure
-from paper_figures.layout import make_page, task_panels
-from paper_figures.marks import bar_handles, draw_bars
-from paper_figures.placing import continued_only, cpt_steps, start_series
-from paper_figures.style import CLM, MLM, looks
-from paper_figures.wording import describe_differences
+from paper_figures.drawing.layout import make_page, task_panels
+from paper_figures.drawing.marks import bar_handles, draw_bars
+from paper_figures.drawing.style import CLM, MLM, looks
+from paper_figures.drawing.x_positions import continued_only, cpt_steps, start_series
+from paper_figures.figure_data import Inputs, Place, collect, refuse_empty
+from paper_figures.output.captions import describe_differences
+from paper_figures.registry import PaperFigure
 from pretraining.study import Model
 
 __all__ = ["FIGURE", "GROUPS", "LOOKS", "place"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawn import Inputs, Place, collect
-from paper_figures.figure import PaperFigure
-from paper_figures.layout import make_page, task_panels
-from paper_figures.marks import draw_lines, line_handles
-from paper_figures.placing import expected_points, objective_series
-from paper_figures.style import CLM, MLM, looks
-from paper_figures.wording import describe_differences
-from pretraining.flops import hoffmann_flops_per_token
-from pretraining.settings import SHAPES, TRAINING
+from paper_figures.drawing.layout import make_page, task_panels
+from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.style import CLM, MLM, looks
+from paper_figures.drawing.x_positions import expected_points, objective_series
+from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.output.captions import describe_differences
+from paper_figures.registry import PaperFigure
+from pretraining.paper_settings import SHAPES, TRAINING
+from pretraining.plan.flops import hoffmann_flops_per_token
 from pretraining.study import Model
 
 __all__ = ["FIGURE", "training_flops"]

@@ -11,16 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from common.errors import UserError
-from paper_figures.drawn import COLUMNS, Inputs
-from paper_figures.figure import PaperFigure
-from paper_figures.figure08 import LOOKS
-from paper_figures.layout import Panel, make_page
-from paper_figures.logs import placed_losses
-from paper_figures.marks import empty_panel, line_handles
-from paper_figures.placing import BUDGET, start_series
-from paper_figures.style import GREY, Look
+from paper_figures.drawing.layout import Panel, make_page
+from paper_figures.drawing.marks import empty_panel, line_handles
+from paper_figures.drawing.style import GREY, Look
+from paper_figures.drawing.x_positions import BUDGET, start_series
+from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.figures.figure08 import LOOKS
+from paper_figures.registry import PaperFigure
+from paper_figures.training_curves import placed_losses
 from pretraining.study import FIGURES, MODELS, Model, format_steps
-from pretraining.training_log import LOG
+from pretraining.training.log import LOG
 
 __all__ = ["FIGURE", "POINTS"]
 

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.stand_ins import averaged_datasets
+from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
-from paper_figures.drawn import COLUMNS, Inputs
-from paper_figures.layout import make_page, task_panels
-from paper_figures.marks import draw_spread
-from paper_figures.style import Look
+from paper_figures.drawing.layout import make_page, task_panels
+from paper_figures.drawing.marks import draw_spread
+from paper_figures.drawing.style import Look
+from paper_figures.figure_data import COLUMNS, Inputs
 
 __all__ = ["SD", "SINGLE", "describe_spread", "draw_columns", "spread_data", "task_averages"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from analysis.frames import records
-from analysis.selection import SELECTION_WORDS
+from analysis.statistics.selection import SELECTION_WORDS
 from benchmarks.protocol import TASKS
-from paper_figures.drawn import Inputs, Missing, missing
-from paper_figures.figure import PaperFigure
+from paper_figures.figure_data import Inputs, Missing, missing
+from paper_figures.registry import PaperFigure
 
 __all__ = [
     "alt_text",

@@ -17,15 +17,15 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analysis.scores import Settings
 from analysis.sources import Source
+from analysis.statistics.scores import Settings
 from common.errors import UserError, nearest
 from common.files import write_bytes
 from common.provenance import provenance
-from paper_figures.drawn import Inputs
-from paper_figures.figure import FORMATS, PaperFigure
-from paper_figures.style import paper_style
-from paper_figures.wording import alt_text, caption
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import Inputs
+from paper_figures.output.captions import alt_text, caption
+from paper_figures.registry import FORMATS, PaperFigure
 
 __all__ = ["Drawing", "check_formats", "csv_text", "entitle", "picture", "write_drawing", "write_figure"]
 

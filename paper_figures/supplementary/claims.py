@@ -14,8 +14,8 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.claims.wording import format_effect, format_p
-from paper_figures.layout import caption_lines, write_caption
-from paper_figures.style import GREY, INK, LIGHT
+from paper_figures.drawing.layout import caption_lines, write_caption
+from paper_figures.drawing.style import GREY, INK, LIGHT
 
 __all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.coverage import KINDS, TARGETS
 from analysis.frames import records
+from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
-from paper_figures.layout import caption_lines, write_caption
-from paper_figures.style import INK, LIGHT
+from paper_figures.drawing.layout import caption_lines, write_caption
+from paper_figures.drawing.style import INK, LIGHT
 
 __all__ = ["describe_coverage", "draw_coverage"]
 
@@ -28,7 +28,7 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
     """Return two panels of coverages, a row a dataset and a mark an interval.
 
     Args:
-        data: as `analysis.coverage.simulate` returns it.
+        data: as `analysis.precision.coverage.simulate` returns it.
         caption: the line below.
     """
     single = data[data["dataset"] != AVERAGE]

@@ -13,9 +13,9 @@ from analysis.claims.multiverse import Multiverse
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.frames import records
 from benchmarks.protocol import DATASETS
-from paper_figures.claims import COLORS
-from paper_figures.layout import caption_lines, write_caption
-from paper_figures.style import GREY, INK, LIGHT
+from paper_figures.drawing.layout import caption_lines, write_caption
+from paper_figures.drawing.style import GREY, INK, LIGHT
+from paper_figures.supplementary.claims import COLORS
 
 __all__ = ["describe_multiverse", "draw_multiverse", "multiverse_data"]
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.selection import SELECTION_WORDS
-from paper_figures.drawn import Inputs
+from analysis.statistics.selection import SELECTION_WORDS
+from paper_figures.figure_data import Inputs
 
 if TYPE_CHECKING:  # so that the command line can set matplotlib up before it is imported
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from paper_figures.writing import Drawing
+    from paper_figures.output.save import Drawing
 
 __all__ = ["EXTRAS", "write_extra"]
 
@@ -22,7 +22,7 @@ __all__ = ["EXTRAS", "write_extra"]
 def _claims(inputs: Inputs) -> Drawing:
     from analysis.claims.assessment import assess
     from analysis.claims.wording import how_tested
-    from paper_figures.claims import claims_data, describe_claims, draw_claims
+    from paper_figures.supplementary.claims import claims_data, describe_claims, draw_claims
 
     data = claims_data(assess(inputs.source, inputs.settings, second_opinion=False))
     tests = " ".join(how_tested(inputs.settings.interval, published=inputs.source.is_published))
@@ -39,7 +39,7 @@ def _claims(inputs: Inputs) -> Drawing:
 def _multiverse(inputs: Inputs) -> Drawing:
     from analysis.claims.multiverse import explore
     from analysis.sources import standard_of
-    from paper_figures.multiverse import describe_multiverse, draw_multiverse, multiverse_data
+    from paper_figures.supplementary.multiverse import describe_multiverse, draw_multiverse, multiverse_data
 
     standard = standard_of(inputs.source) if inputs.source.comparable else None
     found = explore(inputs.source, inputs.settings, standard=standard)
@@ -55,8 +55,8 @@ def _multiverse(inputs: Inputs) -> Drawing:
 
 
 def _coverage(inputs: Inputs) -> Drawing:
-    from analysis.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
-    from paper_figures.coverage import describe_coverage, draw_coverage
+    from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
+    from paper_figures.supplementary.coverage import describe_coverage, draw_coverage
 
     settings = inputs.settings
     data = simulate(
@@ -87,7 +87,7 @@ def _rule(inputs: Inputs) -> str:
 def _drawing(
     inputs: Inputs, name: str, title: str, data: pd.DataFrame, figure: Figure, line: str, description: str
 ) -> Drawing:
-    from paper_figures.writing import Drawing, entitle
+    from paper_figures.output.save import Drawing, entitle
 
     return Drawing(
         name=name, title=entitle(figure, title, inputs.source), data=data, figure=figure, caption=line,
@@ -123,8 +123,8 @@ def write_extra(
         UserError: the inputs do not allow the figure.
     """
     from analysis.claims.assessment import default_interval
-    from paper_figures.style import paper_style
-    from paper_figures.writing import write_drawing
+    from paper_figures.drawing.style import paper_style
+    from paper_figures.output.save import write_drawing
 
     settings = replace(inputs.settings, interval=interval or default_interval(inputs.source))
     with paper_style():

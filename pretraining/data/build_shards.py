@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.progress import Meter
 from common.provenance import git_commit, lock_hash, versions
-from pretraining.encoding import encoded
-from pretraining.meter import Meter
-from pretraining.shard_files import RECORD, write_index
-from pretraining.shard_manifest import MANIFEST, file_hash, load_manifest, write_manifest
-from pretraining.shard_work import Work
-from pretraining.sources import Source, batched, open_source
-from pretraining.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.corpus import Source, batched, open_source
+from pretraining.data.encoding import encoded
+from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
+from pretraining.data.shard_files import RECORD, write_index
+from pretraining.data.shard_writer import Work
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
 __all__ = ["ShardSettings", "build"]
 

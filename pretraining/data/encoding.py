@@ -14,8 +14,8 @@ from multiprocessing import get_context
 import numpy as np
 import numpy.typing as npt
 
-from pretraining.sources import Document
-from pretraining.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.corpus import Document
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
 __all__ = ["DIGEST_BYTES", "encoded"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import write_text
-from pretraining.shard_files import damages
-from pretraining.tokenizer import load_tokenizer
+from pretraining.data.shard_files import damages
+from pretraining.data.tokenizer import load_tokenizer
 
 __all__ = ["MANIFEST", "SPLITS", "UNFINISHED", "file_hash", "load_manifest", "verify", "write_manifest"]
 

@@ -1,8 +1,8 @@
 """MDS shards of a token stream: written whole or not at all, read at any token, checked against their hashes.
 
 A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the
-records in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.sequences`),
-so that one set of shards serves every length and every kind of cut. With `pretraining.composer_adapter` the only
+records in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.data.sampler`),
+so that one set of shards serves every length and every kind of cut. With `training.composer_adapter` the only
 module that touches MosaicML's libraries: shards are written and decoded by streaming's MDS writer and readers.
 """
 

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from common.errors import UserError
 from common.files import write_bytes, write_text
-from pretraining.encoding import DIGEST_BYTES
-from pretraining.shard_files import clear, write_shard
-from pretraining.shard_manifest import SPLITS, UNFINISHED
-from pretraining.sources import Document
+from pretraining.data.corpus import Document
+from pretraining.data.encoding import DIGEST_BYTES
+from pretraining.data.manifest import SPLITS, UNFINISHED
+from pretraining.data.shard_files import clear, write_shard
 
 __all__ = ["Place", "Split", "Work"]
 

@@ -25,7 +25,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
-from pretraining.byte_pairs import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
+from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 
 __all__ = [
     "TextTokenizer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from transformers import AutoConfig, PretrainedConfig
 
 from common.errors import UserError, nearest
-from pretraining.settings import SHAPES, TINY, Shape
+from pretraining.paper_settings import SHAPES, TINY, Shape
 
 __all__ = ["POOLINGS", "EncoderConfig", "config_for", "shape_of"]
 
@@ -16,7 +16,7 @@ POOLINGS = ("mean", "bos", "late")
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
-    The model type is `eurobert`, which transformers >= 5.3 knows natively; `pretraining.modeling` registers its
+    The model type is `eurobert`, which transformers >= 5.3 knows natively; `pretraining.model.modeling` registers its
     classes under the same type for older versions, so that a folder loads with either and without remote code.
     """
 

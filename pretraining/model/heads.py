@@ -24,8 +24,8 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import ModelOutput
 
-from pretraining.configuration import EncoderConfig
-from pretraining.modeling import EuroBertModel, EuroBertPreTrainedModel
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
 
 __all__ = [
     "EuroBertForCausalLM",
@@ -83,7 +83,7 @@ class _LanguageModel(_Headed):
     ) -> MaskedLMOutput | CausalLMOutput | tuple[Tensor, ...]:
         """Return logits (..., V) at every position, and the mean loss where `labels` is not -100.
 
-        Pretraining does not come through here, since it never forms all logits (`pretraining.objectives`).
+        Pretraining does not come through here, since it never forms all logits (`pretraining.training.objectives`).
 
         Args:
             input_ids: (B, L), or (T,) when packed.
@@ -130,7 +130,7 @@ class EuroBertForCausalLM(_LanguageModel):
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         if logits.dim() == 2:
-            raise ValueError("the loss of packed sequences is in pretraining.objectives")
+            raise ValueError("the loss of packed sequences is in pretraining.training.objectives")
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
 
 

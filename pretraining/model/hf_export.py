@@ -20,8 +20,8 @@ from torch import Tensor
 
 from common.errors import UserError
 from common.files import write_text
-from pretraining.adapters import HEAD, check_state
-from pretraining.configuration import EncoderConfig
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.state_dict_adapter import HEAD, check_state
 
 __all__ = ["export", "model_card", "native_config"]
 
@@ -137,8 +137,8 @@ def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
     rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)]
     caution = (
         "Its last objective was causal language modeling. The native class always attends in both directions; the\n"
-        "class of the package that trained it (`import pretraining.heads`, then `AutoModel.from_pretrained`) reads\n"
-        "`is_causal` from the configuration and looks back only, as in training.\n"
+        "class of the package that trained it (`import pretraining.model.heads`, then `AutoModel.from_pretrained`)\n"
+        "reads `is_causal` from the configuration and looks back only, as in training.\n"
         if config.is_causal
         else "Its last objective was masked language modeling, with attention in both directions.\n"
     )

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from common.errors import UserError
-from pretraining.batch import PackedBatch
-from pretraining.configuration import EncoderConfig
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.packed_batch import PackedBatch
 
 __all__ = ["MLM_STREAM", "VALIDATION_STREAM", "MaskRule", "batch_mask", "sample_mask"]
 

@@ -1,7 +1,7 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
 Parameters have the names of transformers' native `eurobert` (>= 5.3), so that a folder of ours loads there and the
-other way round. The heads are in `pretraining.heads`.
+other way round. The heads are in `pretraining.model.heads`.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
 row at zero and never trains it, although the end of text is the most frequent special token; the paper's
@@ -20,9 +20,16 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from pretraining.attention import BACKENDS, Layout, attention, packed_layout, padded_layout, resolve_backend
-from pretraining.batch import PackedBatch, positions_of
-from pretraining.configuration import EncoderConfig
+from pretraining.model.attention import (
+    BACKENDS,
+    Layout,
+    attention,
+    packed_layout,
+    padded_layout,
+    resolve_backend,
+)
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.packed_batch import PackedBatch, positions_of
 
 __all__ = ["EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
 

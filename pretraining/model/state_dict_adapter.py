@@ -21,10 +21,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from common.errors import UserError, nearest
-from pretraining.configuration import EncoderConfig, config_for
-from pretraining.heads import EuroBertForCausalLM, EuroBertForMaskedLM
-from pretraining.modeling import EuroBertPreTrainedModel
-from pretraining.settings import SHAPES
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.heads import EuroBertForCausalLM, EuroBertForMaskedLM
+from pretraining.model.modeling import EuroBertPreTrainedModel
+from pretraining.paper_settings import SHAPES
 
 __all__ = [
     "check_state",
@@ -229,7 +229,7 @@ def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
 
     Args:
         folder: `config.json` and safetensors.
-        kind: `EuroBertModel` or a class of `pretraining.heads`.
+        kind: `EuroBertModel` or a class of `pretraining.model.heads`.
         options: fields of the configuration to change (`num_labels`, `is_causal`, ...), and `torch_dtype`.
 
     Raises:

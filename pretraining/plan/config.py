@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from common.errors import UserError, nearest
-from pretraining.settings import TRAINING
+from pretraining.paper_settings import TRAINING
 
 __all__ = ["Recipe", "describe"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pretraining.settings import TRAINING, Shape
+from pretraining.paper_settings import TRAINING, Shape
 
 __all__ = [
     "CONVENTIONS",

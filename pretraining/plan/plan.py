@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pretraining.designs import PAPER_STUDY, Study
-from pretraining.flops import CONVENTIONS, effective_length, gpu_hours
+from pretraining.plan.flops import CONVENTIONS, effective_length, gpu_hours
+from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 
 __all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "Trajectory", "plan_of"]
@@ -60,7 +60,7 @@ class Costs:
     tokens: float
     """Expected tokens."""
     flops: dict[str, float]
-    """Training FLOPs by each convention of `pretraining.flops`."""
+    """Training FLOPs by each convention of `pretraining.plan.flops`."""
     gpu_hours: float
     """Hours of the chosen device at the chosen utilisation, by the `model` convention."""
     checkpoint_bytes: float

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 
 from common.errors import UserError, nearest
-from pretraining.designs import PAPER_STUDY
-from pretraining.flops import PEAK_FLOPS
-from pretraining.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, Trajectory, plan_of
+from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, Trajectory, plan_of
+from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import format_steps
 
 __all__ = ["FORMATS", "render"]
@@ -20,7 +20,7 @@ def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation:
     Args:
         plan: the work to show.
         form: `tree`, `json` or `mermaid`.
-        device: a device of `pretraining.flops.PEAK_FLOPS`.
+        device: a device of `pretraining.plan.flops.PEAK_FLOPS`.
         utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:

@@ -4,14 +4,14 @@
     decay_steps = 20
     models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
 
-    [sizes.s]                        # fields of pretraining.settings.Shape
+    [sizes.s]                        # fields of pretraining.paper_settings.Shape
     hidden = 64
     layers = 2
     heads = 4
     kv_heads = 2
     mlp = 192
 
-    [settings]                       # fields of pretraining.recipe.Recipe
+    [settings]                       # fields of pretraining.plan.config.Recipe
     global_batch = 16
 
 Standard library only.
@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import UserError, nearest
-from pretraining.recipe import Recipe
-from pretraining.settings import SHAPES, Shape
+from pretraining.paper_settings import SHAPES, Shape
+from pretraining.plan.config import Recipe
 from pretraining.study import MODELS, PAPER, Design, Model
 
 __all__ = ["PAPER_STUDY", "Study", "load_study"]

@@ -1,8 +1,8 @@
 """One stretch of training on MosaicML's Composer, the only module that knows it.
 
 Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. What decides about results is handed to it:
-batches by step (`pretraining.batches`), the loss (`pretraining.objectives`), the rate by step
-(`pretraining.schedule`), checkpoints (`pretraining.checkpoints`). Composer's own counterparts are not used where
+batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
+(`checkpoints`). Composer's own counterparts are not used where
 they would change numbers: its schedulers are stepped before its clock, so that every rate is one step late, and
 its loaders are replayed from the start of an epoch to go on after a kill.
 """
@@ -29,11 +29,11 @@ from composer.utils import dist
 
 from common.errors import UserError
 from common.processes import listening
-from pretraining.batches import StepBatch
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.objectives import LossSum, ObjectiveBatch, loss_sum
-from pretraining.recipe import Recipe
-from pretraining.slurm import slurm_environment
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.plan.config import Recipe
+from pretraining.training.dataloader import StepBatch
+from pretraining.training.objectives import LossSum, ObjectiveBatch, loss_sum
+from pretraining.training.slurm import slurm_environment
 
 __all__ = ["Ranks", "Stretch", "StretchEnd", "StretchHooks", "train_stretch"]
 

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from common.errors import UserError
-from pretraining import checkpoints
-from pretraining.batches import Data
-from pretraining.composer_adapter import Ranks
-from pretraining.configuration import EncoderConfig, config_for
-from pretraining.designs import Study
-from pretraining.plan import Plan, Trajectory
-from pretraining.recipe import Recipe
-from pretraining.settings import Shape
-from pretraining.shard_manifest import load_manifest
+from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.paper_settings import Shape
+from pretraining.plan.config import Recipe
+from pretraining.plan.plan import Plan, Trajectory
+from pretraining.plan.study_file import Study
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import Ranks
+from pretraining.training.dataloader import Data
 
 __all__ = ["Session", "device_name", "plan_trajectory", "study_config"]
 

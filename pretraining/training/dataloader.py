@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from common.errors import UserError
-from pretraining.batch import PackedBatch
-from pretraining.configuration import EncoderConfig
-from pretraining.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
-from pretraining.objectives import ObjectiveBatch, clm, mlm
-from pretraining.recipe import Recipe
-from pretraining.sequences import Cut, Order, split_documents
-from pretraining.shard_files import TokenStream
-from pretraining.shard_manifest import load_manifest
+from pretraining.data.manifest import load_manifest
+from pretraining.data.sampler import Cut, Order, split_documents
+from pretraining.data.shard_files import TokenStream
+from pretraining.model.configuration import EncoderConfig
+from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.plan.config import Recipe
+from pretraining.training.objectives import ObjectiveBatch, clm, mlm
 
 __all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
 

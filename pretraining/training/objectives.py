@@ -2,7 +2,7 @@
 
 An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in a loader's worker if wished; the loss of it
 is then one function for both. Logits exist at predicting positions only, and there a chunk at a time
-(`pretraining.cross_entropy`).
+(`pretraining.model.cross_entropy`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from common.errors import UserError, nearest
-from pretraining.batch import PackedBatch
-from pretraining.cross_entropy import IGNORE, linear_cross_entropy
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.masking import MaskRule, batch_mask
+from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule, batch_mask
+from pretraining.model.packed_batch import PackedBatch
 
 __all__ = ["WEIGHTINGS", "LossSum", "ObjectiveBatch", "clm", "loss_sum", "loss_weights", "mlm"]
 

@@ -21,16 +21,16 @@ import torch
 
 from common.errors import UserError, nearest
 from common.provenance import provenance
-from pretraining import checkpoints
-from pretraining.composer_adapter import Ranks
-from pretraining.designs import PAPER_STUDY, Study
-from pretraining.export import export
-from pretraining.plan import Trajectory, plan_of
-from pretraining.running import Run
-from pretraining.session import Session, plan_trajectory, study_config
-from pretraining.settings import Shape
-from pretraining.shard_manifest import load_manifest
-from pretraining.training_log import LOG, read_log, write_log
+from pretraining.data.manifest import load_manifest
+from pretraining.model.hf_export import export
+from pretraining.paper_settings import Shape
+from pretraining.plan.plan import Trajectory, plan_of
+from pretraining.plan.study_file import PAPER_STUDY, Study
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import Ranks
+from pretraining.training.context import Session, plan_trajectory, study_config
+from pretraining.training.log import LOG, read_log, write_log
+from pretraining.training.trainer import Run
 
 __all__ = ["export_checkpoint", "train"]
 

@@ -10,19 +10,19 @@ import time
 import torch
 
 from common.errors import UserError
-from pretraining import checkpoints
-from pretraining.batches import prefetched
-from pretraining.composer_adapter import Stretch, train_stretch
-from pretraining.flops import effective_length, mfu, model_flops_per_token
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.meter import Meter
-from pretraining.modeling import initialise
-from pretraining.objectives import loss_sum
-from pretraining.plan import Trajectory
-from pretraining.recipe import Recipe
-from pretraining.schedule import segment_schedule
-from pretraining.session import Session, device_name, plan_trajectory
-from pretraining.training_log import LOG, LogWriter
+from common.progress import Meter
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import initialise
+from pretraining.plan.config import Recipe
+from pretraining.plan.flops import effective_length, mfu, model_flops_per_token
+from pretraining.plan.plan import Trajectory
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import Stretch, train_stretch
+from pretraining.training.context import Session, device_name, plan_trajectory
+from pretraining.training.dataloader import prefetched
+from pretraining.training.log import LOG, LogWriter
+from pretraining.training.objectives import loss_sum
+from pretraining.training.schedule import segment_schedule
 
 __all__ = ["Run"]
 

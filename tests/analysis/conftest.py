@@ -25,4 +25,4 @@ def store(whole_store: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files made just now count as settled."""
-    monkeypatch.setattr("analysis.cell_reader._SETTLED_NS", -1)
+    monkeypatch.setattr("analysis.store.cell._SETTLED_NS", -1)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.instance_store import RunScores, open_folder, write_cell
-from analysis.runs_table import COLUMNS
+from analysis.store.instances import RunScores, open_folder, write_cell
+from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from pretraining.study import MODELS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.ingest import Ingested, ingest
+from analysis.store.ingest import Ingested, ingest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import settings
 from transformers import AutoModel, PreTrainedTokenizerFast
 
-import pretraining.modeling  # noqa: F401  (registers the encoder with AutoModel)
-from benchmarks.local import load
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
-from benchmarks.synthetic import make_synthetic
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
 torch.set_num_threads(1)  # as every run computes on a CPU

@@ -9,10 +9,11 @@ import pytest
 import torch
 from transformers import AutoModel
 
-import pretraining.modeling  # noqa: F401  (registers the encoder with AutoModel)
-from benchmarks import importing, running
-from benchmarks.local import load
-from tests.benchmarks.test_importing import CASES, REAL
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.datasets import import_files
+from benchmarks.datasets.local_dataset import load
+from benchmarks.sweep import run
+from tests.benchmarks.datasets.test_import_files import CASES, REAL
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
 pytestmark = [
@@ -30,7 +31,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = [name, "--out", str(folder)]
         for role, paths in files.items():
             arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
-        importing.main([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
+        import_files.main([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
     return folder
 
 
@@ -59,7 +60,7 @@ def _run(tiny: Path, real: Path, store: Path, *more: str) -> int:
         "--device",
         "cpu",
     ]
-    return running.main([*arguments, *more])
+    return run.main([*arguments, *more])
 
 
 def test_sst2_is_learnt_from_random_weights(tiny: Path, real: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from transformers import (
     RobertaConfig,
 )
 
-from pretraining.configuration import EncoderConfig
+from pretraining.model.configuration import EncoderConfig
 
 END, BEGIN, MASK = "<|end_of_text|>", "<|begin_of_text|>", "<|mask|>"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.ingest import ingest
+from analysis.store.ingest import ingest
 from common.provenance import ROOT
 
 _SHELL = """
@@ -41,13 +41,13 @@ def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProce
 
 
 _WHILE_READING = """
-import analysis.ingest
-analysis.ingest._POOL_BYTES = 0  # reading processes, however small the store
-add = analysis.ingest.State.add
+import analysis.store.ingest
+analysis.store.ingest._POOL_BYTES = 0  # reading processes, however small the store
+add = analysis.store.ingest.State.add
 def and_interrupt(state, result):
     add(state, result)
     interrupt()
-analysis.ingest.State.add = and_interrupt
+analysis.store.ingest.State.add = and_interrupt
 """
 
 
@@ -62,13 +62,13 @@ def test_ingest_ends_in_one_line_and_goes_on_from_there(store: Path, tmp_path: P
 
 
 _WHILE_WRITING = """
-import analysis.reproduce
-write = analysis.reproduce.write_text
+import clm_or_mlm.commands.analysis.reproduce
+write = clm_or_mlm.commands.analysis.reproduce.write_text
 def and_interrupt(path, text):
     write(path, text)
     if path.name == "table02.md":
         interrupt()
-analysis.reproduce.write_text = and_interrupt
+clm_or_mlm.commands.analysis.reproduce.write_text = and_interrupt
 """
 
 

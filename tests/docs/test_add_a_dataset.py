@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from analysis.scores import Settings, run_scores
+from analysis.statistics.scores import Settings, run_scores
 from benchmarks import protocol
-from benchmarks.importing import main
-from benchmarks.listing import list_text, show_text
-from benchmarks.local import load, verify
+from benchmarks.datasets.import_files import main
+from benchmarks.datasets.listing import list_text, show_text
+from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, Dataset, datasets_of
-from benchmarks.synthetic import synthetic
 from common.errors import UserError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
@@ -24,7 +24,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
 @pytest.fixture
 def entry(monkeypatch: pytest.MonkeyPatch) -> Dataset:
     module_code, entry_code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    module = ModuleType("benchmarks.sources.reviews")
+    module = ModuleType("benchmarks.datasets.readers.reviews")
     exec(compile(module_code, str(PAGE), "exec"), vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     entry = eval(entry_code, vars(protocol))

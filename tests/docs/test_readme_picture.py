@@ -10,11 +10,11 @@ from PIL import Image
 
 from analysis.sources import open_source
 from common.provenance import ROOT
-from paper_figures.drawn import Inputs
-from paper_figures.figure import get_figure
-from paper_figures.style import paper_style
-from paper_figures.wording import alt_text, caption
-from paper_figures.writing import picture
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import Inputs
+from paper_figures.output.captions import alt_text, caption
+from paper_figures.output.save import picture
+from paper_figures.registry import get_figure
 
 COMMITTED = ROOT / "docs" / "images" / "figure3.png"
 

@@ -13,10 +13,10 @@ import json
 import sys
 from pathlib import Path
 
-from analysis.runs_table import read_runs
+from analysis.store.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
 from miniature.made_up import MADE_UP
-from miniature.making import folders_of
+from miniature.pipeline import folders_of
 from miniature.recipe import FORMS, RANDOM
 
 

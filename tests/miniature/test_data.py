@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import importing
-from benchmarks.local import load
+from benchmarks.datasets import import_files
+from benchmarks.datasets.local_dataset import load
 from common.errors import UserError
+from miniature.data_source import get_origin
 from miniature.grammar import documents
 from miniature.job import Folders
 from miniature.local import LocalFiles
-from miniature.origin import get_origin
 from miniature.recipe import FORMS
 from miniature.sampling import answer_sentence, spread
 
@@ -71,7 +71,7 @@ def test_rows_are_spread_over_a_file() -> None:
 @pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
 def test_samples_are_read_by_the_usual_import(tmp_path: Path) -> None:
     for job in LocalFiles(REAL).datasets(FORM, Folders(root=tmp_path)):
-        assert importing.main(job.command[2:]) == 0
+        assert import_files.main(job.command[2:]) == 0
     counts = {
         name: load(tmp_path / "data", name).manifest.counts for name in ("sst2", "uner_en", "squad", "nq")
     }

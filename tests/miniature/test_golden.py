@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs_table import read_runs
+from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import Check, checks
+from miniature.data_source import Origin
 from miniature.local import LocalFiles
 from miniature.made_up import MADE_UP
-from miniature.making import folders_of, make_miniature
-from miniature.origin import Origin
+from miniature.pipeline import folders_of, make_miniature
 from miniature.recipe import FORMS, RANDOM
 from tests.miniature.golden import ends
 

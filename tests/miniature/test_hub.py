@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import fetch as fetching
-from benchmarks import hub as pins
-from benchmarks.fetch import HuggingFaceHub
-from benchmarks.hub import Pin
-from benchmarks.local import load, verify
+from benchmarks.datasets import fetch as fetching
+from benchmarks.datasets import hub_pins as pins
+from benchmarks.datasets.fetch import HuggingFaceHub
+from benchmarks.datasets.hub_pins import Pin
+from benchmarks.datasets.local_dataset import load, verify
 from miniature.hub import HUB, TEXT
 from miniature.job import Folders, Job
-from miniature.making import folders_of
+from miniature.pipeline import folders_of
 from miniature.plan import jobs
 from miniature.recipe import FORMS
 from miniature.running import call
-from pretraining.shard_manifest import load_manifest
+from pretraining.data.manifest import load_manifest
 from tests.benchmarks.fake_hub import FakeHub, Repos
 from tests.miniature.tiny import TINY
 from tests.pretraining.documents import make_documents

@@ -16,8 +16,8 @@ from common.files import sha256_file
 from common.provenance import ROOT
 from miniature.job import Folders
 from miniature.made_up import MADE_UP
-from miniature.making import folders_of
-from pretraining.training_log import LOG, MEASURED, read_log
+from miniature.pipeline import folders_of
+from pretraining.training.log import LOG, MEASURED, read_log
 from tests.miniature.tiny import TINY
 
 KILLS = 10

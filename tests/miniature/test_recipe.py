@@ -12,7 +12,7 @@ from miniature.job import Folders
 from miniature.made_up import MADE_UP
 from miniature.plan import jobs
 from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
-from pretraining.designs import load_study
+from pretraining.plan.study_file import load_study
 from pretraining.study import MODELS, parse
 
 

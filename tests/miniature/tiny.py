@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from miniature.made_up import MADE_UP
-from miniature.making import make_miniature
+from miniature.pipeline import make_miniature
 from miniature.recipe import FORMS
-from pretraining.settings import Shape
+from pretraining.paper_settings import Shape
 
 _SHAPE = Shape(hidden=16, layers=1, heads=4, kv_heads=2, mlp=32, vocab=300, max_length=64)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.scores import Settings
 from analysis.sources import Source
+from analysis.statistics.scores import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from paper_figures.drawn import Inputs
+from paper_figures.figure_data import Inputs
 from pretraining.study import FIGURES, MODELS
-from pretraining.training_log import LOG, write_log
+from pretraining.training.log import LOG, write_log
 
 ALL_MODELS = tuple(dict.fromkeys(name for names in FIGURES.values() for name in names))
 

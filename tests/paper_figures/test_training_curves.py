@@ -10,12 +10,12 @@ import pytest
 
 from analysis.sources import open_source
 from common.errors import UserError
-from paper_figures.drawn import Inputs, missing
-from paper_figures.figure import get_figure
-from paper_figures.figure12 import POINTS
-from paper_figures.logs import training_losses
-from paper_figures.style import paper_style
-from paper_figures.wording import alt_text, caption
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import Inputs, missing
+from paper_figures.figures.figure12 import POINTS
+from paper_figures.output.captions import alt_text, caption
+from paper_figures.registry import get_figure
+from paper_figures.training_curves import training_losses
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import write_logs
 

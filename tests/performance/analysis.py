@@ -189,8 +189,8 @@ def table_timings(setting: Setting) -> Iterator[Timing]:
 
 def _scipy_timing(setting: Setting) -> Timing:
     sys.path.insert(0, str(ROOT))
-    from analysis.runs_table import read_runs
-    from analysis.scores import seed_scores
+    from analysis.statistics.scores import seed_scores
+    from analysis.store.runs_table import read_runs
 
     cells = [row[np.isfinite(row)] for row in seed_scores(read_runs(setting.runs)).to_numpy()]
     some = [cell for cell in cells if len(cell) > 1][:: setting.every]

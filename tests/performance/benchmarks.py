@@ -123,13 +123,13 @@ def ours_of(folder: Path, dataset: str, lr: float, seed: int) -> dict[str, Any]:
 
 def processes(options: argparse.Namespace) -> int:
     """Return how many of our runs go side by side, as the command chooses by itself."""
-    from benchmarks.crew import default_size
+    from benchmarks.sweep.fork_pool import default_size
 
     return default_size(1, 2**28) if options.device == "cpu" else 1
 
 
 def sizes(options: argparse.Namespace) -> str:
-    from benchmarks.local import read_manifest
+    from benchmarks.datasets.local_dataset import read_manifest
 
     counts = read_manifest(options.data, options.dataset).counts
     return ", ".join(f"{number:,} {split}" for split, number in counts.items())
@@ -137,7 +137,7 @@ def sizes(options: argparse.Namespace) -> str:
 
 def cut(data: Path, dataset: str, share: float, folder: Path) -> Path:
     """Write a dataset again with the first `share` of its evaluation splits."""
-    from benchmarks.local import Content, load, write
+    from benchmarks.datasets.local_dataset import Content, load, write
 
     whole = load(data, dataset)
     tables = {
@@ -164,15 +164,15 @@ def breakdown(options: argparse.Namespace) -> None:
     """Print where the time of one fine-tuning goes, each part waited for."""
     import torch
 
-    from benchmarks.encoders import load
-    from benchmarks.families import evaluator_of, objective_of
-    from benchmarks.labelled import LabelledObjective
-    from benchmarks.local import load as load_data
-    from benchmarks.machine import choose_machine
+    from benchmarks.datasets.local_dataset import load as load_data
+    from benchmarks.finetuning.device import choose_machine
+    from benchmarks.finetuning.encoders import load
+    from benchmarks.finetuning.trainer import example_order, make_optimiser
     from benchmarks.protocol import TUNING
     from benchmarks.ragged import padded_batches
-    from benchmarks.tuning import example_order, make_optimiser
-    from benchmarks.workbench import Workbench
+    from benchmarks.sweep.model_reset import Workbench
+    from benchmarks.tasks.registry import evaluator_of, objective_of
+    from benchmarks.tasks.supervised import LabelledObjective
 
     def clock() -> float:
         if options.device == "cuda":
@@ -221,7 +221,7 @@ def breakdown(options: argparse.Namespace) -> None:
 
 def make_data(folder: Path, dataset: str, evaluation: int) -> Path:
     """Write a synthetic dataset."""
-    from benchmarks.synthetic import make_synthetic
+    from benchmarks.datasets.synthetic import make_synthetic
 
     make_synthetic(folder, dataset, train=20_000, evaluation=evaluation)
     return folder
@@ -232,8 +232,8 @@ def make_model(folder: Path, data: Path, dataset: str) -> Path:
     import torch
     from transformers import AutoModel
 
-    import pretraining.modeling  # noqa: F401
-    from benchmarks.local import load
+    import pretraining.model.modeling  # noqa: F401
+    from benchmarks.datasets.local_dataset import load
     from tests.benchmarks.tiny import make_config, make_tokenizer
 
     tokenizer = make_tokenizer(load(data, dataset).train["first"].to_pylist(), size=4_000)
@@ -250,11 +250,11 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     import torch
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
-    from benchmarks.encoders import load
-    from benchmarks.heads import SequenceHead, initialise_head
-    from benchmarks.labelled import Measured
-    from benchmarks.local import load as load_data
-    from benchmarks.prompts import classification_text
+    from benchmarks.datasets.local_dataset import load as load_data
+    from benchmarks.finetuning.encoders import load
+    from benchmarks.finetuning.heads import SequenceHead, initialise_head
+    from benchmarks.finetuning.tokenization import classification_text
+    from benchmarks.tasks.supervised import Measured
 
     loaded, dataset = load(str(options.model)), load_data(options.data, options.dataset)
     tokenizer, encoder = loaded.tokenizer, loaded.encoder

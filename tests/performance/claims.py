@@ -44,10 +44,10 @@ def timed_command(what: str, *args: object) -> None:
 
 def bootstrap(runs_path: Path, instances: Path, resamples: int, loop_resamples: int) -> None:
     """Print our bootstrap over all chosen runs and the two loops, and how many times faster ours is."""
-    from analysis.instance_store import read_instances
-    from analysis.instances import resample_instances
-    from analysis.runs_table import read_runs
-    from analysis.selection import select_runs
+    from analysis.statistics.instance_bootstrap import resample_instances
+    from analysis.statistics.selection import select_runs
+    from analysis.store.instances import read_instances
+    from analysis.store.runs_table import read_runs
     from benchmarks.protocol import DATASETS
 
     chosen = select_runs(read_runs(runs_path))

@@ -37,8 +37,8 @@ def make(path: Path, documents: int) -> None:
 
 
 def ours(path: Path, wanted: dict[str, None], cache: str) -> dict[str, str]:
-    from benchmarks.sources.beir import wanted_texts
-    from benchmarks.sources.reading import Reading
+    from benchmarks.datasets.readers.beir import wanted_texts
+    from benchmarks.datasets.readers.original_files import Reading
 
     return {identity: text for _, identity, _, text in wanted_texts(path, wanted, Reading())}
 

@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from matplotlib import pyplot as plt
 
-from pretraining.batches import Data
-from pretraining.recipe import Recipe
-from pretraining.session import study_config
-from pretraining.settings import Shape
-from pretraining.shard_files import TokenStream
-from pretraining.training_log import LOG, read_log
+from pretraining.data.shard_files import TokenStream
+from pretraining.paper_settings import Shape
+from pretraining.plan.config import Recipe
+from pretraining.training.context import study_config
+from pretraining.training.dataloader import Data
+from pretraining.training.log import LOG, read_log
 
 
 def unigram_loss(data: Path, manifest: dict[str, object], ratio: int) -> float:

@@ -45,7 +45,7 @@ def main(folder: Path, *only: str) -> None:
 
     from benchmarks.__main__ import main as benchmarks
     from pretraining.__main__ import main as pretraining
-    from pretraining.train import train  # noqa: F401  (so that imports are counted apart)
+    from pretraining.training.train import train  # noqa: F401  (so that imports are counted apart)
 
     torch.set_num_threads(1)
     print(f"imports: {time.process_time() - start:.1f} CPU s")

@@ -33,15 +33,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.cli import Parser, run
 from common.errors import UserError
-from pretraining.attention import flash_available
-from pretraining.batch import PackedBatch
-from pretraining.configuration import EncoderConfig, config_for, shape_of
-from pretraining.flops import mfu, model_flops_per_token
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.masking import MaskRule
-from pretraining.modeling import initialise
-from pretraining.objectives import ObjectiveBatch, clm, loss_sum, mlm
-from pretraining.settings import SHAPES, TRAINING
+from pretraining.model.attention import flash_available
+from pretraining.model.configuration import EncoderConfig, config_for, shape_of
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule
+from pretraining.model.modeling import initialise
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.paper_settings import SHAPES, TRAINING
+from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 
 RATIO = 0.4
 OBJECTIVES = ("mlm40", "clm")

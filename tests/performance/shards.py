@@ -22,11 +22,11 @@ from unittest.mock import patch
 import tiktoken
 
 from common.cli import Parser, run
-from pretraining import shards
-from pretraining.byte_pairs import LLAMA3_SPLIT
-from pretraining.shard_manifest import load_manifest
-from pretraining.sources import batched, open_source
-from pretraining.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data import build_shards
+from pretraining.data.bpe import LLAMA3_SPLIT
+from pretraining.data.corpus import batched, open_source
+from pretraining.data.manifest import load_manifest
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
 
 def as_released(encoder: TextTokenizer) -> tiktoken.Encoding | None:
@@ -51,9 +51,11 @@ def written(encoder: TextTokenizer, source: list[str], tokens: int) -> int:
     """Write shards of so many training tokens and return how many tokens were written."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(shards, "load_tokenizer", lambda _: encoder),
+        patch.object(build_shards, "load_tokenizer", lambda _: encoder),
     ):
-        shards.build(source, "loaded already", Path(folder), shards.ShardSettings(tokens=tokens), workers=0)
+        build_shards.build(
+            source, "loaded already", Path(folder), build_shards.ShardSettings(tokens=tokens), workers=0
+        )
         return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
 
 

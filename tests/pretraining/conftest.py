@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pretraining.batch import PackedBatch
-from pretraining.configuration import EncoderConfig, config_for
-from pretraining.designs import Study
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.modeling import initialise
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import initialise
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.plan.study_file import Study
 from tests.pretraining import small_study
 
 VOCAB = 311
@@ -56,7 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def done(study: Study, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its two-stage model, trained without interruption."""
-    from pretraining.train import train
+    from pretraining.training.train import train
 
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("out")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from common.files import sha256_file
-from pretraining.designs import Study, load_study
-from pretraining.shards import ShardSettings, build
-from pretraining.tokenizer import train_tokenizer
-from pretraining.training_log import MEASURED, read_log
+from pretraining.data.build_shards import ShardSettings, build
+from pretraining.data.tokenizer import train_tokenizer
+from pretraining.plan.study_file import Study, load_study
+from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
 
 MODEL = "mini-s-clm-9-mlm40-24"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.settings import SHAPES, TRAINING
+from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.study import FIGURES, MODELS, TABLES, Design, format_steps, parse
 
 PUBLISHED = Path(__file__).parents[2] / "analysis" / "data" / "published_scores.csv"

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.designs import PAPER_STUDY
-from pretraining.plan import plan_of
+from pretraining.plan.plan import plan_of
+from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import FIGURES, MODELS
 from workflow.commands import commands_of
 from workflow.jobs import models_of, tuning_gpu_hours, workflow_of

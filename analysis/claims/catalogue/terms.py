@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.protocol import TASKS
-from pretraining.settings import SHAPES
+from pretraining.paper_settings import SHAPES
 
 __all__ = ["ALL", "FULL", "MARGINS", "SIZES", "clm", "mlm"]
 

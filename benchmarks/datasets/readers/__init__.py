@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 
+from benchmarks.datasets.readers.reader import Inputs, Source
 from benchmarks.protocol import Dataset
-from benchmarks.sources.source import Inputs, Source
 
 __all__ = ["Inputs", "Source", "source_of"]
 
 
 def source_of(dataset: Dataset) -> Source:
     """Return how `dataset` is made from its original files."""
-    sources: dict[str, Source] = importlib.import_module(f"benchmarks.sources.{dataset.source}").SOURCES
+    sources: dict[str, Source] = importlib.import_module(
+        f"benchmarks.datasets.readers.{dataset.source}"
+    ).SOURCES
     return sources[dataset.name]

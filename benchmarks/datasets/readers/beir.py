@@ -13,10 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.local import Content, table
-from benchmarks.sources.reading import Reading, Row, json_of, kind_of, lines, parquet_file, pick, records
-from benchmarks.sources.source import Inputs, Source
-from benchmarks.splits import HALVES_SEED, halve
+from benchmarks.datasets.local_dataset import Content, table
+from benchmarks.datasets.readers.original_files import (
+    Reading,
+    Row,
+    json_of,
+    kind_of,
+    lines,
+    parquet_file,
+    pick,
+    records,
+)
+from benchmarks.datasets.readers.reader import Inputs, Source
+from benchmarks.datasets.splits import HALVES_SEED, halve
 from common.cli import progress
 from common.errors import UserError
 

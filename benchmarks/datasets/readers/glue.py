@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import Content
-from benchmarks.sources.reading import Reading, Row, class_names, pick, records
-from benchmarks.sources.source import Inputs, Source, carved_or_given
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers.original_files import Reading, Row, class_names, pick, records
+from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
 from common.errors import nearest
 
 __all__ = ["LABELS", "SOURCES"]

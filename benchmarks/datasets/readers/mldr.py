@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.local import Content
-from benchmarks.sources.beir import Judgement, retrieval, wanted_texts
-from benchmarks.sources.reading import Reading, Row, records
-from benchmarks.sources.source import Inputs, Source
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers.beir import Judgement, retrieval, wanted_texts
+from benchmarks.datasets.readers.original_files import Reading, Row, records
+from benchmarks.datasets.readers.reader import Inputs, Source
 from common.errors import UserError
 
 __all__ = ["SOURCES"]

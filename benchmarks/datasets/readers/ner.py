@@ -13,9 +13,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import Content
-from benchmarks.sources.reading import Reading, Row, class_names, kind_of, lines, pick, records
-from benchmarks.sources.source import Inputs, Source, given
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers.original_files import (
+    Reading,
+    Row,
+    class_names,
+    kind_of,
+    lines,
+    pick,
+    records,
+)
+from benchmarks.datasets.readers.reader import Inputs, Source, given
 from common.errors import UserError, nearest
 
 __all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "SOURCES", "TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences"]

@@ -1,4 +1,4 @@
-"""What a module of `benchmarks.sources` declares for each of its datasets, and what it is given."""
+"""What a module of `benchmarks.datasets.readers` declares for each of its datasets, and what it is given."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.local import Content, table
+from benchmarks.datasets.local_dataset import Content, table
+from benchmarks.datasets.readers.original_files import Reading, Row
+from benchmarks.datasets.splits import CARVE_SEED, TRAIN_SHARE, carve
 from benchmarks.protocol import Dataset
-from benchmarks.sources.reading import Reading, Row
-from benchmarks.splits import CARVE_SEED, TRAIN_SHARE, carve
 from common.errors import UserError
 
 __all__ = ["ROLES", "Inputs", "Source", "carved_or_given", "given"]

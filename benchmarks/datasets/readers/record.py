@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.local import Content
-from benchmarks.sources.reading import Reading, Row, kind_of, records
-from benchmarks.sources.source import Inputs, Source, carved_or_given
-from benchmarks.sources.squad import answers_of, question_rows
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers.original_files import Reading, Row, kind_of, records
+from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
+from benchmarks.datasets.readers.squad import answers_of, question_rows
 
 __all__ = ["SOURCES"]
 

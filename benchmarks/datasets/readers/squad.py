@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import Content
-from benchmarks.sources.reading import Reading, Row, json_of, kind_of, pick, records
-from benchmarks.sources.source import Inputs, Source, carved_or_given
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers.original_files import Reading, Row, json_of, kind_of, pick, records
+from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
 from common.errors import UserError
 
 __all__ = ["SOURCES", "answers_of", "question_rows"]

@@ -9,8 +9,7 @@ from typing import Any
 
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.report import FORMATS, render_claims
-from analysis.scores import Settings
+from analysis.claims.formats import FORMATS, render_claims
 from analysis.sources import (
     Source,
     add_score_options,
@@ -19,6 +18,7 @@ from analysis.sources import (
     source_from,
     standard_of,
 )
+from analysis.statistics.scores import Settings
 from benchmarks.protocol import STANDARD
 from common.errors import UserError, nearest
 from common.files import write_text

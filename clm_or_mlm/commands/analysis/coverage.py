@@ -9,14 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import coverage, intervals
-from analysis.grid import grid
-from analysis.scores import Settings
-from analysis.selection import SELECTIONS
+from analysis.precision import coverage
 from analysis.sources import add_source_options, source_from
+from analysis.statistics import intervals
+from analysis.statistics.scores import Settings
+from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
 from common.files import write_text
+from common.text_tables import grid
 
 __all__ = ["FORMATS", "add_parser", "coverage_text"]
 

@@ -6,7 +6,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from analysis import release
+from analysis.store import release
 from common.cli import Parser
 from common.errors import UserError, nearest
 from pretraining.study import FIGURES, MODELS, TABLES

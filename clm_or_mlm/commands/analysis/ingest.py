@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.model_names import model_error
-from analysis.problems import Problem, problem_records, summary
+from analysis.store.model_names import model_error
+from analysis.store.problems import Problem, problem_records, summary
 from benchmarks.protocol import PAPER, PROTOCOLS
 from common.cli import Parser
 from common.errors import UserError
@@ -75,7 +75,7 @@ def tell(problems: Sequence[Problem]) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    from analysis.ingest import RefusedStoreError, ingest
+    from analysis.store.ingest import RefusedStoreError, ingest
 
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: at least one process is needed")
@@ -111,7 +111,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from analysis.runs_table import protocol_of, read_runs, write_runs
+    from analysis.store.runs_table import protocol_of, read_runs, write_runs
 
     if args.instances is not None:
         raise UserError(f"{args.store}: a runs table holds no per-instance scores; leave --instances away")

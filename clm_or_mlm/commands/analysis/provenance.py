@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from analysis.provenance_audit import ASPECTS, Provenance, audit_provenance
+from analysis.tables.provenance import ASPECTS, Provenance, audit_provenance
 
 __all__ = ["add_parser", "report"]
 

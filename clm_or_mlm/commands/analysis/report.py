@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.report.content import gather
-from analysis.report.page import render_page
 from analysis.sources import add_score_options, add_source_options, score_settings, source_from
+from clm_or_mlm.report.content import gather
+from clm_or_mlm.report.html_page import render_page
 from common.files import write_text
 from common.provenance import provenance
 

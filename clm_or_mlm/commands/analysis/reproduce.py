@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.audit import audit
-from analysis.audit_report import FORMATS as AUDIT_FORMATS
 from analysis.claims.assessment import assess, default_interval
-from analysis.claims.report import render_claims
-from analysis.print_scores import scores_csv
-from analysis.render import EXTENSIONS, render
-from analysis.scores import Settings
-from analysis.selection import SELECTIONS
+from analysis.claims.formats import render_claims
 from analysis.sources import Source, add_source_options, source_from
-from analysis.tables import build_table, table_numbers
+from analysis.statistics.scores import Settings
+from analysis.statistics.selection import SELECTIONS
+from analysis.tables.audit import audit
+from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import EXTENSIONS, render
+from clm_or_mlm.commands.analysis.scores import scores_csv
 from common.cli import progress
 from common.errors import UserError
 from common.files import write_text

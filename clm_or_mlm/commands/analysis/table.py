@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.render import EXTENSIONS, FORMATS, render
 from analysis.sources import add_score_options, add_source_options, open_source, score_settings, source_from
-from analysis.tables import build_table, table_numbers
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import EXTENSIONS, FORMATS, render
 from common.errors import UserError
 from common.files import write_text
 from pretraining.study import TABLES

@@ -8,7 +8,7 @@ import pytest
 from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
 from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import AtLeast, Contrast, Spread, leaves, weighted
-from analysis.published import published_values
+from analysis.published_cells import published_values
 from benchmarks.protocol import TASKS
 from pretraining.study import MODELS, RATIOS
 

@@ -12,11 +12,11 @@ from scipy import stats
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
-from analysis.claims.mixed import MixedEvidence, fit_mixed
+from analysis.claims.mixed_model import MixedEvidence, fit_mixed
 from analysis.claims.statements import Contrast, Spread, Term, difference, leaves, weighted
-from analysis.published import published_values
-from analysis.scores import Settings, seed_scores
+from analysis.published_cells import published_values
 from analysis.sources import Source
+from analysis.statistics.scores import Settings, seed_scores
 from benchmarks.protocol import DATASETS, datasets_of
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
@@ -170,7 +170,7 @@ def test_instances_widen_what_seeds_alone_show(instances):
 
 
 def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(instances):
-    from analysis.instance_store import read_instances
+    from analysis.store.instances import read_instances
 
     runs, folder = instances
     scores = {

@@ -12,8 +12,8 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.command import choose
-from analysis.runs_table import write_runs
+from analysis.store.runs_table import write_runs
+from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
 

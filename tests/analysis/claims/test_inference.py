@@ -10,7 +10,6 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
-from analysis import intervals
 from analysis.claims.inference import (
     Resampled,
     Student,
@@ -24,6 +23,7 @@ from analysis.claims.inference import (
     spread_ratios,
     welch_estimate,
 )
+from analysis.statistics import intervals
 
 INF = float("inf")
 

@@ -11,8 +11,8 @@ import pytest
 from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import explore, gap_by_selection, render_multiverse
-from analysis.scores import Settings, seed_scores
 from analysis.sources import Source, open_source
+from analysis.statistics.scores import Settings, seed_scores
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
 

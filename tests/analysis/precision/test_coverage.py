@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis import intervals
 from analysis.__main__ import main
-from analysis.coverage import (
+from analysis.precision.coverage import (
     KINDS,
     TEST_INSTANCES,
     Cells,
@@ -21,8 +20,9 @@ from analysis.coverage import (
     simulate,
     simulate_dataset,
 )
-from analysis.scores import Settings, run_scores
 from analysis.sources import Source
+from analysis.statistics import intervals
+from analysis.statistics.scores import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 

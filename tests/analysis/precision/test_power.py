@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from analysis.__main__ import main
-from analysis.power import (
+from analysis.precision.power import (
     detectable,
     power_of,
     power_of_paired,
@@ -18,8 +18,8 @@ from analysis.power import (
     seeds_needed,
     seeds_needed_paired,
 )
-from analysis.runs_table import write_runs
 from analysis.sources import Source
+from analysis.store.runs_table import write_runs
 from common.errors import UserError
 
 from .made_up import made_up_runs

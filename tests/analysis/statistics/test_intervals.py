@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from analysis import intervals
-from analysis.instances import resample_instances
+from analysis.statistics import intervals
+from analysis.statistics.instance_bootstrap import resample_instances
 
 CELLS = np.random.default_rng(7).normal(85, 2, size=(20, 5))
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.published import published_cells
-from analysis.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
+from analysis.published_cells import published_cells
 from analysis.sources import open_source
+from analysis.statistics.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
 

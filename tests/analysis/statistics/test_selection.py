@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.runs_table import read_runs
-from analysis.selection import select_runs
+from analysis.statistics.selection import select_runs
+from analysis.store.runs_table import read_runs
 from common.errors import UserError
 
-RELEASED = Path(__file__).parents[1] / "data" / "released_sst2_610m-mlm40-42k.csv"
+RELEASED = Path(__file__).parents[2] / "data" / "released_sst2_610m-mlm40-42k.csv"
 RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow.dataset as ds
 import pytest
 
-from analysis.ingest import ingest
-from analysis.ingest_state import state_path
-from analysis.instance_store import cell_path, read_instances
-from analysis.runs_table import read_runs
+from analysis.store.ingest import ingest
+from analysis.store.instances import cell_path, read_instances
+from analysis.store.runs_table import read_runs
+from analysis.store.state import state_path
 from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
 from common.errors import UserError
 from common.provenance import ROOT
@@ -75,11 +75,11 @@ def test_neither_order_nor_jobs_nor_history_changes_a_byte(
         def __exit__(self, *_: object) -> None: ...
 
     with monkeypatch.context() as patch:
-        patch.setattr("analysis.store_scan.os.scandir", Shuffled)
+        patch.setattr("analysis.store.scan.os.scandir", Shuffled)
         read(store, tmp_path / "shuffled")
     assert contents(tmp_path / "shuffled") == expected
 
-    monkeypatch.setattr("analysis.ingest._POOL_BYTES", 0)
+    monkeypatch.setattr("analysis.store.ingest._POOL_BYTES", 0)
     read(store, tmp_path / "two", jobs=2)
     assert contents(tmp_path / "two") == expected
 
@@ -201,7 +201,7 @@ def test_what_a_killed_write_left_goes_away_after_an_hour(store: Path, tmp_path:
 
 def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, tmp_path: Path) -> None:
     script = (
-        "import pathlib, analysis.cache as c\n"
+        "import pathlib, analysis.store.cache as c\n"
         f"runs, folder = c.open_store(pathlib.Path({str(store)!r}), instances=True)\n"
         "print(len(runs), folder)\n"
     )

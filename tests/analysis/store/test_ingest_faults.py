@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.cell_reader import read_cell
-from analysis.ingest import RefusedStoreError, ingest
-from analysis.runs_table import read_runs
-from analysis.store_scan import scan_store
+from analysis.store.cell import read_cell
+from analysis.store.ingest import RefusedStoreError, ingest
+from analysis.store.runs_table import read_runs
+from analysis.store.scan import scan_store
 from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
 from common.errors import UserError
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, scores_of, twice
@@ -205,7 +205,7 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
                     file.write(" ")
         return fstat(descriptor)
 
-    monkeypatch.setattr("analysis.results_file.os.fstat", growing)
+    monkeypatch.setattr("analysis.store.results_json.os.fstat", growing)
     result = read_cell(store / "results", cell, None)
     assert [(kind, sentence[:26]) for _, kind, sentence in result.problems] == [
         ("unfinished", "changed while it was read;")

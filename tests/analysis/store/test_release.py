@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from analysis import __main__ as commands
-from analysis import release
-from analysis.cache import open_store
-from analysis.ingest import ingest
-from analysis.release import cached_release, released_runs, released_store
-from analysis.release_command import models_for
+from analysis.store import release
+from analysis.store.cache import open_store
+from analysis.store.ingest import ingest
+from analysis.store.release import cached_release, released_runs, released_store
 from benchmarks.runs import cell_keys, write_results
+from clm_or_mlm.commands.analysis.fetch_released import models_for
 from common.errors import UserError
 from common.files import cache_folder
 from common.provenance import ROOT
@@ -137,7 +137,7 @@ def test_nothing_of_the_clone_is_executed(
 @pytest.mark.parametrize("step", range(1, 10))
 def test_a_killed_fetch_goes_on(fetch: Fetch, origin: tuple[str, str], tmp_path: Path, step: int) -> None:
     script = (
-        "import os, pathlib, signal, subprocess, analysis.release as r\n"
+        "import os, pathlib, signal, subprocess, analysis.store.release as r\n"
         f"run, left = subprocess.run, [{step}]\n"
         "def dying(*args, **kwargs):\n"
         "    left[0] -= 1\n"

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from analysis.ingest import RefusedStoreError, ingest
-from analysis.published import published_values
-from analysis.render import FORMATS
-from analysis.runs_table import protocol_of, read_runs
-from analysis.scores import Settings
+from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
+from analysis.statistics.scores import Settings
+from analysis.store.ingest import RefusedStoreError, ingest
+from analysis.store.runs_table import protocol_of, read_runs
+from analysis.tables.render import FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RUN, RunKey, cell_keys, write_results
 from common.errors import UserError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.runs_table import COLUMNS, added_models, read_runs, sort_runs, write_runs
+from analysis.store.runs_table import COLUMNS, added_models, read_runs, sort_runs, write_runs
 from benchmarks.protocol import DATASETS, LEARNING_RATES
 from common.errors import UserError
 from pretraining.study import MODELS

@@ -11,13 +11,13 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.report import render_claims
-from analysis.render import FORMATS, render
-from analysis.runs_table import write_runs
-from analysis.scores import Settings, seed_scores
+from analysis.claims.formats import render_claims
 from analysis.sources import open_source
-from analysis.stand_ins import STAND_INS
-from analysis.tables import build_table
+from analysis.statistics.scores import Settings, seed_scores
+from analysis.store.runs_table import write_runs
+from analysis.store.stand_ins import STAND_INS
+from analysis.tables.build import build_table
+from analysis.tables.render import FORMATS, render
 from common.errors import UserError
 
 MODELS = {

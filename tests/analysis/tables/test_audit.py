@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.arithmetic import check_arithmetic
-from analysis.audit import audit
-from analysis.audit_report import audit_html, audit_json, audit_markdown
-from analysis.runs_table import write_runs
 from analysis.sources import Source, open_source
+from analysis.store.runs_table import write_runs
+from analysis.tables.audit import audit
+from analysis.tables.audit_report import audit_html, audit_json, audit_markdown
+from analysis.tables.paper_arithmetic import check_arithmetic
 
 from .made_up import random_runs
 from .test_selection import RELEASED
@@ -111,12 +111,12 @@ def test_arithmetic_finds_the_known_oddities() -> None:
 
 
 def test_a_wrong_average_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from analysis import arithmetic
+    from analysis.tables import paper_arithmetic
 
-    cells = arithmetic.published_cells()
+    cells = paper_arithmetic.published_cells()
     row = cells.index[(cells["dataset"] == "average")][3]
     changed: pd.DataFrame = cells.copy()
     changed.loc[row, "mean"] += 0.05
-    monkeypatch.setattr(arithmetic, "published_cells", lambda: changed)
+    monkeypatch.setattr(paper_arithmetic, "published_cells", lambda: changed)
     status = {check.id: check.status for check in check_arithmetic()}
     assert status["averages"] == "differs"

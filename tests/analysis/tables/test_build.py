@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from analysis.published import published_cells
-from analysis.render import EXTENSIONS, FORMATS, render
-from analysis.scores import Settings, run_scores
-from analysis.tables import build_table, table_numbers
+from analysis.published_cells import published_cells
+from analysis.statistics.scores import Settings, run_scores
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import EXTENSIONS, FORMATS, render
 from common.errors import UserError
-from pretraining.settings import SHAPES
+from pretraining.paper_settings import SHAPES
 
 from .made_up import random_runs
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.provenance_audit import audit_provenance
+from analysis.tables.provenance import audit_provenance
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
 

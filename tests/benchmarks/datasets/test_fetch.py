@@ -15,18 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import fetch as fetching
-from benchmarks import hub as pins
-from benchmarks.fetch import HuggingFaceHub, UnreachableError, fetch, main
-from benchmarks.hub import LOCK, Pin, choose, read_lock
-from benchmarks.local import load
+from benchmarks.datasets import fetch as fetching
+from benchmarks.datasets import hub_pins as pins
+from benchmarks.datasets.fetch import HuggingFaceHub, UnreachableError, fetch, main
+from benchmarks.datasets.hub_pins import LOCK, Pin, choose, read_lock
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.readers.reader import ROLES
 from benchmarks.protocol import PAPER_DATASETS
-from benchmarks.sources.source import ROLES
 from common.errors import UserError
 from tests.benchmarks.fake_hub import FakeHub
 
 COMMIT, OTHER = "1" * 40, "2" * 40
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def parquet(rows: list[dict[str, object]], schema: pa.Schema | None = None) -> bytes:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.importing import main, recognise
-from benchmarks.local import load, verify
+from benchmarks.datasets.import_files import main, recognise
+from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
     files = sst2_files(tmp_path)
     code = (
         "import os, signal, sys\n"
-        "import benchmarks.local as local, benchmarks.importing as importing\n"
+        "import benchmarks.datasets.local_dataset as local, benchmarks.datasets.import_files as importing\n"
         "real, calls = local._write_table, []\n"
         "def once(*args):\n"
         "    calls.append(1)\n"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.listing import examples, list_text, main, show_text
-from benchmarks.local import load
+from benchmarks.datasets.listing import examples, list_text, main, show_text
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
-from benchmarks.synthetic import make_synthetic
 from common.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.local import load, verify
+from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.synthetic import main, make_synthetic, synthetic
 from benchmarks.protocol import DATASETS, get_dataset
-from benchmarks.synthetic import main, make_synthetic, synthetic
 from common.errors import UserError
 
 

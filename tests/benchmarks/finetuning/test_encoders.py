@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from benchmarks.encoders import Encoder, load, looks_both_ways
+from benchmarks.finetuning.encoders import Encoder, load, looks_both_ways
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -60,7 +60,7 @@ def test_a_lifted_decoder_computes_full_attention(model_folder: Callable[..., Pa
 def test_a_model_that_stays_one_sided_is_refused(
     model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.encoders.looks_both_ways", lambda encoder: False)
+    monkeypatch.setattr("benchmarks.finetuning.encoders.looks_both_ways", lambda encoder: False)
     with pytest.raises(UserError, match="cannot be made bidirectional"):
         load(str(model_folder("llama")))
 
@@ -93,7 +93,7 @@ def test_a_hub_id_is_fetched_without_code(
         asked.update(options, name=name)
         return str(model_folder("llama"))
 
-    monkeypatch.setattr("benchmarks.encoders.snapshot_download", fetch)
+    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fetch)
     assert load("owner/llama", revision="abc").source == "owner/llama"
     assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
     assert "*.safetensors" in asked["allow_patterns"]
@@ -104,7 +104,7 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.
     def fail(*args: Any, **options: Any) -> str:
         raise ConnectionError("no route\nto host")
 
-    monkeypatch.setattr("benchmarks.encoders.snapshot_download", fail)
+    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fail)
     with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
         load("owner/name")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.heads import SequenceHead, TokenHead, initialise_head, pool
+from benchmarks.finetuning.heads import SequenceHead, TokenHead, initialise_head, pool
 from common.errors import UserError
 
 

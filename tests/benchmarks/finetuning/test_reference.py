@@ -19,14 +19,14 @@ from sklearn.metrics import f1_score, ndcg_score
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-from benchmarks.encoders import load
-from benchmarks.families import evaluator_of, objective_of, tuning_steps
-from benchmarks.local import load as load_data
-from benchmarks.machine import choose_machine
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.device import choose_machine
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.trainer import tune
 from benchmarks.protocol import TUNING
 from benchmarks.runs import SPLITS
-from benchmarks.tuning import tune
-from benchmarks.workbench import Workbench
+from benchmarks.sweep.model_reset import Workbench
+from benchmarks.tasks.registry import evaluator_of, objective_of, tuning_steps
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507
 EOS = "<|end_of_text|>"

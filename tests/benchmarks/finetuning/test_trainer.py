@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
 
-from benchmarks.encoders import load
-from benchmarks.families import drawn_rows, objective_of, tuning_steps
-from benchmarks.labelled import LabelledObjective, Measured
-from benchmarks.local import load as load_data
-from benchmarks.machine import Machine, choose_machine
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.device import Machine, choose_machine
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.trainer import TuningError, decayed, example_order, learning_rate, steps_of, tune
 from benchmarks.protocol import TUNING
-from benchmarks.retrieval import ContrastiveObjective
-from benchmarks.tuning import TuningError, decayed, example_order, learning_rate, steps_of, tune
-from benchmarks.workbench import Workbench
+from benchmarks.sweep.model_reset import Workbench
+from benchmarks.tasks.registry import drawn_rows, objective_of, tuning_steps
+from benchmarks.tasks.retrieval import ContrastiveObjective
+from benchmarks.tasks.supervised import LabelledObjective, Measured
 from common.errors import UserError
 
 CPU = choose_machine("cpu", "fp32")

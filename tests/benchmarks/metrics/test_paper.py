@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 
-from benchmarks import metrics_paper as paper
+from benchmarks.metrics import paper
 from benchmarks.ragged import Ragged
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -10,7 +10,7 @@ from seqeval.metrics import f1_score as seqeval_f1
 from sklearn.metrics import f1_score
 from torchmetrics.functional.text import squad as torchmetrics_squad
 
-from benchmarks import metrics_standard as standard
+from benchmarks.metrics import standard
 
 SEEDS = st.integers(0, 2**32 - 1)
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.crew import Crew, default_size
+from benchmarks.sweep.fork_pool import Crew, default_size
 from common.errors import UserError
 
 

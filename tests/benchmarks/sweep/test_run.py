@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import cells, running, status, validating
-from benchmarks.labelled import Evaluation
-from benchmarks.options import dataset_names, store_of
+from benchmarks.finetuning.trainer import TuningError
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from benchmarks.retrieval import RetrievalEvaluator
 from benchmarks.runs import RunKey, write_results
-from benchmarks.store import hold_lock, is_locked, lock_path, score_so_far
-from benchmarks.tuning import TuningError
+from benchmarks.sweep import jobs, run, status, validate
+from benchmarks.sweep.options import dataset_names, store_of
+from benchmarks.sweep.run_state import hold_lock, is_locked, lock_path, score_so_far
+from benchmarks.tasks.retrieval import RetrievalEvaluator
+from benchmarks.tasks.supervised import Evaluation
 from common.errors import UserError
 from common.provenance import ROOT
 
@@ -57,7 +57,7 @@ def record(store: Path, folder: str) -> dict[str, Any]:
 def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert running.main([*arguments, "--lr", "5e-4", "--seed", "0"]) == running.COMPLETE
+    assert run.main([*arguments, "--lr", "5e-4", "--seed", "0"]) == run.COMPLETE
     out = capsys.readouterr().out.splitlines()
     assert out[-1] == "tiny: 12 of 12 runs done, 0 failed, 0 left"
     assert [line.split()[0] for line in out[:-1]] == list(DATASETS)
@@ -76,13 +76,13 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
     assert not list((tmp_path / "tuned").rglob("*.safetensors"))
     expected = {"SC": "accuracy", "TC": "entity_f1", "QA": "exact_match", "IR": "ndcg_at_10"}
     for folder in found:
-        run = record(tmp_path, folder)
-        standard = run["standard"]["test"]
-        assert 0 <= standard[expected[run["task"]]] <= 1
+        recorded = record(tmp_path, folder)
+        standard = recorded["standard"]["test"]
+        assert 0 <= standard[expected[recorded["task"]]] <= 1
         n_test = len(json.loads(found[folder])["test"]["scores_i"])
         assert all(len(values) == n_test for values in standard["instances"].values())
-        assert run["steps"] == len(run["losses"]) == 3
-        assert set(run["seconds"]) == {"tuning", "evaluation"}
+        assert recorded["steps"] == len(recorded["losses"]) == 3
+        assert set(recorded["seconds"]) == {"tuning", "evaluation"}
         assert run["provenance"]["versions"]["torch"]
     assert "f1" in record(tmp_path, "tiny/SC/qqp/lr5e-04_sd0")["standard"]["test"]
 
@@ -90,10 +90,10 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
 def test_a_run_does_not_depend_on_the_runs_beside_it(arguments: list[str], tmp_path: Path) -> None:
     """Alone in a store of its own it has the same bytes, to the last bit of the losses."""
     grid = [*arguments, "--dataset", "mnli_m", "uner_en", "squad_v2", "msmarco", "mldr_en"]
-    running.main([*grid, "--lr", "1e-3", "5e-3", "--seed", "0", "1"])
+    run.main([*grid, "--lr", "1e-3", "5e-3", "--seed", "0", "1"])
     alone = [*grid, "--lr", "5e-3", "--seed", "1"]
     alone[alone.index("--out") + 1] = str(tmp_path / "alone")
-    running.main(alone)
+    run.main(alone)
     together, single = results(tmp_path), results(tmp_path / "alone")
     assert len(together) == 20 and len(single) == 5
     for folder, text in single.items():
@@ -107,35 +107,35 @@ def test_what_is_done_is_never_done_again(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = [*arguments, "--dataset", "uner_en", "--lr", "1e-3"]
-    running.main([*one, "--seed", "0"])
+    run.main([*one, "--seed", "0"])
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     seen = []
-    real = cells.tune
-    monkeypatch.setattr(cells, "tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
-    assert running.main([*one, "--seed", "0", "1"]) == running.COMPLETE
+    real = jobs.tune
+    monkeypatch.setattr(jobs, "tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
+    assert run.main([*one, "--seed", "0", "1"]) == run.COMPLETE
     assert seen == [1]
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
 
 
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fine-tunings at this learning rate end with a loss that is no number."""
-    real = cells.tune
+    real = jobs.tune
 
     def fail(*args: Any, **options: Any) -> Any:
         if options["lr"] == 5e-3:
             raise TuningError("the loss is nan at step 2")
         return real(*args, **options)
 
-    monkeypatch.setattr(cells, "tune", fail)
+    monkeypatch.setattr(jobs, "tune", fail)
 
 
 def test_a_failed_run_is_recorded_and_the_others_go_on(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = cells.tune
+    real = jobs.tune
     fail_at_5e_3(monkeypatch)
     grid = ["--dataset", "nq", "msmarco", "--lr", "5e-3", "1e-3", "--seed", "0"]
-    assert running.main([*arguments, *grid]) == running.FAILED
+    assert run.main([*arguments, *grid]) == run.FAILED
     assert "2 of 4 runs done, 2 failed, 0 left" in capsys.readouterr().out
     assert record(tmp_path, "tiny/IR/nq/msmarco_pairs_lr5e-03_sd0")["reason"] == "the loss is nan at step 2"
     out = ["--out", str(tmp_path), *grid]
@@ -143,24 +143,24 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(
     shown = capsys.readouterr().out
     assert "1/2!1" in shown
     assert "failed: tiny nq msmarco_pairs_lr5e-03_sd0: the loss is nan at step 2" in shown
-    monkeypatch.setattr(cells, "tune", real)
-    assert running.main([*arguments, *grid]) == running.FAILED
-    assert running.main([*arguments, *grid, "--retry-failed"]) == running.COMPLETE
+    monkeypatch.setattr(jobs, "tune", real)
+    assert run.main([*arguments, *grid]) == run.FAILED
+    assert run.main([*arguments, *grid, "--retry-failed"]) == run.COMPLETE
     assert status.main(out) == 0
 
 
 def test_outputs_that_are_no_numbers_fail_the_run(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cells.tune
+    real = jobs.tune
 
     def poison(model: Any, *args: Any, **options: Any) -> Any:
         found = real(model, *args, **options)
         model.head.out.bias.data.fill_(float("nan"))
         return found
 
-    monkeypatch.setattr(cells, "tune", poison)
-    assert running.main([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"]) == running.FAILED
+    monkeypatch.setattr(jobs, "tune", poison)
+    assert run.main([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"]) == run.FAILED
     assert "not finite" in record(tmp_path, "tiny/SC/sst2/lr1e-03_sd0")["reason"]
 
 
@@ -170,7 +170,7 @@ def test_a_retrieval_fine_tuning_survives_a_crash_between_its_datasets(
     grid = [*arguments, "--dataset", "IR", "--lr", "1e-3", "--seed", "0"]
     whole = list(grid)
     whole[whole.index("--out") + 1] = str(tmp_path / "whole")
-    running.main(whole)
+    run.main(whole)
     real, calls = RetrievalEvaluator.evaluate, []
 
     def crash(self: RetrievalEvaluator, *args: Any) -> dict[str, Evaluation]:
@@ -181,12 +181,12 @@ def test_a_retrieval_fine_tuning_survives_a_crash_between_its_datasets(
 
     monkeypatch.setattr(RetrievalEvaluator, "evaluate", crash)
     with pytest.raises(KeyboardInterrupt):
-        running.main(grid)
+        run.main(grid)
     assert len(results(tmp_path)) == 1
     kept = list((tmp_path / "tuned").rglob("*.safetensors"))
     assert len(kept) == 1
-    monkeypatch.setattr(cells, "tune", lambda *a, **k: pytest.fail("fine-tuned again"))
-    assert running.main(grid) == running.COMPLETE
+    monkeypatch.setattr(jobs, "tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    assert run.main(grid) == run.COMPLETE
     assert not kept[0].exists()
     assert results(tmp_path) == results(tmp_path / "whole")
 
@@ -204,7 +204,7 @@ def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
 
     monkeypatch.setattr(RetrievalEvaluator, "evaluate", fail)
     grid = [*arguments, "--dataset", "nq", "mldr_en", "--lr", "1e-3", "--seed", "0"]
-    assert running.main(grid) == running.FAILED
+    assert run.main(grid) == run.FAILED
     statuses = {path.parts[-3]: json.loads(path.read_text())["status"] for path in tmp_path.rglob("run.json")}
     assert statuses == {"nq": "complete", "mldr_en": "failed"}
     assert not list((tmp_path / "tuned").rglob("*.safetensors"))
@@ -212,10 +212,10 @@ def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
 
 def test_runs_of_other_settings_are_not_mixed_into_a_cell(arguments: list[str]) -> None:
     one = [*arguments, "--dataset", "uner_en", "--lr", "1e-3"]
-    running.main([*one, "--seed", "0"])
+    run.main([*one, "--seed", "0"])
     for more in (["--precision", "bf16"], ["--pooling", "last"], ["--max-length", "64"], ["--steps", "4"]):
         with pytest.raises(UserError, match="runs of one cell must not differ"):
-            running.main([*one, "--seed", "1", *more])
+            run.main([*one, "--seed", "1", *more])
 
 
 def test_two_processes_at_one_cell_one_does_it(
@@ -224,11 +224,11 @@ def test_two_processes_at_one_cell_one_does_it(
     grid = ["--dataset", "uner_en", "sst2", "--lr", "1e-3", "--seed", "0"]
     with hold_lock(lock_path(tmp_path, "tiny", "uner_en")) as mine:
         assert mine
-        assert running.main([*arguments, *grid]) == running.BUSY
+        assert run.main([*arguments, *grid]) == run.BUSY
         assert set(results(tmp_path)) == {"tiny/SC/sst2/lr1e-03_sd0"}
         status.main(["--out", str(tmp_path), *grid])
         assert "0/1*" in capsys.readouterr().out
-    assert running.main([*arguments, *grid]) == running.COMPLETE
+    assert run.main([*arguments, *grid]) == run.COMPLETE
 
 
 def _command(arguments: list[str]) -> list[str]:
@@ -243,7 +243,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
     kills: tuple[int, ...], workers: str, arguments: list[str], tmp_path: Path
 ) -> None:
     grid = [*arguments, "--dataset", "uner_en", "msmarco", "nq", "--lr", "1e-3", "2e-3", "--seed", "0", "1"]
-    running.main(grid)
+    run.main(grid)
     expected = results(tmp_path)
     assert len(expected) == 12
     store = tmp_path / "killed"
@@ -260,7 +260,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
         partial = results(store)
         assert {folder: expected[folder] for folder in partial} == partial
     end = subprocess.run(_command(grid), cwd=ROOT, capture_output=True, text=True)
-    assert end.returncode == running.COMPLETE, end.stderr
+    assert end.returncode == run.COMPLETE, end.stderr
     assert results(store) == expected
 
 
@@ -281,7 +281,7 @@ def test_a_run_does_not_depend_on_how_many_are_computed_side_by_side(
         "0",
         "1",
     ]
-    assert running.main(grid) == running.COMPLETE
+    assert run.main(grid) == run.COMPLETE
     alone = results(tmp_path)
     assert len(alone) == 16
     side_by_side = list(grid)
@@ -289,7 +289,7 @@ def test_a_run_does_not_depend_on_how_many_are_computed_side_by_side(
     side_by_side[grid.index("--out") + 1] = str(tmp_path / "together")
     threads = torch.get_num_threads()
     with caplog.at_level("INFO"):
-        assert running.main(side_by_side) == running.COMPLETE
+        assert run.main(side_by_side) == run.COMPLETE
     assert "tiny on mnli_m: 4 fine-tunings of 3 steps, 3 side by side" in caplog.messages
     assert results(tmp_path / "together") == alone
     for folder in alone:
@@ -306,7 +306,7 @@ def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
 ) -> None:
     fail_at_5e_3(monkeypatch)
     grid = ["--dataset", "sst2", "--lr", "5e-3", "1e-3", "--seed", "0", "1", "--workers", "2"]
-    assert running.main([*arguments, *grid]) == running.FAILED
+    assert run.main([*arguments, *grid]) == run.FAILED
     assert record(tmp_path, "tiny/SC/sst2/lr5e-03_sd1")["reason"] == "the loss is nan at step 2"
     assert set(results(tmp_path)) == {f"tiny/SC/sst2/lr1e-03_sd{seed}" for seed in (0, 1)}
 
@@ -314,7 +314,7 @@ def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
 def test_status_counts_and_foretells(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running.main([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
+    run.main([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
     capsys.readouterr()
     assert status.main(["--out", str(tmp_path), "--dataset", "uner_en", "--json"]) == 4
     cell = json.loads(capsys.readouterr().out)[0]
@@ -333,7 +333,7 @@ def test_status_counts_and_foretells(
 def test_validate_checks_and_estimates_without_writing(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert validating.main([*arguments, "--tflops", "1"]) == 0
+    assert validate.main([*arguments, "--tflops", "1"]) == 0
     shown = capsys.readouterr().out
     assert "everything a run needs is there" in shown and "memory:" in shown
     assert all(name in shown for name in DATASETS)
@@ -380,7 +380,7 @@ def test_names_datasets_and_stores() -> None:
 )
 def test_wrong_input_is_told_in_one_sentence(arguments: list[str], more: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        running.main([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0", *more])
+        run.main([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0", *more])
     assert "\n" not in str(caught.value)
 
 
@@ -391,14 +391,14 @@ def test_a_label_set_that_is_not_the_heads_is_refused(
 
     monkeypatch.setitem(DATASETS, "uner_en", replace(DATASETS["uner_en"], labels=5))
     with pytest.raises(UserError, match=r"has 7 labels .* head has 5 classes"):
-        running.main([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
+        run.main([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
 
 
 def test_the_default_grid_is_the_papers(data: Path) -> None:
-    jobs = cells.jobs_of(
+    found = jobs.jobs_of(
         tuple(DATASETS), model="m", lrs=LEARNING_RATES, seeds=SEEDS, data=data, store=Path("s"),
         tuning=None,
     )  # fmt: skip
-    assert sum(len(job.keys) for job in jobs) == 360
-    assert len(jobs) == 10
-    assert RunKey(model="m", dataset="nq", lr=1e-5, seed=4) in jobs[-1].keys
+    assert sum(len(job.keys) for job in found) == 360
+    assert len(found) == 10
+    assert RunKey(model="m", dataset="nq", lr=1e-5, seed=4) in found[-1].keys

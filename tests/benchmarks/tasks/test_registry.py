@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from benchmarks.answering import answering_split, best_span
-from benchmarks.classification import classification_split
-from benchmarks.encoders import Encoder, Loaded
-from benchmarks.local import table
-from benchmarks.machine import choose_machine
-from benchmarks.tagging import tagging_split
-from benchmarks.validating import activation_bytes
+from benchmarks.datasets.local_dataset import table
+from benchmarks.finetuning.device import choose_machine
+from benchmarks.finetuning.encoders import Encoder, Loaded
+from benchmarks.sweep.validate import activation_bytes
+from benchmarks.tasks.question_answering import answering_split, best_span
+from benchmarks.tasks.sequence_classification import classification_split
+from benchmarks.tasks.token_classification import tagging_split
 from common.provenance import ROOT
 from tests.benchmarks.tiny import END, make_config, make_tokenizer
 
@@ -167,7 +167,7 @@ def test_qqp_has_f1_and_the_others_do_not() -> None:
 def test_activations_are_counted_per_position() -> None:
     from transformers import AutoModel
 
-    import pretraining.modeling  # noqa: F401
+    import pretraining.model.modeling  # noqa: F401
 
     encoders = [
         Encoder(AutoModel.from_config(make_config("ours", vocab=300, layers=layers))) for layers in (1, 3)
@@ -178,7 +178,7 @@ def test_activations_are_counted_per_position() -> None:
 
 
 def test_the_state_of_a_store_is_read_without_torch() -> None:
-    code = "import sys, benchmarks.status; sys.exit(any(m in sys.modules for m in ('torch', 'transformers')))"
+    code = "import sys, benchmarks.sweep.status; sys.exit(any(m in sys.modules for m in ('torch', 'transformers')))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

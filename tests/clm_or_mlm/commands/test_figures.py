@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.runs_table import write_runs
 from analysis.sources import Source
+from analysis.store.runs_table import write_runs
+from clm_or_mlm.commands.figures import main, numbers
 from common.errors import UserError
-from paper_figures.command import main, numbers
-from paper_figures.drawn import Inputs
-from paper_figures.figure import get_figure
-from paper_figures.wording import source_sentence
+from paper_figures.figure_data import Inputs
+from paper_figures.output.captions import source_sentence
+from paper_figures.registry import get_figure
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 

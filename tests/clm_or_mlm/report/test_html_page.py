@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.content import gather, pictures_in
-from analysis.report.page import render_page
-from analysis.scores import Settings
 from analysis.sources import Source, open_source
+from analysis.statistics.scores import Settings
+from clm_or_mlm.report.content import gather, pictures_in
+from clm_or_mlm.report.html_page import render_page
 from common.errors import UserError
 from common.provenance import ROOT
 
@@ -55,8 +55,8 @@ def own_figures(figures: Path, own: Source, tmp_path_factory: pytest.TempPathFac
 def quick(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fewer trials of the coverage: the page's form does not hang on them."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("analysis.report.content.COVERAGE_TRIALS", 200)
-    patch.setattr("analysis.report.content.COVERAGE_RESAMPLES", 100)
+    patch.setattr("clm_or_mlm.report.content.COVERAGE_TRIALS", 200)
+    patch.setattr("clm_or_mlm.report.content.COVERAGE_RESAMPLES", 100)
     yield
     patch.undo()
 
@@ -75,7 +75,7 @@ def with_runs(own: Source, own_figures: Path, quick: None) -> str:
 
 
 def test_page_holds_every_published_cell(published: str) -> None:
-    from analysis.published import published_cells
+    from analysis.published_cells import published_cells
 
     for cell in published_cells().itertuples():
         assert f"{cell.mean:.2f} ± {cell.ci95:.2f}" in published

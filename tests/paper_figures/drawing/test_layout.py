@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from paper_figures.layout import caption_lines, make_page, task_panels
-from paper_figures.style import paper_style
+from paper_figures.drawing.layout import caption_lines, make_page, task_panels
+from paper_figures.drawing.style import paper_style
 from pretraining.study import MODELS
 
 

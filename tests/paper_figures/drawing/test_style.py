@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from paper_figures.style import CLM, EXTRA, MLM, RAMP_BLUE, RAMP_PURPLE, Look, looks, paper_style
+from paper_figures.drawing.style import CLM, EXTRA, MLM, RAMP_BLUE, RAMP_PURPLE, Look, looks, paper_style
 
 Array = npt.NDArray[np.float64]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from paper_figures.drawn import collect, find_model, missing, size_rank
-from paper_figures.figure import NUMBERS, get_figure
-from paper_figures.placing import clm_share
-from paper_figures.style import paper_style
-from paper_figures.wording import alt_text, caption, missing_sentence
+from paper_figures.drawing.style import paper_style
+from paper_figures.drawing.x_positions import clm_share
+from paper_figures.figure_data import collect, find_model, missing, size_rank
+from paper_figures.output.captions import alt_text, caption, missing_sentence
+from paper_figures.registry import NUMBERS, get_figure
 from pretraining.study import FIGURES, parse
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs
 

@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.sources import EXAMPLE, open_source
-from paper_figures.drawn import Inputs
-from paper_figures.figure import get_figure
-from paper_figures.marks import draw_bars, draw_lines
-from paper_figures.style import MLM
-from paper_figures.writing import write_figure
+from paper_figures.drawing.marks import draw_bars, draw_lines
+from paper_figures.drawing.style import MLM
+from paper_figures.figure_data import Inputs
+from paper_figures.output.save import write_figure
+from paper_figures.registry import get_figure
 
 
 @pytest.mark.parametrize("number", range(1, 13))

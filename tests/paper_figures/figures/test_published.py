@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 
 from analysis.sources import open_source
 from common.provenance import ROOT
-from paper_figures.drawn import COLUMNS, Inputs
-from paper_figures.figure import get_figure
-from paper_figures.style import paper_style
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.registry import get_figure
 
 TASKS = ("SC", "TC", "QA", "IR")
 SIZES = {"210M": "210m", "610M": "610m", "1B": "1b"}

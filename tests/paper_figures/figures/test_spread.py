@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
-from paper_figures.drawn import Inputs
-from paper_figures.figure import get_figure
-from paper_figures.style import paper_style
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import Inputs
+from paper_figures.registry import get_figure
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs
 

@@ -16,13 +16,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from analysis.runs_table import write_runs
 from analysis.sources import open_source
+from analysis.store.runs_table import write_runs
 from common.errors import UserError
 from common.provenance import ROOT
-from paper_figures.drawn import COLUMNS, Inputs
-from paper_figures.figure import get_figure
-from paper_figures.writing import check_formats, write_figure
+from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.output.save import check_formats, write_figure
+from paper_figures.registry import get_figure
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import made_up_runs, write_logs
 

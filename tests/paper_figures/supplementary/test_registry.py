@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
+from clm_or_mlm.commands.figures import main, numbers
 from common.errors import UserError
-from paper_figures.command import main, numbers
 
 from ..analysis.test_selection import RELEASED
 
@@ -82,8 +82,8 @@ def test_unknown_words_are_told_the_nearest():
 
 
 def test_the_coverage_is_drawn_from_the_simulation(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.coverage.COVERAGE_TRIALS", 200)
-    monkeypatch.setattr("analysis.coverage.COVERAGE_RESAMPLES", 100)
+    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 200)
+    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 100)
     assert main(["coverage", "--format", "png", "--out", str(tmp_path)]) == 0
     data = pd.read_csv(tmp_path / "coverage.csv")
     assert set(data["target"]) == {"seeds", "seeds and instances"} and len(data) == 26

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken._educational import bpe_train
 
-from pretraining.byte_pairs import LLAMA3_SPLIT, bpe_model, overflows, tiktoken_twin
-from pretraining.sources import open_source
-from pretraining.tokenizer import (
+from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, tiktoken_twin
+from pretraining.data.corpus import open_source
+from pretraining.data.tokenizer import (
     TextTokenizer,
     _assemble,
     llama3_special_tokens,

@@ -12,10 +12,11 @@ import pytest
 from common.errors import UserError
 from common.files import sha256_file
 from pretraining.__main__ import main
-from pretraining.shard_files import RECORD, TokenStream
-from pretraining.shard_manifest import UNFINISHED, load_manifest, verify
-from pretraining.shards import ShardSettings, build
-from pretraining.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
+from pretraining.data import build_shards
+from pretraining.data.build_shards import ShardSettings, build
+from pretraining.data.manifest import UNFINISHED, load_manifest, verify
+from pretraining.data.shard_files import RECORD, TokenStream
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.documents import make_documents, write_jsonl
 
 SETTINGS = ShardSettings(shard_records=2, validation_share=0.05)
@@ -230,9 +231,8 @@ def test_a_failure_anywhere_is_gone_on_from(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every point at which something is made durable fails once; the next call goes on to the same bytes."""
-    from pretraining import shards
 
-    monkeypatch.setattr(shards, "_GROUP_CHARACTERS", 3000)
+    monkeypatch.setattr(build_shards, "_GROUP_CHARACTERS", 3000)
     calls = {"left": 0}
     replace = Path.replace
 

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from common.errors import UserError
-from pretraining.sources import batched, open_source
+from pretraining.data.corpus import batched, open_source
 from tests.pretraining.documents import make_documents, write_jsonl
 
 TEXTS = make_documents(23)

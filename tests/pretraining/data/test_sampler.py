@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.errors import UserError
-from pretraining.sequences import Cut, Order, counter_hash, split_documents
+from pretraining.data.sampler import Cut, Order, counter_hash, split_documents
 
 PAPER_CUT = Cut(shortest=12, longest=2048, seed=0)
 

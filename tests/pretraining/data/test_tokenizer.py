@@ -13,9 +13,9 @@ from transformers import AutoTokenizer
 
 from common.errors import UserError
 from pretraining.__main__ import main
-from pretraining.byte_pairs import LLAMA3_SPLIT, read_ranks
-from pretraining.sources import open_source
-from pretraining.tokenizer import (
+from pretraining.data.bpe import LLAMA3_SPLIT, read_ranks
+from pretraining.data.corpus import open_source
+from pretraining.data.tokenizer import (
     TextTokenizer,
     from_tiktoken,
     llama3_special_tokens,

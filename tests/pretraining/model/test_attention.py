@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.attention import (
+from pretraining.model.attention import (
     FLEX_BLOCK,
     attention,
     flash_available,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pretraining.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
+from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy, rows_per_chunk
 
 
 def problem(

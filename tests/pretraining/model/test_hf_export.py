@@ -13,14 +13,14 @@ from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.adapters import load_encoder
-from pretraining.export import export, native_config
-from pretraining.heads import (
+from pretraining.model.heads import (
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
     EuroBertForTokenClassification,
 )
-from pretraining.modeling import EuroBertModel, initialise
+from pretraining.model.hf_export import export, native_config
+from pretraining.model.modeling import EuroBertModel, initialise
+from pretraining.model.state_dict_adapter import load_encoder
 
 MANIFEST = {
     "model": "tiny-clm-2k-mlm40-6k",
@@ -107,7 +107,7 @@ def test_what_does_not_fit_leaves_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pretraining.export.save_file", full)
+    monkeypatch.setattr("pretraining.model.hf_export.save_file", full)
     with pytest.raises(OSError, match="No space"):
         export(state, config, None, MANIFEST, tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.errors import UserError
-from pretraining.batch import PackedBatch
-from pretraining.configuration import config_for
-from pretraining.masking import VALIDATION_STREAM, MaskRule, batch_mask, sample_mask
+from pretraining.model.configuration import config_for
+from pretraining.model.masking import VALIDATION_STREAM, MaskRule, batch_mask, sample_mask
+from pretraining.model.packed_batch import PackedBatch
 
 RATIOS = (0.2, 0.3, 0.4, 0.5)
 IDS = st.integers(0, 2**62)
@@ -20,7 +20,7 @@ def rule(ratio: float = 0.4, seed: int = 0, **other: int) -> MaskRule:
 
 
 def test_golden_mask() -> None:
-    # python -c "import numpy as np; from pretraining.masking import *; print(np.flatnonzero(sample_mask(
+    # python -c "import numpy as np; from pretraining.model.masking import *; print(np.flatnonzero(sample_mask(
     #     np.arange(40), MaskRule(ratio=0.4, seed=42), sample_id=7, epoch=1)).tolist())"
     expected = [7, 8, 15, 19, 20, 21, 23, 30, 31, 33, 34, 36]
     found = sample_mask(np.arange(40), rule(seed=42), sample_id=7, epoch=1)

@@ -18,16 +18,16 @@ from transformers import (
 )
 
 from common.errors import UserError
-from pretraining.batch import PackedBatch
-from pretraining.configuration import EncoderConfig, config_for, shape_of
-from pretraining.heads import (
+from pretraining.model.configuration import EncoderConfig, config_for, shape_of
+from pretraining.model.heads import (
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
     EuroBertForTokenClassification,
 )
-from pretraining.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
-from pretraining.settings import SHAPES, TINY
+from pretraining.model.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.paper_settings import SHAPES, TINY
 
 EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.batch import PackedBatch
+from pretraining.model.packed_batch import PackedBatch
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 

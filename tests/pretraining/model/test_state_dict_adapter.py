@@ -9,7 +9,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.adapters import (
+from pretraining.model.configuration import config_for
+from pretraining.model.heads import (
+    EuroBertForCausalLM,
+    EuroBertForMaskedLM,
+    EuroBertForSequenceClassification,
+)
+from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
+from pretraining.model.state_dict_adapter import (
     check_state,
     from_optimus,
     from_released,
@@ -21,13 +28,6 @@ from pretraining.adapters import (
     to_optimus,
     to_released,
 )
-from pretraining.configuration import config_for
-from pretraining.heads import (
-    EuroBertForCausalLM,
-    EuroBertForMaskedLM,
-    EuroBertForSequenceClassification,
-)
-from pretraining.modeling import EuroBertModel, EuroBertPreTrainedModel
 
 TOKENS = torch.arange(3, 33)[None]
 

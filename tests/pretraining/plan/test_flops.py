@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from pretraining.flops import (
+from pretraining.paper_settings import SHAPES, Shape
+from pretraining.plan.flops import (
     CONVENTIONS,
     effective_length,
     gpu_hours,
@@ -13,7 +14,6 @@ from pretraining.flops import (
     peak_flops,
     six_nd_flops_per_token,
 )
-from pretraining.settings import SHAPES, Shape
 
 
 def hoffmann_as_printed(
@@ -98,5 +98,5 @@ def test_mfu_and_gpu_hours_are_each_others_inverse() -> None:
 
 
 def test_the_module_needs_no_torch() -> None:
-    code = "import pretraining.flops, sys; assert not {'torch', 'numpy'} & set(sys.modules)"
+    code = "import pretraining.plan.flops, sys; assert not {'torch', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

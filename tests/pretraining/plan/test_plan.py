@@ -9,12 +9,12 @@ import pytest
 
 from common.errors import UserError
 from pretraining.__main__ import main
-from pretraining.designs import PAPER_STUDY, load_study
-from pretraining.flops import PEAK_FLOPS
-from pretraining.plan import PAPER_TOTALS, plan_of
-from pretraining.plan_report import FORMATS, render
-from pretraining.recipe import Recipe
-from pretraining.settings import SHAPES
+from pretraining.paper_settings import SHAPES
+from pretraining.plan.config import Recipe
+from pretraining.plan.flops import PEAK_FLOPS
+from pretraining.plan.plan import PAPER_TOTALS, plan_of
+from pretraining.plan.report import FORMATS, render
+from pretraining.plan.study_file import PAPER_STUDY, load_study
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 
@@ -104,7 +104,7 @@ def test_mistakes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_planning_needs_no_torch() -> None:
-    code = "import sys, pretraining.plan_report, pretraining.__main__; sys.exit('torch' in sys.modules)"
+    code = "import sys, pretraining.plan.report, pretraining.__main__; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -201,7 +201,7 @@ def test_wrong_settings_are_refused(word: str, message: str) -> None:
 
 
 def test_only_two_modules_know_mosaicmls_libraries() -> None:
-    room = Path(__file__).parents[2] / "pretraining"
+    room = Path(__file__).parents[3] / "pretraining"
     found = {
         path.name
         for path in room.glob("*.py")

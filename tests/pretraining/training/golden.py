@@ -1,6 +1,6 @@
 """Losses of twenty steps of a tiny model in a plain loop: CLM, MLM at 40 %, and CLM then MLM.
 
-    python -m tests.pretraining.golden > tests/golden/pretraining_losses.json
+    python -m tests.pretraining.training.golden > tests/golden/pretraining_losses.json
 
 The numbers are committed. A change that is not meant to change training must give them again; a change that is must
 commit new ones and say why.
@@ -14,13 +14,13 @@ import sys
 import numpy as np
 import torch
 
-from pretraining.batch import PackedBatch
-from pretraining.configuration import config_for
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.masking import MaskRule
-from pretraining.modeling import initialise
-from pretraining.objectives import clm, loss_sum, mlm
-from pretraining.settings import TRAINING
+from pretraining.model.configuration import config_for
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule
+from pretraining.model.modeling import initialise
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.paper_settings import TRAINING
+from pretraining.training.objectives import clm, loss_sum, mlm
 
 STEPS, SEQUENCES, VOCAB = 20, 8, 311
 SCHEDULES = {"clm": ["clm"] * STEPS, "mlm40": ["mlm"] * STEPS, "clm-10-mlm40-20": ["clm"] * 10 + ["mlm"] * 10}

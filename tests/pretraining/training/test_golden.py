@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 HERE = Path(__file__).parent
-GOLDEN = json.loads((HERE.parent / "golden" / "pretraining_losses.json").read_text())
+GOLDEN = json.loads((HERE.parent.parent / "golden" / "pretraining_losses.json").read_text())
 
 
 def golden_module() -> ModuleType:

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.batch import PackedBatch
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.masking import MaskRule
-from pretraining.objectives import ObjectiveBatch, clm, loss_sum, loss_weights, mlm
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, loss_weights, mlm
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.schedule import WSD, segment_schedule
-from pretraining.settings import TRAINING
+from pretraining.paper_settings import TRAINING
 from pretraining.study import MODELS, parse
+from pretraining.training.schedule import WSD, segment_schedule
 
 
 def schedules(name: str) -> list[WSD]:

@@ -20,19 +20,19 @@ from safetensors.torch import load_file
 from common.errors import UserError
 from common.files import sha256_file
 from common.processes import AGAIN
-from pretraining import checkpoints
 from pretraining.__main__ import main
-from pretraining.batches import Data, microbatch_size
-from pretraining.composer_adapter import _Loop
-from pretraining.designs import Study
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.modeling import initialise
-from pretraining.objectives import loss_sum, loss_weights
-from pretraining.schedule import segment_schedule
-from pretraining.session import study_config
-from pretraining.shard_manifest import load_manifest
-from pretraining.train import train
-from pretraining.training_log import LogWriter, read_log
+from pretraining.data.manifest import load_manifest
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import initialise
+from pretraining.plan.study_file import Study
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import _Loop
+from pretraining.training.context import study_config
+from pretraining.training.dataloader import Data, microbatch_size
+from pretraining.training.log import LogWriter, read_log
+from pretraining.training.objectives import loss_sum, loss_weights
+from pretraining.training.schedule import segment_schedule
+from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
@@ -56,7 +56,7 @@ def test_the_log_tells_the_plan(done: Path) -> None:
 
 
 def test_figure_12_reads_the_logs(done: Path, study: Study) -> None:
-    from paper_figures.logs import training_losses
+    from paper_figures.training_curves import training_losses
 
     frame = training_losses(done, {MODEL: [s.trajectory for s in study.models[MODEL].segments]})
     rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]

@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from common.errors import UserError
-from pretraining import checkpoints
-from pretraining.designs import Study
-from pretraining.heads import EuroBertForMaskedLM
-from pretraining.session import study_config
-from pretraining.shard_manifest import load_manifest
-from pretraining.train import train
-from pretraining.training_log import read_log
+from pretraining.data.manifest import load_manifest
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.plan.study_file import Study
+from pretraining.training import checkpoints
+from pretraining.training.context import study_config
+from pretraining.training.log import read_log
+from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(

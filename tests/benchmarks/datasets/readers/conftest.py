@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.sources.originals import Put, putter
+from tests.benchmarks.datasets.readers.originals import Put, putter
 
 
 @pytest.fixture

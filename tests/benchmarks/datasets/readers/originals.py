@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local import Content
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers import Inputs, source_of
+from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.protocol import get_dataset
-from benchmarks.sources import Inputs, source_of
-from benchmarks.sources.reading import Reading
 
 Put = Callable[[str, str | list[Any]], Path]
 """Writes a text, or rows as JSON lines, to a file of the test and returns its path."""

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.errors import UserError
-from tests.benchmarks.sources.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 

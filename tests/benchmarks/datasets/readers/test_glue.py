@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.errors import UserError
-from tests.benchmarks.sources.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 
 def test_sst2_tsv_and_hub_parquet_give_the_same(tmp_path: Path, put: Put) -> None:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from benchmarks.sources.ner import CONLL_TAGS, iob1_to_iob2, sentences
-from benchmarks.sources.reading import Reading
+from benchmarks.datasets.readers.ner import CONLL_TAGS, iob1_to_iob2, sentences
+from benchmarks.datasets.readers.original_files import Reading
 from common.errors import UserError
-from tests.benchmarks.sources.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 UNER = """# sent_id = 1
 # text = Ada in New York

@@ -10,9 +10,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.sources.reading import Reading, class_names, lines, records
+from benchmarks.datasets.readers.original_files import Reading, class_names, lines, records
 from common.errors import UserError
-from tests.benchmarks.sources.originals import Put
+from tests.benchmarks.datasets.readers.originals import Put
 
 
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.sources.squad import answers_of
+from benchmarks.datasets.readers.squad import answers_of
 from common.errors import UserError
-from tests.benchmarks.sources.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 
 def squad_json(questions: list[dict[str, Any]], context: str = "Ada lives in Rome, Ada does.") -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.ingest import ingest
+from analysis.store.ingest import ingest
 from benchmarks.runs import cell_keys, write_results
 from common.provenance import ROOT
 from tests.analysis.stores import MODELS, SIZES, contents, cut, kinds, read, twice
@@ -80,7 +80,7 @@ def test_a_killed_ingest_leaves_the_old_table_and_the_next_one_finishes(
             {s: [1.0] * n for s, n in zip(("validation", "test"), SIZES[key.dataset], strict=True)},
         )
     script = (
-        "import os, sys, time, pathlib, analysis.ingest as i\n"
+        "import os, sys, time, pathlib, analysis.store.ingest as i\n"
         "real = i.read_cell\n"
         "def slow(*args):\n"
         "    result = real(*args)\n"
@@ -124,7 +124,7 @@ def test_the_timing_scripts_stand_in_is_a_store_without_fault_and_is_timed(tmp_p
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
 def test_a_killed_ingest_takes_its_reading_processes_along(store: Path, tmp_path: Path) -> None:
     script = (
-        "import multiprocessing, pathlib, time, analysis.ingest as i\n"
+        "import multiprocessing, pathlib, time, analysis.store.ingest as i\n"
         "def stuck(items, *_):\n"
         "    for item in items:\n"
         "        print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"

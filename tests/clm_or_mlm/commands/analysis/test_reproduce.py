@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.reproduce import Outcome, _figures
-from analysis.runs_table import write_runs
+from analysis.store.runs_table import write_runs
+from clm_or_mlm.commands.analysis.reproduce import Outcome, _figures
 from common.provenance import ROOT
 
 from .made_up import random_runs
@@ -28,7 +28,7 @@ def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the figures beside the paper's, the one that is quickly drawn."""
-    monkeypatch.setattr("analysis.reproduce.FIGURES_BESIDE", ("claims",))
+    monkeypatch.setattr("clm_or_mlm.commands.analysis.reproduce.FIGURES_BESIDE", ("claims",))
 
 
 def test_makes_everything_from_the_published_cells_in_a_relative_folder(

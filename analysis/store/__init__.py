@@ -1,0 +1,1 @@
+"""From a run store to a runs table: scan, read, check, remember."""

@@ -1,0 +1,1 @@
+"""Datasets: fetched or imported, in one local form, listed and verified."""

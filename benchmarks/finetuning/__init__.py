@@ -1,0 +1,1 @@
+"""One fine-tuning: encoder, head, tokenization, trainer, device."""

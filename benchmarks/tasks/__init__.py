@@ -1,0 +1,1 @@
+"""The four task families: sequence and token classification, question answering, retrieval."""

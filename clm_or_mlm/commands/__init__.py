@@ -1,0 +1,1 @@
+"""The commands of every room, a module each."""

@@ -1,0 +1,1 @@
+"""How figures look: style, page, marks, places on the x axis."""

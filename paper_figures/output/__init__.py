@@ -1,0 +1,1 @@
+"""A figure's files and its words."""

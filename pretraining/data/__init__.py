@@ -1,0 +1,1 @@
+"""From documents to training sequences: corpus, tokenizer, shards, sampler."""

@@ -1,0 +1,1 @@
+"""The encoder in plain torch: configuration, layers, heads, masks, loss, other checkpoint forms."""

@@ -1,0 +1,1 @@
+"""What is to be trained: study files, settings, stages, FLOPs."""

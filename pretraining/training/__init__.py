@@ -1,0 +1,1 @@
+"""Training: data loader, objectives, schedule, checkpoints, the Composer adapter."""
