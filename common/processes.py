@@ -1,40 +1,138 @@
-"""Child processes that do not outlive their parent, and the signal that asks them to save."""
+"""Child processes: pools that end with their parent, and the signal that asks a process to save and stop."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
+import multiprocessing
+import multiprocessing.connection
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
-__all__ = ["AGAIN", "STOP_SIGNALS", "end_with_parent", "ignore_stop_signal", "listening"]
+from common.errors import UserError
+
+__all__ = [
+    "AGAIN",
+    "STOP_SIGNALS",
+    "become_worker",
+    "cores",
+    "end_with_parent",
+    "ignore_stop_signal",
+    "on_stop_signal",
+    "worker_pool",
+]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""What asks for saving and ending: SIGUSR1 is what Slurm sends before a time limit."""
+"""What asks a process to save and stop: SIGUSR1 is what Slurm sends before a time limit."""
 
 AGAIN = 75
-"""Exit code of what was asked, has saved its work and has to be started again (EX_TEMPFAIL)."""
+"""Exit code of a process that was asked to stop, has saved its work and must be started again (EX_TEMPFAIL)."""
 
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, however that ends; Linux only, nothing elsewhere."""
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def end_with_parent(parent: int | None = None) -> None:
+    """End this process when its parent ends, however the parent ends.
+
+    On Linux the kernel does it. Elsewhere a thread of a `multiprocessing` child waits for its parent.
+
+    Args:
+        parent: the parent's process id as it was before this process started; a parent that ended meanwhile ends
+            this process at once.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
+    elif (process := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_exit_after, args=(process.sentinel,), daemon=True).start()
+
+
+def _exit_after(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def become_worker(parent: int) -> None:
+    """Make this process a worker of `parent`: it ends with the parent, and Ctrl-C is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(parent)
+
+
+@contextlib.contextmanager
+def worker_pool(
+    workers: int,
+    *,
+    initializer: Callable[..., object] | None = None,
+    arguments: tuple[Any, ...] = (),
+    killed: str = "a worker process was killed, probably for lack of memory; run the same command again",
+) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool of fresh processes that end with this one, and whose unfinished work is dropped at the end.
+
+    Args:
+        workers: number of processes.
+        initializer: called with `arguments` once in each process.
+        arguments: of `initializer`.
+        killed: the sentence when a process is killed.
+
+    Raises:
+        UserError: a process was killed; the message is `killed`.
+    """
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(os.getpid(), initializer, arguments),
+    )
+    try:
+        with _interrupts_held():
+            pool.submit(os.getpid)  # starts all processes
+        yield pool
+    except BrokenProcessPool:
+        raise UserError(killed) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(parent: int, initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    become_worker(parent)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    if initializer is not None:
+        initializer(*arguments)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while processes start: they inherit the mask, so none answers it before it is a worker."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def ignore_stop_signal() -> None:
-    """Ignore SIGUSR1 here and in all that this process starts, until one of them listens: others would die of it."""
+    """Ignore SIGUSR1 here and in all that this process starts until one of them handles it; others would die of it."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
-def listening(asked: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `asked` for every stop signal while the block runs."""
+def on_stop_signal(call: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `call` for every stop signal while the block runs."""
     before = {
-        number: signal.signal(number, lambda found, _: asked(signal.Signals(found)))
+        number: signal.signal(number, lambda received, _: call(signal.Signals(received)))
         for number in STOP_SIGNALS
     }
     try:

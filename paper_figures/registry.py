@@ -55,6 +55,6 @@ def get_figure(number: int) -> PaperFigure:
     """Return a figure by its number; `UserError` when the paper has none of that number."""
     if number not in NUMBERS:
         raise UserError(f"there is no Figure {number}; the paper has Figures 1 to {NUMBERS[-1]}")
-    module = importlib.import_module(f"paper_figures.registry{number:02d}")
+    module = importlib.import_module(f"paper_figures.figures.figure{number:02d}")
     figure: PaperFigure = module.FIGURE
     return figure

@@ -24,7 +24,7 @@ from typing import Any
 from common.cli import Parser, run
 from common.errors import UserError
 from common.files import write_text
-from common.processes import AGAIN, end_with_parent, ignore_stop_signal, listening
+from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
 from workflow.commands import commands_of
 from workflow.jobs import Job, workflow_of
@@ -113,7 +113,7 @@ def run_until(
     told: list[signal.Signals] = []
     if isinstance(stop, Path):
         stop.unlink(missing_ok=True)
-    with log_file.open("ab") as sink, listening(told.append):
+    with log_file.open("ab") as sink, on_stop_signal(told.append):
         process = subprocess.Popen(
             command,
             stdout=sink,

@@ -28,7 +28,7 @@ from composer.trainer import Trainer
 from composer.utils import dist
 
 from common.errors import UserError
-from common.processes import listening
+from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import Recipe
 from pretraining.training.dataloader import StepBatch
@@ -244,7 +244,7 @@ def train_stretch(
     )
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(listening(asked.append))
+        stack.enter_context(on_stop_signal(asked.append))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         trainer = Trainer(

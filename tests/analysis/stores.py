@@ -12,7 +12,9 @@ import numpy as np
 from analysis.store.ingest import Ingested, ingest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
+from common.provenance import ROOT
 
+RELEASED = ROOT / "tests" / "data" / "released_sst2_610m-mlm40-42k.csv"
 MODELS = ("610m-mlm40-42k", "610m-clm-42k")
 SIZES = {"sst2": (7, 5), "uner_en": (4, 6), "nq": (3, 3)}
 Bytes = dict[str, bytes]

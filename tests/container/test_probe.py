@@ -123,9 +123,9 @@ def test_every_command_says_it_in_one_sentence(site: Site, tmp_path: Path, words
     # The image has to seem to be there, and the limit is the real one but for its length.
     code = (
         "import sys, pathlib\n"
-        "from container import build, client, probe, __main__ as m\n"
+        "from container import apptainer, build, probe, __main__ as m\n"
         "from common.cli import run\n"
-        "client.version_of = lambda site: probe.version_of(site, 1.0)\n"
+        "apptainer.version_of = lambda site: probe.version_of(site, 1.0)\n"
         "build.BUILD = pathlib.Path(sys.argv[1])\n"
         "run(m.main, sys.argv[2:])\n"
     )

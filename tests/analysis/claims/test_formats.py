@@ -16,8 +16,7 @@ from analysis.store.runs_table import write_runs
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
-
-from ..test_selection import RELEASED
+from tests.analysis.stores import RELEASED
 
 ROOT = Path(__file__).parents[3]
 

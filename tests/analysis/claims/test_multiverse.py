@@ -15,8 +15,7 @@ from analysis.sources import Source, open_source
 from analysis.statistics.scores import Settings, seed_scores
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
-
-from ..test_selection import RELEASED
+from tests.analysis.stores import RELEASED
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 SETTINGS = Settings(interval="t", resamples=200)

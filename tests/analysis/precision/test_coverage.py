@@ -25,8 +25,7 @@ from analysis.statistics import intervals
 from analysis.statistics.scores import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-
-from .made_up import made_up_runs, with_instances
+from tests.analysis.made_up import made_up_runs, with_instances
 
 
 def cells(*, seed: float, common: float, joint: float, instances: int = 500) -> Cells:

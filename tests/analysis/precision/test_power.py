@@ -21,8 +21,7 @@ from analysis.precision.power import (
 from analysis.sources import Source
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
-
-from .made_up import made_up_runs
+from tests.analysis.made_up import made_up_runs
 
 
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 2.5])

@@ -13,9 +13,8 @@ from analysis.sources import open_source
 from analysis.statistics.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
-
-from .made_up import random_runs
-from .test_selection import RELEASED
+from tests.analysis.made_up import random_runs
+from tests.analysis.stores import RELEASED
 
 
 def test_released_runs_give_the_published_digits() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +11,8 @@ from hypothesis import strategies as st
 from analysis.statistics.selection import select_runs
 from analysis.store.runs_table import read_runs
 from common.errors import UserError
+from tests.analysis.stores import RELEASED
 
-RELEASED = Path(__file__).parents[2] / "data" / "released_sst2_610m-mlm40-42k.csv"
 RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 
 

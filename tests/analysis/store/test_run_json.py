@@ -21,8 +21,7 @@ from benchmarks.protocol import TASKS
 from benchmarks.runs import RUN, RunKey, cell_keys, write_results
 from common.errors import UserError
 from paper_figures.__main__ import main as draw
-
-from .stores import MODELS, age, fill, run_folder
+from tests.analysis.stores import MODELS, age, fill, run_folder
 
 
 def score(key: RunKey, split: str) -> float:

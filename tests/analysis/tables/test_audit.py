@@ -15,9 +15,8 @@ from analysis.store.runs_table import write_runs
 from analysis.tables.audit import audit
 from analysis.tables.audit_report import audit_html, audit_json, audit_markdown
 from analysis.tables.paper_arithmetic import check_arithmetic
-
-from .made_up import random_runs
-from .test_selection import RELEASED
+from tests.analysis.made_up import random_runs
+from tests.analysis.stores import RELEASED
 
 
 def cell_of(found, dataset: str = "sst2", table: int = 2, model: str = "610m-mlm40-42k"):

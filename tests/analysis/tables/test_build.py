@@ -16,8 +16,7 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import EXTENSIONS, FORMATS, render
 from common.errors import UserError
 from pretraining.paper_settings import SHAPES
-
-from .made_up import random_runs
+from tests.analysis.made_up import random_runs
 
 CELLS = published_cells()
 

@@ -83,7 +83,7 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
         assert all(len(values) == n_test for values in standard["instances"].values())
         assert recorded["steps"] == len(recorded["losses"]) == 3
         assert set(recorded["seconds"]) == {"tuning", "evaluation"}
-        assert run["provenance"]["versions"]["torch"]
+        assert recorded["provenance"]["versions"]["torch"]
     assert "f1" in record(tmp_path, "tiny/SC/qqp/lr5e-04_sd0")["standard"]["test"]
 
 

@@ -17,8 +17,7 @@ from clm_or_mlm.report.content import gather, pictures_in
 from clm_or_mlm.report.html_page import render_page
 from common.errors import UserError
 from common.provenance import ROOT
-
-from .made_up import random_runs
+from tests.analysis.made_up import random_runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 ARGUMENTS = [

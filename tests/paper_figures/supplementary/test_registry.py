@@ -13,7 +13,7 @@ from analysis.claims.catalogue import CLAIMS
 from clm_or_mlm.commands.figures import main, numbers
 from common.errors import UserError
 
-from ..analysis.test_selection import RELEASED
+from tests.analysis.stores import RELEASED
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -14,8 +14,7 @@ from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.commands.analysis.reproduce import Outcome, _figures
 from common.provenance import ROOT
-
-from .made_up import random_runs
+from tests.analysis.made_up import random_runs
 
 
 def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
