@@ -6,8 +6,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError, nearest
+from common.old_parser import Parser
 
 COMMANDS = {
     "ingest": ("clm_or_mlm.commands.analysis.ingest", "read a run store into a runs table"),

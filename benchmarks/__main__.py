@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import nearest
+from common.old_parser import Parser
 
 COMMANDS = {
     "fetch": ("benchmarks.datasets.fetch", "bring datasets from their hubs into data/ (needs network)"),

@@ -1,54 +1,95 @@
-"""The shell of every `python -m <room>`: logging, one-sentence errors, progress with an ETA."""
+"""Command lines: commands as typed functions (the `cyclopts` library), one-sentence errors, Ctrl-C."""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import errno
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NoReturn, TypeVar
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
 
-__all__ = ["Parser", "progress", "run"]
+__all__ = ["MANY", "call", "program", "run", "sentence", "shared_options", "usual_words"]
 
-T = TypeVar("T")
+MANY = Parameter(consume_multiple=(1, None), show_default=False)
+"""An option that takes several values: `--model A B` and `--model A --model B` are the same."""
+
+_TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations and answers an unknown option with the nearest one."""
+def shared_options(title: str) -> Parameter:
+    """Return what makes a frozen dataclass a group of options that several commands share, under a title of the help.
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    Decorate the class with it, and give a command a parameter of that class; each field is an option, the docstring
+    under it the option's help.
+    """
+    return Parameter(name="*", group=title)
 
-    def error(self, message: str) -> NoReturn:
-        """Exit with 2 after one sentence that names the nearest option to an unknown one."""
-        if message.startswith("unrecognized arguments: "):
-            word = message.split(": ", 1)[1].split()[0].split("=")[0]
-            message += nearest(word, self._options())
-        elif choice := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            message += nearest(choice[1], re.findall(r"'(.*?)'", choice[2]))
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
-    def _options(self) -> set[str]:
-        """Return the options of this parser and of its commands, which hand unknown ones up to it."""
-        known = set(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for parser in action.choices.values():
-                    known |= set(parser._option_string_actions)
-        return known
+def program(
+    name: str,
+    description: str,
+    commands: Mapping[str, tuple[str, str]],
+    *,
+    examples: str = "",
+    default: Callable[..., int | None] | None = None,
+) -> App:
+    """Return a program.
+
+    Args:
+        name: how it is started, such as `python -m analysis`.
+        description: a sentence above the list of commands.
+        commands: for each its function as `module:function`, imported when the command is called, and a line of help.
+        examples: shown below the description as they are.
+        default: the function of a program that needs no command; its docstring is the description then.
+    """
+    made = App(
+        name=name,
+        help=None if default else f"{description}\n\n{examples}".strip(),
+        default_command=default,
+        help_format="plaintext",
+        version_flags=[],
+        default_parameter=Parameter(negative=()),
+        config=usual_words,
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    made["--help"].help = "show this and exit"
+    for order, (command, (path, line)) in enumerate(commands.items()):
+        made.command(path, name=command, help=line, sort_key=order)
+    return made
+
+
+def call(app: App, argv: Sequence[str]) -> int | None:
+    """Run a program's command and return what it returns.
+
+    Raises:
+        UserError: the words cannot be understood, or what the command raises.
+    """
+    words = list(argv) or ["--help"]
+    if words[0] in app and not words[0].startswith("-"):
+        app[words[0]].help = None  # the function's own docstring; the line is for the list of commands
+    try:
+        code: int | None = app(words)
+    except CycloptsError as error:
+        chain = () if isinstance(error, problems.UnknownCommandError) else error.command_chain or ()
+        raise UserError(f"{sentence(error)} (see {' '.join([app.name[0], *chain])} --help)") from None
+    return code
 
 
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
     """Call `main(argv)` and exit: its return value (None is 0), 2 after a `UserError`, 130 after Ctrl-C.
 
-    A full disk and a missing permission are told in one sentence too. CLM_OR_MLM_TRACEBACK=1 in the
+    A full disk and a missing permission are reported in one sentence too. CLM_OR_MLM_TRACEBACK=1 in the
     environment shows the traceback of any of them.
     """
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr)
@@ -59,24 +100,63 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was finished is kept, the same command goes on from there\n")
+        sys.stderr.write("interrupted; finished work is kept, and the same command resumes from it\n")
         code = 130
     except (UserError, OSError) as error:
         if os.environ.get("CLM_OR_MLM_TRACEBACK") or not _is_users(error):
             raise
-        sys.stderr.write(f"error: {_sentence(error)}\n")
+        sys.stderr.write(f"error: {_os_sentence(error)}\n")
         code = 2
     sys.exit(code)
 
 
-def progress(items: Iterable[T], what: str, total: int | None = None, unit: str = "it") -> Iterator[T]:
-    """Yield `items` under a progress bar with an ETA on stderr; silent when stderr is no terminal.
+def usual_words(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Take on and off for true and false, and 1e6 for a whole number, but not 2.6, which the library would round."""
+    del app, commands
+    for argument in arguments:
+        kinds = {argument.hint, *typing.get_args(argument.hint)}
+        for place, token in enumerate(argument.tokens):
+            value = token.value
+            if bool in kinds:
+                value = {"on": "true", "off": "false"}.get(value.lower(), value)
+            elif int in kinds and not kinds & {float, str}:
+                with contextlib.suppress(ValueError):  # the library refuses what is no number
+                    if not float(value).is_integer():
+                        raise problems.CoercionError(token=token, target_type=int, argument=argument)
+                    value = str(int(float(value)))
+            argument.tokens[place] = token.evolve(value=value)
 
-    The bar appears only for work that lasts longer than two seconds.
-    """
-    from tqdm import tqdm  # here, so that a command can answer Ctrl-C early
 
-    yield from tqdm(items, desc=what, total=total, unit=unit, delay=2.0, disable=None, leave=False)
+def sentence(error: CycloptsError) -> str:
+    """Return what is wrong in one sentence, with the nearest of what may have been meant."""
+    if isinstance(error.__cause__, UserError):  # raised by a dataclass's __post_init__ or by a converter
+        return str(error.__cause__)
+    if isinstance(error, problems.UnknownCommandError):
+        word = (error.unused_tokens or [""])[0]
+        what = "option" if word.startswith("-") else "command"
+        return f"unknown {what} {word!r}{nearest(word, list(error.app or ()))}"
+    if isinstance(error, UnknownOptionError):
+        known = [name for item in error.argument_collection or () for name in item.names]
+        word = (error.token.keyword or error.token.value).split("=")[0]
+        return f"unknown option {word!r}{nearest(word, [*known, '--help'])}"
+    if isinstance(error, problems.MissingArgumentError):
+        wanted = _name(error)
+        near = nearest(wanted, [word for word in error.unused_tokens or () if word.startswith("-")])
+        given = error.keyword or (error.argument is not None and error.argument.tokens)
+        return f"{wanted} needs a value" if given else f"{wanted} is missing{near}"
+    if isinstance(error, problems.CoercionError) and error.token is not None and error.argument is not None:
+        value = error.token.value
+        choices = error.argument.get_choices(force=True) or ()
+        if choices and value not in choices:
+            return f"unknown {_name(error)} {value!r}{nearest(value, choices)}; one of {', '.join(choices)}"
+        if error.target_type in _TYPES:
+            return f"{_name(error)} takes {_TYPES[error.target_type]}, not {value!r}"
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _name(error: problems.CoercionError | problems.MissingArgumentError) -> str:
+    assert error.argument is not None
+    return str(getattr(error, "keyword", None) or error.argument.name)
 
 
 _USERS_ERRNO = {
@@ -95,7 +175,7 @@ def _is_users(error: BaseException) -> bool:
     return isinstance(error, UserError) or (isinstance(error, OSError) and error.errno in _USERS_ERRNO)
 
 
-def _sentence(error: BaseException) -> str:
+def _os_sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         where = f"{error.filename}: " if error.filename else ""
         hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""

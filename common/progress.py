@@ -1,17 +1,29 @@
-"""Progress of long work towards a known total: a bar on terminals, a line a minute in logs."""
+"""Progress of long work: a bar on terminals, and for what lasts hours a line a minute in logs."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
+from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "progress"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 _LINE_SECONDS = 60.0
+
+
+def progress(items: Iterable[T], what: str, total: int | None = None, unit: str = "it") -> Iterator[T]:
+    """Yield `items` under a progress bar with an ETA on stderr; silent when stderr is no terminal.
+
+    The bar appears only for work that lasts longer than two seconds.
+    """
+    yield from tqdm(items, desc=what, total=total, unit=unit, delay=2.0, disable=None, leave=False)
 
 
 class Meter:

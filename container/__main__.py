@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
+from common.old_parser import Parser
 from container.build import IMAGES
 
 

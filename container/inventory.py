@@ -18,9 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text
+from common.old_parser import Parser
 
 __all__ = [
     "altered_files", "blob_id", "debian_hashes", "debian_packages", "differences", "inventory",

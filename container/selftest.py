@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
+from common.old_parser import Parser
 from container.start import cache_environment, scratch_of
 
 __all__ = ["IMPORTS", "start"]

@@ -41,7 +41,7 @@ class Folders:
 
     @property
     def pretrained(self) -> Path:
-        """What `python -m pretraining train` writes: trajectories and models."""
+        """What `python -m pretraining train` writes: stages and models."""
         return self.root / "pretrained"
 
     @property

@@ -82,11 +82,11 @@ def write_example(form: Form, origin: Origin, folders: Folders, example: Path) -
     example.mkdir(parents=True, exist_ok=True)
     write_text(example / STAND_INS, _stand_ins(form, origin, logs="logs"))
     shutil.copyfile(folders.table, example / folders.table.name)
-    kept = ("step", "split", "objective", "ratio", "trajectory")
+    kept = ("step", "split", "objective", "ratio", "stage")
     # Every step of the curves that Figure 12 draws; of the others the validation losses.
     continued = [model for model in form.models.values() if model.kind == "continued"]
-    whole = {segment.trajectory for model in continued for segment in model.segments}
-    for log in sorted((folders.pretrained / "trajectories").glob(f"*/{LOG}")):
+    whole = {stage.name for model in continued for stage in model.stages}
+    for log in sorted((folders.pretrained / "stages").glob(f"*/{LOG}")):
         rows = [
             {**{key: row[key] for key in kept}, "loss": round(row["loss"], 5)}
             for row in read_log(log)
@@ -102,7 +102,7 @@ def _stand_ins(form: Form, origin: Origin, *, logs: str) -> str:
         "steps": form.scale,
         "models": form.stand_ins,
         "others": [RANDOM],
-        "trajectories": form.trajectories,
+        "stages": form.stages,
         "families": {task: [name] for task, name in FAMILIES.items()},
         "logs": logs,
     }

@@ -57,11 +57,11 @@ def jobs(form: Form, origin: Origin, folders: Folders) -> list[Job]:
             done=(folder / "manifest.json").is_file,
         )
     )
-    for trajectory, parent in _trajectories(form):
+    for stage, parent in _stages(form):
         found.append(
             Job(
-                name=f"train {trajectory}",
-                command=("pretraining", "train", trajectory, *study),
+                name=f"train {stage}",
+                command=("pretraining", "train", stage, *study),
                 needs=("shards",) if parent is None else (f"train {parent}",),
             )
         )
@@ -70,7 +70,7 @@ def jobs(form: Form, origin: Origin, folders: Folders) -> list[Job]:
             Job(
                 name=f"export {name}",
                 command=("pretraining", "train", name, *study),
-                needs=tuple(f"train {segment.trajectory}" for segment in model.segments),
+                needs=tuple(f"train {stage.name}" for stage in model.stages),
                 done=(folders.pretrained / "models" / name / "manifest.json").is_file,
             )
         )
@@ -88,12 +88,12 @@ def jobs(form: Form, origin: Origin, folders: Folders) -> list[Job]:
     return found
 
 
-def _trajectories(form: Form) -> list[tuple[str, str | None]]:
-    """Return the trajectories that more than one model uses, or that are not a model's last, with their parents."""
+def _stages(form: Form) -> list[tuple[str, str | None]]:
+    """Return the stages that more than one model uses, or that are not a model's last, with their parents."""
     parents: dict[str, str | None] = {}
     for model in form.models.values():
-        for segment in model.segments:
-            parents.setdefault(segment.trajectory, segment.parent)
+        for stage in model.stages:
+            parents.setdefault(stage.name, stage.parent)
     return list(parents.items())
 
 

@@ -84,12 +84,12 @@ class Form:
         return (RANDOM, *(name for name in self.models if name not in extra))
 
     @property
-    def trajectories(self) -> dict[str, str]:
-        """The paper's trajectory in whose place each of the miniature's stands."""
+    def stages(self) -> dict[str, str]:
+        """The paper's stage in whose place each of the miniature's stands."""
         found = {}
         for own, paper in self.stand_ins.items():
-            pairs = zip(self.models[own].segments, parse_paper(paper).segments, strict=True)
-            found.update({mine.trajectory: theirs.trajectory for mine, theirs in pairs})
+            pairs = zip(self.models[own].stages, parse_paper(paper).stages, strict=True)
+            found.update({mine.name: theirs.name for mine, theirs in pairs})
         return found
 
     def own(self, paper: str) -> str:

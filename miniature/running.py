@@ -20,9 +20,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from common.cli import progress
 from common.errors import UserError
 from common.processes import end_with_parent
+from common.progress import progress
 from miniature.job import Command, Job
 
 __all__ = ["call", "run_jobs"]

@@ -1,6 +1,6 @@
 """Training losses from the logs below a folder, such as what `python -m pretraining train --out DIR` wrote.
 
-A trajectory's steps stand in its own log (`DIR/trajectories/610m-clm/log.jsonl`) and again in the log of every
+A stage's steps stand in its own log (`DIR/stages/610m-clm/log.jsonl`) and again in the log of every
 finished model they led to (`DIR/models/610m-clm-42k/log.jsonl`); either is enough. What a row of a log holds:
 `pretraining.training.log`.
 """
@@ -20,7 +20,7 @@ from pretraining.training.log import LOG, read_log
 
 __all__ = ["COLUMNS", "placed_losses", "training_losses"]
 
-COLUMNS = ["trajectory", "step", "objective", "loss"]
+COLUMNS = ["stage", "step", "objective", "loss"]
 
 _OBJECTIVES = ("clm", "mlm")
 
@@ -32,20 +32,18 @@ def placed_losses(
     if stand_ins is None:
         return training_losses(folder, models)
     own_models = {own: paper for own, paper in stand_ins.models.items() if paper in models}
-    own_trajectory = {paper: own for own, paper in stand_ins.trajectories.items()}
-    wanted = {own: [own_trajectory[name] for name in models[paper]] for own, paper in own_models.items()}
+    own_stage = {paper: own for own, paper in stand_ins.stages.items()}
+    wanted = {own: [own_stage[name] for name in models[paper]] for own, paper in own_models.items()}
     losses = training_losses(folder, wanted)
-    return losses.assign(
-        trajectory=losses["trajectory"].map(stand_ins.trajectories), step=losses["step"] * stand_ins.steps
-    )
+    return losses.assign(stage=losses["stage"].map(stand_ins.stages), step=losses["step"] * stand_ins.steps)
 
 
 def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.DataFrame:
-    """Return the training losses of the trajectories that lead to `models`, as far as there are logs of them.
+    """Return the training losses of the stages that lead to `models`, as far as there are logs of them.
 
     Args:
-        folder: searched with all its folders for logs in folders named after a trajectory or a model.
-        models: for each model the trajectories that lead to it.
+        folder: searched with all its folders for logs in folders named after a stage or a model.
+        models: for each model the stages that lead to it.
 
     Returns:
         Columns `COLUMNS`, a row a step, sorted; empty when no log is one of theirs.
@@ -62,20 +60,20 @@ def training_losses(folder: Path, models: Mapping[str, Collection[str]]) -> pd.D
         paths.setdefault(path.parent.name, []).append(path)
     if not paths:
         raise UserError(f"{folder}: no {LOG} below it; python -m pretraining train writes one for every run")
-    wanted = {trajectory for trajectories in models.values() for trajectory in trajectories}
-    # A model's log repeats those of its trajectories: it is read only where one of them is absent.
-    names = wanted | {name for name, trajectories in models.items() if not set(trajectories) <= paths.keys()}
+    wanted = {stage for stages in models.values() for stage in stages}
+    # A model's log repeats those of its stages: it is read only where one of them is absent.
+    names = wanted | {name for name, stages in models.items() if not set(stages) <= paths.keys()}
     losses: dict[tuple[str, int, str], tuple[float, Path]] = {}
     for path in (path for name in sorted(names) for path in paths.get(name, [])):
         for row in read_log(path):
-            if row["split"] != "train" or row["trajectory"] not in wanted:
+            if row["split"] != "train" or row["stage"] not in wanted:
                 continue
             step, objective, loss = _checked(row, path)
-            key = row["trajectory"], step, objective
+            key = row["stage"], step, objective
             known, elsewhere = losses.setdefault(key, (loss, path))
             if known != loss:
                 raise UserError(
-                    f"{path}: step {step} of {row['trajectory']} has another loss here than in {elsewhere}; name the "
+                    f"{path}: step {step} of {row['stage']} has another loss here than in {elsewhere}; name the "
                     "folder of one training with --logs"
                 )
     return pd.DataFrame([(*key, loss) for key, (loss, _) in sorted(losses.items())], columns=COLUMNS)

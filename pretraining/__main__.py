@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
+from common.old_parser import Parser
 from common.processes import AGAIN
 from pretraining.plan.plan import plan_of
 from pretraining.plan.report import FORMATS, render
@@ -177,7 +178,7 @@ def _tokenizer(arguments: argparse.Namespace) -> None:
 def _add_train(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser(
         "train",
-        help="pretrain a model of the study, or one trajectory of the plan",
+        help="pretrain a model of the study, or one stage of the plan",
         epilog="Start it under srun, torchrun or composer for many GPUs. It goes on from its last checkpoint; "
         "after SIGTERM or SIGUSR1 it saves and exits with 75.",
     )
@@ -222,9 +223,7 @@ def _train(arguments: argparse.Namespace) -> int | None:
 
 def _add_export(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser("export", help="write a checkpoint as a Hugging Face folder")
-    parser.add_argument(
-        "checkpoint", type=Path, metavar="CHECKPOINT", help="a step-... folder of a trajectory"
-    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step-... folder of a stage")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument(
         "--data", type=Path, required=True, metavar="DIR", help="its shards, for the tokenizer"

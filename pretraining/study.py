@@ -19,7 +19,7 @@ from functools import cached_property
 from common.errors import UserError, nearest
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["FIGURES", "MODELS", "PAPER", "TABLES", "Design", "Model", "Segment", "format_steps", "parse"]
+__all__ = ["FIGURES", "MODELS", "PAPER", "TABLES", "Design", "Model", "Stage", "format_steps", "parse"]
 
 _OBJECTIVE = r"(?:clm|mlm\d{1,2})"
 _STEPS = r"\d+k?"
@@ -31,11 +31,12 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment:
+class Stage:
     """Consecutive optimiser steps with one objective and one phase of the schedule; the unit of shared work."""
 
-    trajectory: str
-    """The run it belongs to: a trunk's name such as `610m-clm`, or the model's name for its decay."""
+    name: str
+    """A trunk's name such as `610m-clm`, that of a second objective such as `610m-clm-10k-mlm40`, or the model's
+    for its decay."""
     objective: str
     """`clm` or `mlm`."""
     ratio: int | None
@@ -47,7 +48,7 @@ class Segment:
     phase: str
     """`stable` (warm-up included when start is 0) or `decay`."""
     parent: str | None
-    """The trajectory whose checkpoint at `start` this one continues; None for a start from random weights."""
+    """The stage whose checkpoint at `start` this one continues; None for a start from random weights."""
 
     @property
     def steps(self) -> int:
@@ -98,14 +99,14 @@ class Model:
     @property
     def trunk(self) -> str:
         """The undecayed run the model branches from: `610m-clm`, `610m-clm-3k-mlm40` or `610m-clm-dec42k-mlm40`."""
-        return self.segments[-1].parent or self.segments[-1].trajectory
+        return self.stages[-1].parent or self.stages[-1].name
 
     @cached_property
-    def segments(self) -> tuple[Segment, ...]:
-        """All steps that lead to the checkpoint, in order, as segments that other models may share."""
-        first, trajectory = self.objectives[0], f"{self.size}-{self.objectives[0]}"
+    def stages(self) -> tuple[Stage, ...]:
+        """All steps that lead to the checkpoint, in order, as stages that other models may share."""
+        first, trunk = self.objectives[0], f"{self.size}-{self.objectives[0]}"
         last_stable = self.steps - (self.decay_steps if self.decayed else 0)
-        found: list[Segment] = []
+        found: list[Stage] = []
         parent: str | None = None
 
         def add(run: str, objective: str, start: int, end: int, phase: str) -> None:
@@ -113,8 +114,8 @@ class Model:
             if end > start:
                 kind, ratio = objective[:3], _ratio(objective)
                 found.append(
-                    Segment(
-                        trajectory=run,
+                    Stage(
+                        name=run,
                         objective=kind,
                         ratio=ratio,
                         start=start,
@@ -126,17 +127,17 @@ class Model:
                 parent = run
 
         if self.switch is None:
-            add(trajectory, first, 0, last_stable, "stable")
+            add(trunk, first, 0, last_stable, "stable")
             add(self.name, first, last_stable, self.steps, "decay")
             return tuple(found)
         second, switch = self.objectives[1], format_steps(self.switch)
         if self.kind == "continued":
-            add(trajectory, first, 0, self.switch - self.decay_steps, "stable")
-            add(f"{trajectory}-{switch}", first, self.switch - self.decay_steps, self.switch, "decay")
+            add(trunk, first, 0, self.switch - self.decay_steps, "stable")
+            add(f"{trunk}-{switch}", first, self.switch - self.decay_steps, self.switch, "decay")
             switch = f"dec{switch}"
         else:
-            add(trajectory, first, 0, self.switch, "stable")
-        add(f"{trajectory}-{switch}-{second}", second, self.switch, last_stable, "stable")
+            add(trunk, first, 0, self.switch, "stable")
+        add(f"{trunk}-{switch}-{second}", second, self.switch, last_stable, "stable")
         add(self.name, second, max(last_stable, self.switch), self.steps, "decay")
         return tuple(found)
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError, nearest
+from common.old_parser import Parser
 from common.provenance import ROOT
 from workflow.jobs import workflow_of
 from workflow.settings import Settings, describe, load_settings

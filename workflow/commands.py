@@ -31,7 +31,7 @@ def commands_of(job: Job, settings: Settings, folder: Path) -> list[Command]:
         return [(words, (0,))]
     if job.kind == "shards":
         return _shards(settings)
-    if job.kind in ("trajectory", "model"):
+    if job.kind in ("stage", "model"):
         words = ["pretraining", "train", job.name, "--data", "shards", "--out", "pretraining"]
         words += ["--stop-file", job.stop]
         if settings.study:

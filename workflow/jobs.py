@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from common.errors import UserError, nearest
 from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per_token
-from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, Trajectory, plan_of
+from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.settings import Settings
@@ -32,9 +32,9 @@ class Job:
     """One job of the workflow."""
 
     kind: str
-    """`data`, `shards`, `trajectory`, `model`, `cell` or `analysis`; the name of its rule."""
+    """`data`, `shards`, `stage`, `model`, `cell` or `analysis`; the name of its rule."""
     name: str
-    """Its name within its kind: a trajectory, a model, or `model/dataset` of a cell."""
+    """Its name within its kind: a stage, a model, or `model/dataset` of a cell."""
     needs: tuple[str, ...] = ()
     """Markers of the jobs it waits for."""
     nodes: int = 1
@@ -239,29 +239,29 @@ def _add_pretraining(
     model: Model, plan: Plan, study: Study, settings: Settings, shards: str, add: object
 ) -> None:
     assert callable(add)
-    by_name = {item.name: item for item in plan.trajectories}
-    for segment in model.segments:
-        item = by_name[segment.trajectory]
+    by_name = {item.name: item for item in plan.stages}
+    for stage in model.stages:
+        item = by_name[stage.name]
         # The last stretch belongs to the model's own job, which also exports it.
         alone = item.name != model.name and item.name not in study.models
         if alone:
-            add(_stage("trajectory", item.name, item, plan, study, settings, shards))
+            add(_stage("stage", item.name, item, plan, study, settings, shards))
         elif item.name != model.name:
             # A decayed model that another continues: its own job trains it.
             _add_pretraining(study.models[item.name], plan, study, settings, shards, add)
-    last = by_name[model.segments[-1].trajectory]
+    last = by_name[model.stages[-1].name]
     add(_stage("model", model.name, last, plan, study, settings, shards))
 
 
 def _stage(
-    kind: str, name: str, item: Trajectory, plan: Plan, study: Study, settings: Settings, shards: str
+    kind: str, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings, shards: str
 ) -> Job:
     own = item.name == name
     costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
     parent = item.parent if own else item.name
     needs = [shards]
     if parent is not None:
-        needs.append(_marker("model" if parent in study.models else "trajectory", parent))
+        needs.append(_marker("model" if parent in study.models else "stage", parent))
     per_node = max(1, settings.gpus_per_node)
     shape = study.shapes[item.size]
     return Job(

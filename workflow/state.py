@@ -36,8 +36,8 @@ def cell_runs(name: str, settings: Settings) -> list[RunKey]:
     ]
 
 
-def _checkpoint(folder: Path, trajectory: str, step: int) -> bool:
-    found = folder / "pretraining" / "trajectories" / trajectory
+def _checkpoint(folder: Path, stage: str, step: int) -> bool:
+    found = folder / "pretraining" / "stages" / stage
     return any(
         path.name.removeprefix("step-").isdecimal()
         and int(path.name.removeprefix("step-")) == step
@@ -56,8 +56,8 @@ def is_complete(job: Job, workflow: Workflow, settings: Settings, folder: Path) 
         return all((folder / "data" / name / "manifest.json").is_file() for name in settings.needed_datasets)
     if job.kind == "shards":
         return (folder / "shards" / "manifest.json").is_file()
-    if job.kind == "trajectory":
-        item = next(item for item in workflow.plan.trajectories if item.name == job.name)
+    if job.kind == "stage":
+        item = next(item for item in workflow.plan.stages if item.name == job.name)
         return all(_checkpoint(folder, job.name, step) for step in item.keep)
     if job.kind == "model":
         model = folder / "pretraining" / "models" / job.name

@@ -21,9 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
 from common.files import write_text
+from common.old_parser import Parser
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
 from workflow.commands import commands_of
@@ -195,9 +196,9 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
     started, before = time.monotonic(), _checkpoints(job, folder)
     for words, accepted in commands_of(job, settings, folder):
         room = prefix_of(image, folder, settings, environ)
-        parallel = processes_of(job, environ) if job.kind in ("trajectory", "model") else []
+        parallel = processes_of(job, environ) if job.kind in ("stage", "model") else []
         left = seconds_left(job, started, environ)
-        stop = folder / job.stop if job.kind in ("trajectory", "model") else signal.SIGINT
+        stop = folder / job.stop if job.kind in ("stage", "model") else signal.SIGINT
         code = run_until([*parallel, *room, *words], log_file, left, environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
@@ -225,9 +226,7 @@ def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> 
 
 
 def _checkpoints(job: Job, folder: Path) -> set[str]:
-    return {
-        path.parent.name for path in folder.glob(f"pretraining/trajectories/{job.name}/step-*/state.json")
-    }
+    return {path.parent.name for path in folder.glob(f"pretraining/stages/{job.name}/step-*/state.json")}
 
 
 def _place_stand_ins(study: Path, out: Path) -> None:

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 from analysis.sources import open_source
 from analysis.statistics.scores import Settings as ScoreSettings
-from common.cli import Parser, run
+from common.cli import run
 from common.files import write_bytes, write_text
+from common.old_parser import Parser
 from paper_figures.drawing.style import paper_style
 from paper_figures.output.save import csv_text, picture
 from pretraining.training.log import LOG, read_log

@@ -13,7 +13,7 @@ __all__ = ["summary"]
 _TITLES = {
     "data": "datasets, made up",
     "shards": "shards",
-    "trajectory": "trunks and stages",
+    "stage": "trunks and stages",
     "model": "decays and exports",
     "cell": "cells of fine-tunings",
     "analysis": "tables, claims, figures",

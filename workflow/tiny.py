@@ -114,7 +114,7 @@ limit_hours = 0.25
         "steps": 1000,
         "models": STANDS_FOR,
         "others": [],
-        "trajectories": {},
+        "stages": {},
         "families": {get_dataset(name).task: [name] for name in DATASETS},
     }
     files = {

@@ -21,7 +21,7 @@ from analysis.statistics.intervals import INTERVALS, standard_error
 from analysis.statistics.scores import Settings, seed_scores
 from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
-from common.cli import progress
+from common.progress import progress
 from common.text_tables import grid
 from pretraining.paper_settings import SHAPES
 

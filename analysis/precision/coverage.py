@@ -21,8 +21,8 @@ from analysis.sources import Source
 from analysis.statistics import intervals
 from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = [
     "KINDS",

@@ -23,8 +23,8 @@ from analysis.statistics.selection import SELECTIONS, select_runs
 from analysis.store.instances import read_instances
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
-from common.cli import progress
 from common.errors import UserError, nearest
+from common.progress import progress
 from pretraining.study import MODELS
 
 __all__ = [

@@ -28,8 +28,8 @@ from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
 from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest"]
 

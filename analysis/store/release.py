@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from analysis.store.cache import open_store
 from benchmarks.runs import RESULTS
-from common.cli import progress
 from common.errors import UserError, nearest
 from common.files import cache_folder, write_text
 from common.locks import wait_for_lock
+from common.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd

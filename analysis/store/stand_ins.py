@@ -1,7 +1,7 @@
 """Runs of a small study whose models stand in the places of the paper's: `stand_ins.json` beside them says how.
 
     {"title": "MINIATURE", "note": "...", "steps": 100, "models": {"mini-m-clm-420": "610m-clm-42k"}, "others": [],
-     "trajectories": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
+     "stages": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
 
 Tables, figures and claims are built around the paper's models. With stand-ins they show the small study's runs in
 these places, say so in every caption, and print none of the paper's numbers beside them.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -40,8 +41,8 @@ class StandIns:
     """The paper's model in whose place each stands."""
     others: tuple[str, ...]
     """Models of the small study that stand for none of the paper's and keep their names."""
-    trajectories: dict[str, str]
-    """The same for the trajectories of logs."""
+    stages: dict[str, str]
+    """The same for the stages of logs."""
     families: dict[str, tuple[str, ...]]
     """The datasets that make a family's average."""
     logs: Path | None
@@ -77,9 +78,15 @@ def read_stand_ins(source: Path) -> StandIns | None:
             steps=int(content["steps"]),
             models={str(own): str(paper) for own, paper in content["models"].items()},
             others=tuple(map(str, content["others"])),
-            trajectories={str(own): str(paper) for own, paper in content["trajectories"].items()},
+            stages={str(own): str(paper) for own, paper in _stages(content).items()},
             families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
             logs=path.parent / str(content["logs"]) if content.get("logs") else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: says no stand-ins: {error!r}; make it again or remove it") from None
+
+
+def _stages(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the stages; version 0.1 wrote them as `trajectories`."""
+    found: dict[str, Any] = content["stages"] if "stages" in content else content["trajectories"]
+    return found

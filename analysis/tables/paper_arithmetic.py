@@ -14,7 +14,7 @@ import numpy as np
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, PAPER_DATASETS, SEEDS
 from pretraining.paper_settings import TRAINING
-from pretraining.study import MODELS, PAPER, Segment
+from pretraining.study import MODELS, PAPER, Stage
 
 __all__ = ["Check", "check_arithmetic"]
 
@@ -252,18 +252,18 @@ def _wrong_table() -> Check:
 
 
 def _shared_steps(names: list[str], done: set[str]) -> int:
-    """Return the steps that `names` need when shared segments run once and those of `done` exist."""
+    """Return the steps that `names` need when shared stages run once and those of `done` exist."""
     reach: dict[tuple[str, str, int], int] = {}
-    existing = {_key(segment): segment.end for name in done for segment in MODELS[name].segments}
+    existing = {_key(stage): stage.end for name in done for stage in MODELS[name].stages}
     for name in names:
-        for segment in MODELS[name].segments:
-            key = _key(segment)
-            reach[key] = max(reach.get(key, segment.start), segment.end)
+        for stage in MODELS[name].stages:
+            key = _key(stage)
+            reach[key] = max(reach.get(key, stage.start), stage.end)
     return sum(max(0, end - max(key[2], existing.get(key, key[2]))) for key, end in reach.items())
 
 
-def _key(segment: Segment) -> tuple[str, str, int]:
-    return segment.trajectory, segment.phase, segment.start
+def _key(stage: Stage) -> tuple[str, str, int]:
+    return stage.name, stage.phase, stage.start
 
 
 _CHECKS: tuple[Callable[[], Check], ...] = (

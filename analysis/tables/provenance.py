@@ -15,8 +15,8 @@ from typing import Any
 
 from benchmarks.protocol import DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["ASPECTS", "Failed", "Mismatch", "Provenance", "audit_provenance", "facts_of"]
 

@@ -20,9 +20,9 @@ from benchmarks.datasets.import_files import make, report
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
-from common.cli import Parser
 from common.errors import UserError
 from common.files import sha256_file
+from common.old_parser import Parser
 
 __all__ = ["Hub", "HuggingFaceHub", "UnreachableError", "fetch", "main"]
 

@@ -13,9 +13,9 @@ from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import ROLES
 from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
-from common.cli import Parser
 from common.errors import UserError
 from common.files import sha256_file
+from common.old_parser import Parser
 
 __all__ = ["describe_files", "main", "make", "recognise"]
 

@@ -12,8 +12,9 @@ from benchmarks.datasets.readers import source_of
 from benchmarks.datasets.schema import MANIFEST, Manifest, schema_of
 from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
 from benchmarks.protocol import DATASETS, get_dataset
-from common.cli import Parser, progress
 from common.errors import UserError
+from common.old_parser import Parser
+from common.progress import progress
 
 __all__ = ["examples", "list_text", "main", "show_text"]
 

@@ -17,8 +17,8 @@ from benchmarks.datasets.readers.glue import LABELS
 from benchmarks.datasets.readers.ner import TAGS
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
-from common.cli import Parser
 from common.errors import UserError
+from common.old_parser import Parser
 
 __all__ = ["main", "make_synthetic", "synthetic"]
 

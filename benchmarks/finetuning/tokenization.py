@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ragged import Ragged
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = [
     "Questions", "Words", "classification_text", "document_text", "encode_questions", "encode_retrieval_paper",

@@ -25,9 +25,9 @@ from benchmarks.sweep.finetuned_weights import KeptWeights, kept_path
 from benchmarks.sweep.model_reset import Workbench
 from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
 from benchmarks.tasks.registry import Evaluator, evaluator_of, objective_of, tuning_steps
-from common.cli import progress
 from common.errors import UserError
 from common.files import write_text
+from common.progress import progress
 from common.provenance import provenance
 
 __all__ = [

@@ -19,8 +19,8 @@ from benchmarks.protocol import (
     datasets_of,
     get_dataset,
 )
-from common.cli import Parser
 from common.errors import UserError, nearest
+from common.old_parser import Parser
 
 __all__ = [
     "Request",

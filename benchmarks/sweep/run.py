@@ -19,8 +19,8 @@ from benchmarks.sweep.model_reset import Workbench
 from benchmarks.sweep.options import Request, add_run_options, read_request
 from benchmarks.sweep.run_state import failure, hold_lock, is_done, score_so_far
 from benchmarks.sweep.scheduler import do_jobs
-from common.cli import Parser
 from common.errors import UserError
+from common.old_parser import Parser
 
 __all__ = ["BUSY", "COMPLETE", "FAILED", "main"]
 

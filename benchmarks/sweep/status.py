@@ -13,8 +13,8 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import cell_keys
 from benchmarks.sweep.options import add_grid_options, grid_of, store_of
 from benchmarks.sweep.run_state import failure, is_done, is_locked, lock_path, read_record
-from common.cli import Parser
 from common.errors import UserError, nearest
+from common.old_parser import Parser
 
 __all__ = ["CellStatus", "cell_status", "main"]
 

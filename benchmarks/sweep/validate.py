@@ -27,7 +27,8 @@ from benchmarks.sweep.jobs import check_labels, jobs_of
 from benchmarks.sweep.options import Request, add_run_options, read_request
 from benchmarks.sweep.run_state import is_done
 from benchmarks.tasks.registry import tuning_steps
-from common.cli import Parser, progress
+from common.old_parser import Parser
+from common.progress import progress
 
 __all__ = ["Workload", "activation_bytes", "main", "workload"]
 

@@ -14,8 +14,9 @@ from analysis.sources import (
     score_settings,
     source_from,
 )
-from common.cli import Parser, progress
 from common.errors import UserError, nearest
+from common.old_parser import Parser
+from common.progress import progress
 from paper_figures.figure_data import Inputs
 from paper_figures.registry import FORMATS, NUMBERS, get_figure
 from paper_figures.supplementary.registry import EXTRAS, write_extra

@@ -47,11 +47,11 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
             f"models ({', '.join(FIGURES[12])}) with python -m pretraining train and give the folder of their {LOG} "
             "files with --logs DIR"
         )
-    models = {name: {segment.trajectory for segment in MODELS[name].segments} for name in FIGURES[12]}
+    models = {name: {stage.name for stage in MODELS[name].stages} for name in FIGURES[12]}
     losses = placed_losses(logs, models, stand_ins)
     parts = [part for name in FIGURES[12] if len(part := _curve(MODELS[name], losses))]
     if not parts:
-        known = sorted({trajectory for trajectories in models.values() for trajectory in trajectories})
+        known = sorted({stage for stages in models.values() for stage in stages})
         raise UserError(
             f"{logs}: no log of a run that Figure 12 shows; it looks for folders named {', '.join(known)}"
         )
@@ -61,15 +61,15 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
 
 
 def _curve(model: Model, losses: pd.DataFrame) -> pd.DataFrame:
-    """Return the losses of all steps that led to `model`, in bins that never span two segments."""
+    """Return the losses of all steps that led to `model`, in bins that never span two stages."""
     width = max(1, -(-model.steps // POINTS))
     parts = []
-    for segment in model.segments:
-        own = (losses["trajectory"] == segment.trajectory) & (losses["objective"] == segment.objective)
-        rows = losses[own & (losses["step"] > segment.start) & (losses["step"] <= segment.end)]
+    for stage in model.stages:
+        own = (losses["stage"] == stage.name) & (losses["objective"] == stage.objective)
+        rows = losses[own & (losses["step"] > stage.start) & (losses["step"] <= stage.end)]
         if rows.empty:
             continue
-        bins = rows.groupby((rows["step"] - segment.start - 1) // width)
+        bins = rows.groupby((rows["step"] - stage.start - 1) // width)
         parts.append(
             bins.agg(x=("step", "mean"), mean=("loss", "mean"), low=("loss", "min"), high=("loss", "max"))
         )

@@ -1,6 +1,6 @@
 """The study as a graph of trunks, stages and decays in which shared work is done, and counted, once.
 
-A trajectory is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
+A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that leaves it at step 10,000, the decay `610m-clm-10k-mlm40-42k` that leaves that stage.
 Models that need the same steps share them; the checkpoints others leave from are the ones that are kept.
 Standard library only.
@@ -9,51 +9,32 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pretraining.plan.flops import CONVENTIONS, effective_length, gpu_hours
 from pretraining.plan.study_file import PAPER_STUDY, Study
-from pretraining.study import Model
+from pretraining.study import Model, Stage
 
-__all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "Trajectory", "plan_of"]
+__all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "PlannedStage", "plan_of"]
 
 _WEIGHT_BYTES, _MOMENT_BYTES, _TOKEN_BYTES = 4, 8, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trajectory:
-    """Consecutive steps of one optimiser run with one objective and one phase of the schedule."""
+class PlannedStage(Stage):
+    """A stage as the plan trains it: once, as far as any model needs it."""
 
-    name: str
-    """Such as `610m-clm`, `610m-clm-10k-mlm40`, or a model's name for its decay."""
     size: str
     """The model size, prefix included."""
-    objective: str
-    """`clm` or `mlm`."""
-    ratio: int | None
-    """Masking ratio in percent; None for CLM."""
-    phase: str
-    """`stable` or `decay`."""
-    start: int
-    """First step, counted from the start of pretraining."""
-    end: int
-    """Step after the last that any model needs."""
-    parent: str | None
-    """The trajectory whose checkpoint at `start` it continues; None from random weights."""
     keep: tuple[int, ...]
     """Steps whose checkpoints are kept: others leave from them, or a model of the study is one."""
     models: tuple[str, ...]
     """Models whose steps it holds."""
 
-    @property
-    def steps(self) -> int:
-        """Number of optimiser steps."""
-        return self.end - self.start
-
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a set of trajectories takes."""
+    """What a set of stages takes."""
 
     steps: int
     """Optimiser steps."""
@@ -77,18 +58,18 @@ class Plan:
     """The study."""
     models: tuple[Model, ...]
     """The models asked for."""
-    trajectories: tuple[Trajectory, ...]
+    stages: tuple[PlannedStage, ...]
     """Their work, parents before children."""
 
     def costs(
         self,
-        trajectories: Iterable[Trajectory] | None = None,
+        stages: Iterable[PlannedStage] | None = None,
         *,
         device: str = "H100",
         utilisation: float = 0.4,
     ) -> Costs:
-        """Return what the trajectories take (all of the plan's when left out), each counted once."""
-        chosen = self.trajectories if trajectories is None else tuple(trajectories)
+        """Return what the stages take (all of the plan's when left out), each counted once."""
+        chosen = self.stages if stages is None else tuple(stages)
         recipe = self.study.recipe
         fixed = recipe.cut == "fixed"
         length = recipe.max_length if fixed else effective_length(recipe.min_length, recipe.max_length)
@@ -105,7 +86,7 @@ class Plan:
             kept += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + _MOMENT_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
-        exported = [model for model in self.models if model.segments[-1].trajectory in names]
+        exported = [model for model in self.models if model.stages[-1].name in names]
         return Costs(
             steps=steps,
             tokens=steps * recipe.tokens_per_step,
@@ -127,9 +108,9 @@ class Plan:
         """Size of those tokens as decompressed shards."""
         return self.data_tokens * _TOKEN_BYTES
 
-    def children(self, name: str | None) -> list[Trajectory]:
-        """Return the trajectories that leave the named one, in order of the step; those from nothing for None."""
-        found = [item for item in self.trajectories if item.parent == name]
+    def children(self, name: str | None) -> list[PlannedStage]:
+        """Return the stages that leave the named one, in order of the step; those from nothing for None."""
+        found = [item for item in self.stages if item.parent == name]
         return sorted(found, key=lambda item: (item.start, item.end, item.name))
 
 
@@ -155,51 +136,30 @@ PAPER_GPU_HOURS = {"base": 81_000, "two-stage": 16_000, "continued": 4_000, "fin
 
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     """Return the work of the models, with what they share merged."""
+    first: dict[str, tuple[Model, Stage]] = {}
     ends: dict[str, int] = {}
-    first: dict[str, Trajectory] = {}
     keep: dict[str, set[int]] = {}
     users: dict[str, dict[str, None]] = {}
     for model in models:
-        for segment in model.segments:
-            name = segment.trajectory
-            first.setdefault(
-                name,
-                Trajectory(
-                    name=name,
-                    size=model.size,
-                    objective=segment.objective,
-                    ratio=segment.ratio,
-                    phase=segment.phase,
-                    start=segment.start,
-                    end=segment.end,
-                    parent=segment.parent,
-                    keep=(),
-                    models=(),
-                ),
-            )
-            ends[name] = max(ends.get(name, 0), segment.end)
-            users.setdefault(name, {})[model.name] = None
-            keep.setdefault(name, set())
-            if segment.parent is not None:
-                keep.setdefault(segment.parent, set()).add(segment.start)
-        last = model.segments[-1]
-        keep[last.trajectory].add(last.end)
-    trajectories = tuple(
-        Trajectory(
-            name=name,
-            size=item.size,
-            objective=item.objective,
-            ratio=item.ratio,
-            phase=item.phase,
-            start=item.start,
-            end=ends[name],
-            parent=item.parent,
+        for stage in model.stages:
+            first.setdefault(stage.name, (model, stage))
+            ends[stage.name] = max(ends.get(stage.name, 0), stage.end)
+            users.setdefault(stage.name, {})[model.name] = None
+            keep.setdefault(stage.name, set())
+            if stage.parent is not None:
+                keep.setdefault(stage.parent, set()).add(stage.start)
+        last = model.stages[-1]
+        keep[last.name].add(last.end)
+    stages = tuple(
+        PlannedStage(
+            **asdict(stage) | {"end": ends[name]},
+            size=model.size,
             keep=tuple(sorted(keep[name])),
             models=tuple(users[name]),
         )
-        for name, item in first.items()
+        for name, (model, stage) in first.items()
     )
-    return Plan(study=study, models=tuple(models), trajectories=trajectories)
+    return Plan(study=study, models=tuple(models), stages=stages)
 
 
 def _base(plan: Plan) -> list[Model]:
@@ -213,14 +173,12 @@ def _endpoints(plan: Plan) -> list[Model]:
 def _paper_totals() -> tuple[PaperTotal, ...]:
     plan = plan_of(tuple(PAPER_STUDY.models.values()))
     two_stage = [m for m in plan.models if m.kind == "two-stage" and m.size == "610m"] + _endpoints(plan)
-    base = {item.name for item in plan_of(_base(plan)).trajectories}
-    new = sum(i.steps for i in plan_of(two_stage).trajectories if i.name not in base)
+    base = {item.name for item in plan_of(_base(plan)).stages}
+    new = sum(i.steps for i in plan_of(two_stage).stages if i.name not in base)
     endpoint_decays = sum(m.decay_steps for m in _endpoints(plan))
     continued = [m for m in plan.models if m.kind == "continued"]
-    per_start = sum(
-        i.steps for i in plan_of(continued).trajectories if i.name not in base and "-clm-" in i.name
-    )
-    total = sum(i.steps for i in plan_of(continued).trajectories if i.name not in base)
+    per_start = sum(i.steps for i in plan_of(continued).stages if i.name not in base and "-clm-" in i.name)
+    total = sum(i.steps for i in plan_of(continued).stages if i.name not in base)
     return (
         PaperTotal(
             what="checkpoints of the study",
@@ -233,7 +191,7 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
         PaperTotal(
             what="steps of the 15 base models",
             paper=15 * 42_000,
-            ours=sum(i.steps for i in plan_of(_base(plan)).trajectories),
+            ours=sum(i.steps for i in plan_of(_base(plan)).stages),
             unit="steps",
             why="equal: 15 x 42,000",
         ),
@@ -257,7 +215,7 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
             paper=0,
             ours=sum(
                 i.steps
-                for i in plan_of([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]).trajectories
+                for i in plan_of([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]).stages
                 if i.name not in base
             ),
             unit="steps",

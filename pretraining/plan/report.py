@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from common.errors import UserError, nearest
 from pretraining.plan.flops import PEAK_FLOPS
-from pretraining.plan.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, Trajectory, plan_of
+from pretraining.plan.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import format_steps
 
@@ -36,10 +36,10 @@ def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation:
 
 def _tree(plan: Plan, device: str, utilisation: float) -> str:
     models = "1 model" if len(plan.models) == 1 else f"{len(plan.models)} models"
-    lines = [f"{models} of the {plan.study.name} study, {len(plan.trajectories)} trajectories", ""]
+    lines = [f"{models} of the {plan.study.name} study, {len(plan.stages)} stages", ""]
     names = {model.name for model in plan.models}
 
-    def walk(item: Trajectory, indent: str, last: bool, root: bool) -> None:
+    def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
         branch = "" if root else ("`-- " if last else "|-- ")
         steps = f"{format_steps(item.start)} to {format_steps(item.end)}"
         made = [name for name in item.models if name == item.name or _holds(plan, name, item)]
@@ -64,13 +64,13 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _holds(plan: Plan, name: str, item: Trajectory) -> bool:
+def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
     model = plan.study.model(name)
-    last = model.segments[-1]
-    return last.trajectory == item.name and last.phase == "stable"
+    last = model.stages[-1]
+    return last.name == item.name and last.phase == "stable"
 
 
-def _what(item: Trajectory) -> str:
+def _what(item: PlannedStage) -> str:
     objective = item.objective.upper() + (f" {item.ratio} %" if item.ratio is not None else "")
     return f"{objective} {'decay' if item.phase == 'decay' else 'stable'}"
 
@@ -126,11 +126,11 @@ def _json(plan: Plan, device: str, utilisation: float) -> str:
                 "kind": model.kind,
                 "steps": model.steps,
                 "figures": list(model.figures),
-                "trajectories": [segment.trajectory for segment in model.segments],
+                "stages": [stage.name for stage in model.stages],
             }
             for model in plan.models
         ],
-        "trajectories": [asdict(item) | {"steps": item.steps} for item in plan.trajectories],
+        "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
         "costs": asdict(plan.costs(device=device, utilisation=utilisation))
         | {
             "device": device,
@@ -146,14 +146,14 @@ def _json(plan: Plan, device: str, utilisation: float) -> str:
 
 def _mermaid(plan: Plan, device: str, utilisation: float) -> str:
     del device, utilisation
-    ids = {item.name: f"t{number}" for number, item in enumerate(plan.trajectories)}
+    ids = {item.name: f"t{number}" for number, item in enumerate(plan.stages)}
     names = {model.name for model in plan.models}
     lines = ["flowchart LR"]
-    for item in plan.trajectories:
+    for item in plan.stages:
         shape = ("([", "])") if item.name in names else ("[", "]")
         text = f"{item.name}<br/>{_what(item)}, {format_steps(item.start)} to {format_steps(item.end)}"
         lines.append(f'    {ids[item.name]}{shape[0]}"{text}"{shape[1]}')
-    for item in plan.trajectories:
+    for item in plan.stages:
         if item.parent is not None:
             lines.append(f"    {ids[item.parent]} -- {format_steps(item.start)} --> {ids[item.name]}")
     return "\n".join(lines) + "\n"

@@ -1,6 +1,6 @@
 """Checkpoints to go on from: weights and optimiser moments as safetensors, everything else as JSON.
 
-    <out>/trajectories/<trajectory>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
+    <out>/stages/<stage>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
 
 A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to go on,
 since batches, masks and rates follow from the step.
@@ -42,7 +42,7 @@ class Checkpoint:
 
 
 def checkpoint_steps(folder: Path) -> list[Checkpoint]:
-    """Return the complete checkpoints of a trajectory's folder by rising step."""
+    """Return the complete checkpoints of a stage's folder by rising step."""
     found = []
     for path in folder.glob("step-*"):
         match = _NAME.fullmatch(path.name)

@@ -91,7 +91,7 @@ class Ranks:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """What is trained: updates [start, end) of one trajectory."""
+    """What is trained: updates [start, end) of one stage."""
 
     start: int
     """First update."""

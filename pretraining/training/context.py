@@ -1,4 +1,4 @@
-"""What the trajectories of one training call share: shape, data, recipe, and what a checkpoint must agree with."""
+"""What the stages of one training call share: shape, data, recipe, and what a checkpoint must agree with."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import Recipe
-from pretraining.plan.plan import Plan, Trajectory
+from pretraining.plan.plan import Plan, PlannedStage
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks
 from pretraining.training.dataloader import Data
 
-__all__ = ["Session", "device_name", "plan_trajectory", "study_config"]
+__all__ = ["Session", "device_name", "plan_stage", "study_config"]
 
 
 class Session:
@@ -45,9 +45,9 @@ class Session:
         # Raises before any work when the batch cannot be shared or the data is too small.
         self.data.order.batch_of(0, ranks.rank, ranks.world)
 
-    def folder(self, trajectory: str) -> Path:
-        """Return the folder of a trajectory's checkpoints and log."""
-        return self.out / "trajectories" / trajectory
+    def folder(self, stage: str) -> Path:
+        """Return the folder of a stage's checkpoints and log."""
+        return self.out / "stages" / stage
 
     def identity(self) -> dict[str, Any]:
         """Return what a checkpoint must agree with to be gone on from."""
@@ -76,27 +76,27 @@ class Session:
                         f"set it so or choose another --out"
                     )
 
-    def start_of(self, trajectory: Trajectory, target: int) -> checkpoints.Checkpoint | None:
+    def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to go on from; None for random weights.
 
         Raises:
-            UserError: the trajectory's parent has no checkpoint at the step where it leaves.
+            UserError: the stage's parent has no checkpoint at the step where it leaves.
         """
-        found = checkpoints.latest(self.folder(trajectory.name), target)
-        if found is None and trajectory.parent is not None:
-            found = checkpoints.latest(self.folder(trajectory.parent), trajectory.start)
-            if found is None or found.step != trajectory.start:
+        found = checkpoints.latest(self.folder(stage.name), target)
+        if found is None and stage.parent is not None:
+            found = checkpoints.latest(self.folder(stage.parent), stage.start)
+            if found is None or found.step != stage.start:
                 raise UserError(
-                    f"{trajectory.name} leaves {trajectory.parent} at step {trajectory.start}, and "
-                    f"{self.folder(trajectory.parent)} has no checkpoint of that step; train the model as a whole, or "
-                    f"first `train {trajectory.parent}`"
+                    f"{stage.name} leaves {stage.parent} at step {stage.start}, and "
+                    f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
+                    f"first `train {stage.parent}`"
                 )
         return found
 
 
-def plan_trajectory(plan: Plan, name: str) -> Trajectory:
-    """Return the trajectory of that name."""
-    return next(item for item in plan.trajectories if item.name == name)
+def plan_stage(plan: Plan, name: str) -> PlannedStage:
+    """Return the stage of that name."""
+    return next(item for item in plan.stages if item.name == name)
 
 
 def study_config(shape: Shape, tokenizer: dict[str, Any], *, is_causal: bool = False) -> EncoderConfig:

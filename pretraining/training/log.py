@@ -1,9 +1,9 @@
 """The log of a run: JSON lines, one row a step or validation. Standard library only; Figure 12 reads it.
 
-    {"step": 1200, "split": "train", "objective": "mlm", "ratio": 40, "trajectory": "610m-mlm40", "loss": 2.31,
+    {"step": 1200, "split": "train", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40", "loss": 2.31,
      "lr": 0.0005, "grad_norm": 0.41, "tokens": 2847744000, "predicted": 949248, "batch": "9f0c...",
      "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2}
-    {"step": 1200, "split": "validation", "objective": "mlm", "ratio": 40, "trajectory": "610m-mlm40",
+    {"step": 1200, "split": "validation", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40",
      "loss": 2.29, "tokens": 2847744000, "predicted": 949001}
 
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
@@ -24,7 +24,10 @@ from common.files import write_text
 __all__ = ["LOG", "MEASURED", "LogWriter", "read_log", "write_log"]
 
 LOG = "log.jsonl"
-"""Name of the log in a trajectory's folder, and in a finished model's, where it holds all that led to it."""
+"""Name of the log in a stage's folder, and in a finished model's, where it holds all that led to it."""
+
+_FIRST_VERSION = "trajectory"
+"""What version 0.1 called a stage in its logs."""
 MEASURED = ("tokens_per_second", "mfu", "memory_gb")
 """Fields that differ from run to run."""
 
@@ -63,7 +66,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
         raise UserError(
-            f"{path}: no log here; a training log lies in the folder of a trajectory or of a finished model"
+            f"{path}: no log here; a training log lies in the folder of a stage or of a finished model"
         ) from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder; give the {LOG} in it") from None
@@ -74,9 +77,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
+            if _FIRST_VERSION in row:
+                row = {"stage" if key == _FIRST_VERSION else key: value for key, value in row.items()}
             if not isinstance(row["step"], int):
                 raise TypeError
-            rows[row["step"], row["split"], row["objective"], row["ratio"], row["trajectory"]] = row
+            rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
         except (ValueError, KeyError, TypeError):
             if number < len(lines):
                 raise UserError(

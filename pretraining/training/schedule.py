@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pretraining.study import Model, Segment
+from pretraining.study import Model, Stage
 
-__all__ = ["WSD", "segment_schedule"]
+__all__ = ["WSD", "stage_schedule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +55,18 @@ class WSD:
         return value
 
 
-def segment_schedule(model: Model, segment: Segment, *, warmup_steps: int, rewarm_steps: int) -> WSD:
-    """Return the schedule of one segment of the model.
+def stage_schedule(model: Model, stage: Stage, *, warmup_steps: int, rewarm_steps: int) -> WSD:
+    """Return the schedule of one stage of the model.
 
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over `rewarm_steps` (the paper does not say how).
     """
-    continued = model.kind == "continued" and model.switch is not None and segment.start >= model.switch
-    decays = segment.phase == "decay"
+    continued = model.kind == "continued" and model.switch is not None and stage.start >= model.switch
+    decays = stage.phase == "decay"
     return WSD(
         warmup_steps=warmup_steps,
-        decay_start=segment.start if decays else None,
-        decay_steps=segment.steps if decays else 0,
+        decay_start=stage.start if decays else None,
+        decay_steps=stage.steps if decays else 0,
         rewarm_start=model.switch if continued else None,
         rewarm_steps=rewarm_steps if continued else 0,
     )

@@ -1,7 +1,7 @@
 """Training a model of the study: the stretches of its plan in order, trunks that exist reused, the result exported.
 
-<out>/trajectories/<trajectory>/step-<n>/   checkpoints: the newest, and those other models leave from
-<out>/trajectories/<trajectory>/log.jsonl   its log; TensorBoard's files beside it
+<out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those other models leave from
+<out>/stages/<stage>/log.jsonl   its log; TensorBoard's files beside it
 <out>/models/<model>/                       the finished model as a Hugging Face folder, and its whole log
 """
 
@@ -24,11 +24,11 @@ from common.provenance import provenance
 from pretraining.data.manifest import load_manifest
 from pretraining.model.hf_export import export
 from pretraining.paper_settings import Shape
-from pretraining.plan.plan import Trajectory, plan_of
+from pretraining.plan.plan import PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks
-from pretraining.training.context import Session, plan_trajectory, study_config
+from pretraining.training.context import Session, plan_stage, study_config
 from pretraining.training.log import LOG, read_log, write_log
 from pretraining.training.trainer import Run
 
@@ -46,10 +46,10 @@ def train(
     assignments: Sequence[str] = (),
     stop_file: Path | None = None,
 ) -> bool:
-    """Train a model, or one trajectory of the plan such as the trunk `610m-clm`, as far as it is not done.
+    """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
 
     Args:
-        name: a model's name, or a trajectory's.
+        name: a model's name, or a stage's.
         data: shards as `python -m pretraining shards` writes them.
         out: folder of checkpoints, logs and models, shared by the models of a study.
         study: names, shapes and recipe.
@@ -66,17 +66,15 @@ def train(
         raise UserError(f"{stop_file}: is there already and asks training to stop; remove it first")
     recipe = study.recipe.with_assignments(assignments)
     known = plan_of(tuple(study.models.values()), study)
-    alone = next(
-        (item for item in known.trajectories if item.name == name and name not in study.models), None
-    )
+    alone = next((item for item in known.stages if item.name == name and name not in study.models), None)
     if alone is None:
         try:
             model = study.model(name)
         except UserError as error:
-            near = nearest(name, [*study.models, *(item.name for item in known.trajectories)])
+            near = nearest(name, [*study.models, *(item.name for item in known.stages)])
             raise UserError(str(error).split("; did you mean")[0] + near) from None
         plan = plan_of((*study.models.values(), model), study)
-        todo = [(plan_trajectory(plan, s.trajectory), s.end) for s in model.segments]
+        todo = [(plan_stage(plan, s.name), s.end) for s in model.stages]
     else:
         model, plan, todo = study.model(alone.models[0]), known, [(alone, alone.end)]
     ranks = Ranks.here()
@@ -90,8 +88,8 @@ def train(
         if (finished / LOG).is_file():
             logger.info("%s: nothing to do, the model is complete", finished)
             return True
-    for trajectory, target in todo:
-        if not _run(session, trajectory, target):
+    for stage, target in todo:
+        if not _run(session, stage, target):
             return False
     if alone is None and ranks.rank == 0:
         _export(session, model.name, [item for item, _ in todo], model.steps, finished)
@@ -109,9 +107,7 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
         item for item in checkpoints.checkpoint_steps(checkpoint.parent) if item.path.name == checkpoint.name
     ]
     if not found:
-        raise UserError(
-            f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/trajectories/<name>"
-        )
+        raise UserError(f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>")
     state, shards = checkpoints.load_state(found[0]), load_manifest(data)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
@@ -120,7 +116,7 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
     causal = state["objective"] == "clm"
     config = study_config(Shape(**state["shape"]), shards["tokenizer"], is_causal=causal)
     manifest = {
-        "model": f"{state['trajectory']} at step {state['step']}",
+        "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
         **state,
     }
@@ -128,15 +124,15 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
     logger.info("%s: written", out)
 
 
-def _run(session: Session, trajectory: Trajectory, target: int) -> bool:
-    """Train one trajectory up to a step, unless that is done; tell whether it got there."""
-    with _only_process(session.folder(trajectory.name), trajectory.name, session.ranks):
-        start = session.start_of(trajectory, target)
+def _run(session: Session, stage: PlannedStage, target: int) -> bool:
+    """Train one stage up to a step, unless that is done; tell whether it got there."""
+    with _only_process(session.folder(stage.name), stage.name, session.ranks):
+        start = session.start_of(stage, target)
         if start is not None:
             session.check(checkpoints.load_state(start), str(start.path))
-            if start.step == target and start.path.parent == session.folder(trajectory.name):
+            if start.step == target and start.path.parent == session.folder(stage.name):
                 return True
-        reached = Run(session, trajectory, target, start).go()
+        reached = Run(session, stage, target, start).go()
     # Composer's trainer is full of cycles, and the next stretch needs the memory.
     gc.collect()
     if session.ranks.device.type == "cuda":
@@ -144,9 +140,9 @@ def _run(session: Session, trajectory: Trajectory, target: int) -> bool:
     return reached
 
 
-def _export(session: Session, name: str, trajectories: list[Trajectory], step: int, finished: Path) -> None:
+def _export(session: Session, name: str, stages: list[PlannedStage], step: int, finished: Path) -> None:
     """Write the finished model and its log."""
-    last = trajectories[-1]
+    last = stages[-1]
     saved = next(c for c in checkpoints.checkpoint_steps(session.folder(last.name)) if c.step == step)
     state = checkpoints.load_state(saved)
     manifest = {
@@ -154,7 +150,7 @@ def _export(session: Session, name: str, trajectories: list[Trajectory], step: i
         "study": session.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
-        "plan": [asdict(item) for item in trajectories],
+        "plan": [asdict(item) for item in stages],
         "recipe": session.recipe.as_dict(),
         "data_source": session.data.manifest["source"] | {"splits": _sizes(session.data.manifest)},
         **{key: state[key] for key in ("hardware", "precision", "compile")},
@@ -167,13 +163,13 @@ def _export(session: Session, name: str, trajectories: list[Trajectory], step: i
     # The log comes last: a folder without it is one whose writing was interrupted between the two.
     if not (finished / "manifest.json").is_file():
         export(checkpoints.load_weights(saved), config, session.data_folder / "tokenizer", manifest, finished)
-    write_log(finished / LOG, _rows(session, trajectories, step))
+    write_log(finished / LOG, _rows(session, stages, step))
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 
 
-def _rows(session: Session, trajectories: list[Trajectory], step: int) -> Iterator[dict[str, Any]]:
-    bounds = [*(item.start for item in trajectories[1:]), step]
-    for item, end in zip(trajectories, bounds, strict=True):
+def _rows(session: Session, stages: list[PlannedStage], step: int) -> Iterator[dict[str, Any]]:
+    bounds = [*(item.start for item in stages[1:]), step]
+    for item, end in zip(stages, bounds, strict=True):
         for row in read_log(session.folder(item.name) / LOG):
             if row["step"] <= end:
                 yield row
@@ -187,7 +183,7 @@ def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
-    """Hold the trajectory's folder, so that two jobs never train the same trunk at once."""
+    """Hold the stage's folder, so that two jobs never train the same trunk at once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         busy = 0.0

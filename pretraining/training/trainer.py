@@ -1,4 +1,4 @@
-"""One trajectory being trained: from its last checkpoint, with its log, validation losses and checkpoints."""
+"""One stage being trained: from its last checkpoint, with its log, validation losses and checkpoints."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.config import Recipe
 from pretraining.plan.flops import effective_length, mfu, model_flops_per_token
-from pretraining.plan.plan import Trajectory
+from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Stretch, train_stretch
-from pretraining.training.context import Session, device_name, plan_trajectory
+from pretraining.training.context import Session, device_name, plan_stage
 from pretraining.training.dataloader import prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import loss_sum
-from pretraining.training.schedule import segment_schedule
+from pretraining.training.schedule import stage_schedule
 
 __all__ = ["Run"]
 
@@ -30,19 +30,19 @@ logger = logging.getLogger(__name__)
 
 
 class Run:
-    """One trajectory being trained; the hooks of its stretch."""
+    """One stage being trained; the hooks of its stretch."""
 
     def __init__(
         self,
         session: Session,
-        trajectory: Trajectory,
+        stage: PlannedStage,
         target: int,
         start: checkpoints.Checkpoint | None,
     ) -> None:
         """Take the weights and moments of `start`, or the seed's weights when it is None, to train up to `target`."""
-        self.session, self.trajectory, self.target = session, trajectory, target
+        self.session, self.stage, self.target = session, stage, target
         self.recipe, self.ranks = session.recipe, session.ranks
-        self.folder = session.folder(trajectory.name)
+        self.folder = session.folder(stage.name)
         self.model = EuroBertForMaskedLM(session.config)
         self.model.set_attention_backend(self.recipe.backend)
         if start is None:
@@ -68,20 +68,18 @@ class Run:
 
     def go(self) -> bool:
         """Train to the target; tell whether it was reached."""
-        trajectory, ranks = self.trajectory, self.ranks
-        model = self.session.study.model(trajectory.models[0])
-        segment = next(item for item in model.segments if item.trajectory == trajectory.name)
-        schedule = segment_schedule(
-            model, segment, warmup_steps=self.recipe.warmup_steps, rewarm_steps=self.recipe.rewarm_steps
+        stage, ranks = self.stage, self.ranks
+        model = self.session.study.model(stage.models[0])
+        own = next(item for item in model.stages if item.name == stage.name)
+        schedule = stage_schedule(
+            model, own, warmup_steps=self.recipe.warmup_steps, rewarm_steps=self.recipe.rewarm_steps
         )
-        logger.info("%s: step %d to %d", trajectory.name, self.first, self.target)
-        batches = prefetched(
-            self.session.data, trajectory.ratio, self.first, self.target, ranks.rank, ranks.world
-        )
+        logger.info("%s: step %d to %d", stage.name, self.first, self.target)
+        batches = prefetched(self.session.data, stage.ratio, self.first, self.target, ranks.rank, ranks.world)
         try:
-            with Meter(trajectory.name, self.target, done=self.first, unit="step") as self.meter:
-                self.compiled = _compile(self.model, self.recipe, self.session, trajectory.ratio)
-                if self.first == trajectory.start and self._starts_with_validation():
+            with Meter(stage.name, self.target, done=self.first, unit="step") as self.meter:
+                self.compiled = _compile(self.model, self.recipe, self.session, stage.ratio)
+                if self.first == stage.start and self._starts_with_validation():
                     self._validate(self.first)
                 end = train_stretch(
                     self.model,
@@ -96,7 +94,7 @@ class Run:
                     recipe=self.recipe,
                     ranks=ranks,
                     hooks=self,
-                    name=trajectory.name,
+                    name=stage.name,
                     folder=str(self.folder / "tensorboard"),
                 )
         finally:
@@ -104,19 +102,17 @@ class Run:
             if self.log is not None:
                 self.log.close()
         if end.stopped:
-            logger.info(
-                "%s: asked to stop; saved at step %d, the same command goes on", trajectory.name, end.step
-            )
+            logger.info("%s: asked to stop; saved at step %d, the same command goes on", stage.name, end.step)
         return not end.stopped
 
     def _starts_with_validation(self) -> bool:
         """Tell whether the loss before the first step is to be known: not where a parent's objective goes on."""
         if not self.recipe.eval_sequences:
             return False
-        if self.trajectory.parent is None:
+        if self.stage.parent is None:
             return True
-        parent = plan_trajectory(self.session.plan, self.trajectory.parent)
-        return (parent.objective, parent.ratio) != (self.trajectory.objective, self.trajectory.ratio)
+        parent = plan_stage(self.session.plan, self.stage.parent)
+        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
 
     def updated(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
         """Log an update, validate and save when it is time."""
@@ -132,13 +128,11 @@ class Run:
             rate = "" if speed is None else f", {float(speed):,.0f} tokens/s"
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
             self.meter.update(step, f"loss {row['loss']:.3f}{rate}{share}")
-        metrics = {
-            f"{self.trajectory.objective}/{k}": float(v) for k, v in row.items() if not isinstance(v, str)
-        }
+        metrics = {f"{self.stage.objective}/{k}": float(v) for k, v in row.items() if not isinstance(v, str)}
         # Where others leave, too, so that the log does not depend on which model was trained first.
-        kept = step == self.target or step in self.trajectory.keep
+        kept = step == self.target or step in self.stage.keep
         if self.recipe.eval_sequences and (step % self.recipe.eval_every == 0 or kept):
-            metrics[f"{self.trajectory.objective}/validation_loss"] = self._validate(step)
+            metrics[f"{self.stage.objective}/validation_loss"] = self._validate(step)
         if step % self.recipe.save_every == 0 or kept:
             self._save(step)
         return metrics
@@ -163,7 +157,7 @@ class Run:
             torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=self.session.bf16),
         ):
             for batch in self.session.data.validation(
-                self.trajectory.ratio, rank=self.ranks.rank, world=self.ranks.world
+                self.stage.ratio, rank=self.ranks.rank, world=self.ranks.world
             ):
                 found = loss_sum(self.model, batch.to(self.ranks.device))
                 total, count = total + float(found.total), count + found.count
@@ -179,9 +173,9 @@ class Run:
         about = {
             "step": step,
             "split": split,
-            "objective": self.trajectory.objective,
-            "ratio": self.trajectory.ratio,
-            "trajectory": self.trajectory.name,
+            "objective": self.stage.objective,
+            "ratio": self.stage.ratio,
+            "stage": self.stage.name,
         }
         self.log.write(about | row | {"tokens": self.tokens})
 
@@ -190,9 +184,9 @@ class Run:
         error: UserError | OSError | None = None
         if self.ranks.rank == 0:
             state = {
-                "trajectory": self.trajectory.name,
-                "objective": self.trajectory.objective,
-                "ratio": self.trajectory.ratio,
+                "stage": self.stage.name,
+                "objective": self.stage.objective,
+                "ratio": self.stage.ratio,
                 "tokens": self.tokens,
                 "hardware": {"device": self.device, "processes": self.ranks.world},
                 "precision": "bf16" if self.session.bf16 else "fp32",
@@ -201,7 +195,7 @@ class Run:
             }
             try:
                 checkpoints.save(self.folder, step, self.model, self.optimizer, state)
-                checkpoints.prune(self.folder, {*self.trajectory.keep, step})
+                checkpoints.prune(self.folder, {*self.stage.keep, step})
             except (UserError, OSError) as found:
                 error, problem = found, 1.0
         if self.ranks.total(problem)[0]:
@@ -210,7 +204,7 @@ class Run:
             )
 
     def _mfu(self, tokens_per_second: float) -> float | None:
-        recipe, ratio = self.recipe, self.trajectory.ratio
+        recipe, ratio = self.recipe, self.stage.ratio
         fixed = recipe.cut == "fixed"
         length = recipe.max_length if fixed else effective_length(recipe.min_length, recipe.max_length)
         predicted = 1.0 if ratio is None else ratio / 100

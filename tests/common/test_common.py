@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError, nearest
 from common.files import atomic_path, cache_folder, sha256_file, write_text
+from common.old_parser import Parser
 from common.provenance import ROOT, lock_hash, provenance
 
 

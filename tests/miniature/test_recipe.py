@@ -23,9 +23,9 @@ def test_every_step_is_the_papers_divided_by_the_scale(name: str) -> None:
         paper, mine = parse(paper_name), form.models[own]
         assert own.startswith(PREFIX) and own not in MODELS
         assert mine.objectives == paper.objectives and mine.kind == paper.kind
-        pairs = zip(mine.segments, paper.segments, strict=True)
+        pairs = zip(mine.stages, paper.stages, strict=True)
         assert all((a.start * form.scale, a.end * form.scale) == (b.start, b.end) for a, b in pairs)
-        assert all(a.phase == b.phase for a, b in zip(mine.segments, paper.segments, strict=True))
+        assert all(a.phase == b.phase for a, b in zip(mine.stages, paper.stages, strict=True))
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -66,9 +66,9 @@ def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
     tuned = [job.name for job in found if job.name.startswith("tune")]
     assert len(tuned) == 4 * len(form.tuned)
     assert any(RANDOM in name for name in tuned)
-    # every trajectory is trained by one job of its own before any model is exported
+    # every stage is trained by one job of its own before any model is exported
     trained = [job.name.removeprefix("train ") for job in found if job.name.startswith("train ")]
-    assert sorted(trained) == sorted(set(trained)) == sorted(form.trajectories)
+    assert sorted(trained) == sorted(set(trained)) == sorted(form.stages)
 
 
 def test_an_unknown_form_is_told_with_the_nearest() -> None:

@@ -42,8 +42,8 @@ def write_logs(
     """Write a log for every run of Figure 12; return its losses by step."""
     ends: dict[str, list[tuple[int, int, str]]] = {}
     for name in FIGURES[12]:
-        for segment in MODELS[name].segments:
-            ends.setdefault(segment.trajectory, []).append((segment.start, segment.end, segment.objective))
+        for stage in MODELS[name].stages:
+            ends.setdefault(stage.name, []).append((stage.start, stage.end, stage.objective))
     losses: dict[str, dict[int, float]] = {}
     for run, spans in ends.items():
         if run in leave_out:
@@ -57,10 +57,10 @@ def write_logs(
                 "split": "train",
                 "objective": objective,
                 "ratio": ratio,
-                "trajectory": run,
+                "stage": run,
                 "loss": loss,
             }
             for step, loss in losses[run].items()
         ]
-        write_log(folder / "trajectories" / run / LOG, rows)
+        write_log(folder / "stages" / run / LOG, rows)
     return losses

@@ -30,11 +30,11 @@ TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
 
 
 def row(step: object, loss: object = 3.0, **other: object) -> dict[str, object]:
-    about = {"split": "train", "objective": "clm", "ratio": None, "trajectory": "610m-clm"}
+    about = {"split": "train", "objective": "clm", "ratio": None, "stage": "610m-clm"}
     return {"step": step, "loss": loss, **about, **other}
 
 
-def log(folder: Path, *lines: object, name: str = "trajectories/610m-clm", end: str = "\n") -> Path:
+def log(folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = "\n") -> Path:
     path = folder / name / "log.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end)
@@ -55,19 +55,19 @@ def test_a_step_done_again_counts_as_it_was_done_last_and_a_cut_line_not_at_all(
 
 
 def test_the_log_of_a_finished_model_is_enough(tmp_path: Path) -> None:
-    rows = [row(10), row(20, trajectory="610m-clm-42k"), row(20, trajectory="610m-mlm40")]
+    rows = [row(10), row(20, stage="610m-clm-42k"), row(20, stage="610m-mlm40")]
     log(tmp_path, *rows, name="models/610m-clm-42k")
-    assert training_losses(tmp_path, TRUNK)["trajectory"].tolist() == ["610m-clm", "610m-clm-42k"]
+    assert training_losses(tmp_path, TRUNK)["stage"].tolist() == ["610m-clm", "610m-clm-42k"]
 
 
-def test_the_log_of_a_model_may_repeat_those_of_its_trajectories(tmp_path: Path) -> None:
+def test_the_log_of_a_model_may_repeat_those_of_its_stages(tmp_path: Path) -> None:
     log(tmp_path, row(10))
-    log(tmp_path, row(20, trajectory="610m-clm-42k"), name="trajectories/610m-clm-42k")
-    log(tmp_path, row(10), row(20, trajectory="610m-clm-42k"), name="models/610m-clm-42k")
+    log(tmp_path, row(20, stage="610m-clm-42k"), name="stages/610m-clm-42k")
+    log(tmp_path, row(10), row(20, stage="610m-clm-42k"), name="models/610m-clm-42k")
     assert training_losses(tmp_path, TRUNK)["step"].tolist() == [10, 20]
 
 
-def test_two_trainings_of_one_trajectory_are_not_mixed(tmp_path: Path) -> None:
+def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
     log(tmp_path, row(10, 3.0), name="a/610m-clm")
     second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
     with pytest.raises(

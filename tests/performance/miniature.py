@@ -61,7 +61,7 @@ def main(folder: Path, *only: str) -> None:
         ]
         if "fine-tuning" not in only:
             report("pretraining", lambda: pretraining(["train", model, *common]))
-            shutil.rmtree(place / "trajectories")
+            shutil.rmtree(place / "stages")
         if "pretraining" in only:
             return
         told = io.StringIO()

@@ -31,8 +31,9 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from common.cli import Parser, run
+from common.cli import run
 from common.errors import UserError
+from common.old_parser import Parser
 from pretraining.model.attention import flash_available
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import EuroBertForMaskedLM

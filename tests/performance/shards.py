@@ -21,7 +21,8 @@ from unittest.mock import patch
 
 import tiktoken
 
-from common.cli import Parser, run
+from common.cli import run
+from common.old_parser import Parser
 from pretraining.data import build_shards
 from pretraining.data.bpe import LLAMA3_SPLIT
 from pretraining.data.corpus import batched, open_source

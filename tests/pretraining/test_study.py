@@ -1,4 +1,4 @@
-"""The study's names: parsing, printing, segments, figures and tables."""
+"""The study's names: parsing, printing, stages, figures and tables."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_figures_show_what_their_axes_say() -> None:
 
 
 def describe(name: str) -> list[tuple[str, str, int, int, str | None]]:
-    return [(s.trajectory, s.phase, s.start, s.end, s.parent) for s in MODELS[name].segments]
+    return [(s.name, s.phase, s.start, s.end, s.parent) for s in MODELS[name].stages]
 
 
-def test_segments_of_each_kind() -> None:
+def test_stages_of_each_kind() -> None:
     assert describe("610m-mlm40-12k") == [
         ("610m-mlm40", "stable", 0, 10_000, None),
         ("610m-mlm40-12k", "decay", 10_000, 12_000, "610m-mlm40"),
@@ -77,16 +77,16 @@ def test_segments_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_segments_are_consecutive_and_add_up(name: str) -> None:
+def test_stages_are_consecutive_and_add_up(name: str) -> None:
     model = MODELS[name]
-    assert model.segments[0].start == 0
-    for before, after in zip(model.segments, model.segments[1:], strict=False):
+    assert model.stages[0].start == 0
+    for before, after in zip(model.stages, model.stages[1:], strict=False):
         assert before.end == after.start
-        assert after.parent == before.trajectory
-    assert sum(segment.steps for segment in model.segments) == model.steps
-    assert (model.segments[-1].phase == "decay") == model.decayed
+        assert after.parent == before.name
+    assert sum(stage.steps for stage in model.stages) == model.steps
+    assert (model.stages[-1].phase == "decay") == model.decayed
     if model.decayed:
-        assert model.segments[-1].steps == TRAINING.decay_steps
+        assert model.stages[-1].steps == TRAINING.decay_steps
 
 
 def test_stages_of_a_two_stage_model() -> None:
@@ -130,7 +130,7 @@ def test_names_in_the_scheme_that_the_paper_did_not_train() -> None:
 def test_a_design_of_its_own_has_prefix_sizes_and_decay() -> None:
     small = Design(sizes=("s", "m"), prefix="mini-", decay_steps=20)
     model = small.parse("mini-m-clm-100-mlm40-420")
-    assert [(s.trajectory, s.start, s.end) for s in model.segments] == [
+    assert [(s.name, s.start, s.end) for s in model.stages] == [
         ("mini-m-clm", 0, 100),
         ("mini-m-clm-100-mlm40", 100, 400),
         ("mini-m-clm-100-mlm40-420", 400, 420),

@@ -30,8 +30,8 @@ def test_every_job_waits_only_for_jobs_before_it() -> None:
 def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
     workflow = workflow_of("all", Settings())
     assert {job.name for job in workflow.of_kind("model")} == set(MODELS)
-    trunks = {item.name for item in workflow.plan.trajectories} - set(MODELS)
-    assert {job.name for job in workflow.of_kind("trajectory")} == trunks
+    trunks = {item.name for item in workflow.plan.stages} - set(MODELS)
+    assert {job.name for job in workflow.of_kind("stage")} == trunks
     trainings = {dataset.trained_on for dataset in DATASETS.values()}
     assert len(workflow.of_kind("cell")) == len(MODELS) * len(trainings) == 51 * 10
 
@@ -39,7 +39,7 @@ def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
 def test_hours_and_disk_are_the_plans() -> None:
     settings = Settings(device="H100", mfu=0.4)
     workflow = workflow_of("all", settings)
-    stages = [*workflow.of_kind("trajectory"), *workflow.of_kind("model")]
+    stages = [*workflow.of_kind("stage"), *workflow.of_kind("model")]
     # An intermediate checkpoint's job only exports, which counts three minutes here and nothing in the plan.
     exports = sum(model.kind == "intermediate" for model in MODELS.values())
     plan = plan_of(tuple(MODELS.values()))
@@ -57,13 +57,13 @@ def test_continued_pretraining_waits_for_the_decayed_model() -> None:
     assert jobs["done/model/610m-clm-dec42k-mlm40-44k.json"].needs[1].startswith("done/")
     assert "done/model/610m-clm-42k.json" in jobs
     assert jobs["done/model/610m-clm-42k.json"].needs == (
-        "done/shards/shards.json", "done/trajectory/610m-clm.json",
+        "done/shards/shards.json", "done/stage/610m-clm.json",
     )  # fmt: skip
 
 
 def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     workflow = workflow_of("1b-mlm40-42k", Settings(limit_hours=20, gpus_per_node=8))
-    (trunk,) = workflow.of_kind("trajectory")
+    (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
     assert trunk.retries == trunk.parts + 1

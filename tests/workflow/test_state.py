@@ -26,9 +26,9 @@ def made(tmp_path: Path) -> Made:
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
     _touch(tmp_path / "shards" / "manifest.json")
-    for item in workflow.plan.trajectories:
+    for item in workflow.plan.stages:
         for step in item.keep:
-            _touch(tmp_path / "pretraining" / "trajectories" / item.name / f"step-{step}" / "state.json")
+            _touch(tmp_path / "pretraining" / "stages" / item.name / f"step-{step}" / "state.json")
     for job in workflow.of_kind("model"):
         for name in ("manifest.json", "config.json", "model.safetensors"):
             _touch(tmp_path / "pretraining" / "models" / job.name / name)
@@ -83,10 +83,10 @@ def test_a_run_recorded_as_failed_is_not_done_again(made: Made) -> None:
 def test_old_trunks_may_be_deleted(made: Made) -> None:
     import shutil
 
-    shutil.rmtree(made[2] / "pretraining" / "trajectories")
+    shutil.rmtree(made[2] / "pretraining" / "stages")
     todo, needless = reconcile(*made)
     assert todo == []
-    assert {job.kind for job in needless} == {"trajectory"}
+    assert {job.kind for job in needless} == {"stage"}
 
 
 def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
@@ -95,8 +95,8 @@ def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
     model = made[0].of_kind("model")[0]
     shutil.rmtree(made[2] / "pretraining" / "models" / model.name)
     assert _todo(made) == [model.marker]
-    shutil.rmtree(made[2] / "pretraining" / "trajectories")
-    assert _todo(made) == [f"done/trajectory/{made[0].models[0].trunk}.json", model.marker]
+    shutil.rmtree(made[2] / "pretraining" / "stages")
+    assert _todo(made) == [f"done/stage/{made[0].models[0].trunk}.json", model.marker]
 
 
 def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made) -> None:
@@ -104,9 +104,9 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
     workflow, _, folder = made
     for name in ("results", "analysis", "pretraining/models"):
         shutil.rmtree(folder / name)
-    stage, *others = workflow.of_kind("trajectory")
+    stage, *others = workflow.of_kind("stage")
     for other in others:
-        shutil.rmtree(folder / "pretraining" / "trajectories" / other.name)
+        shutil.rmtree(folder / "pretraining" / "stages" / other.name)
     write_marker(stage, folder)
     for job in (stage, *others):
         note = folder / ".snakemake" / "incomplete" / base64.b64encode(job.marker.encode()).decode()
@@ -116,5 +116,5 @@ def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made
         [sys.executable, "-m", "workflow", *words], capture_output=True, text=True, check=True
     )
     counts = dict(line.split() for line in ended.stdout.splitlines() if len(line.split()) == 2)
-    found = [int(counts[kind]) for kind in ("trajectory", "model", "cell", "analysis")]
+    found = [int(counts[kind]) for kind in ("stage", "model", "cell", "analysis")]
     assert found == [len(others), 2, 8, 1]

@@ -73,7 +73,7 @@ def _check_repairs(folder: Path, *words: str) -> None:
 def test_on_this_machine_killed_in_the_middle(tmp_path: Path) -> None:
     process = _start(tmp_path)
     limit = time.monotonic() + 600
-    while not list(tmp_path.glob("pretraining/trajectories/*/step-*/state.json")):
+    while not list(tmp_path.glob("pretraining/stages/*/step-*/state.json")):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < limit
         time.sleep(0.2)
@@ -122,7 +122,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def test_on_slurm_killed_and_with_jobs_cancelled(tmp_path: Path) -> None:
     words = ["--profile", "slurm", *_image()]
     first = _start(tmp_path, *words)
-    _wait_for(first, "trajectory")
+    _wait_for(first, "stage")
     _kill(first)
     second = _start(tmp_path, *words)
     subprocess.run(["scancel", _wait_for(second, "cell")], check=True)
@@ -153,9 +153,9 @@ def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: 
         "--dir",
         str(tmp_path / "study"),
     ]
-    command += ["--settings", str(tmp_path / "limit.toml"), *_image(), "--", "--until", "trajectory"]
+    command += ["--settings", str(tmp_path / "limit.toml"), *_image(), "--", "--until", "stage"]
     command += ["--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"]
-    log = tmp_path / "study/logs/trajectory/tiny-t-mlm40.log"
+    log = tmp_path / "study/logs/stage/tiny-t-mlm40.log"
     with (tmp_path / "out").open("w") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=sink, env=ENVIRON, start_new_session=True)
     try:
@@ -166,12 +166,12 @@ def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: 
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        subprocess.run(["scancel", *_running("trajectory")], stderr=subprocess.DEVNULL)
+        subprocess.run(["scancel", *_running("stage")], stderr=subprocess.DEVNULL)
     # Every job goes on where the one before it stopped, and Slurm said when.
     started = _steps(log, r"tiny-t-mlm40: step (\d+) to")
     assert started[:2] == [0, saved[0]]
     assert 0 < saved[0] < saved[1]
-    told = "\n".join(path.read_text() for path in tmp_path.glob("study/logs/slurm/rule_trajectory/*/*.log"))
+    told = "\n".join(path.read_text() for path in tmp_path.glob("study/logs/slurm/rule_stage/*/*.log"))
     who = "by the clock" if _image() else "the scheduler says so by SIGUSR1"
     assert f"the time limit is near ({who})" in told
 

@@ -26,8 +26,8 @@ from benchmarks.datasets.readers.original_files import (
 )
 from benchmarks.datasets.readers.reader import Inputs, Source
 from benchmarks.datasets.splits import HALVES_SEED, halve
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["SOURCES", "Judgement", "judgements", "pairs", "retrieval", "wanted_texts"]
 

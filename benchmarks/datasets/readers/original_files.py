@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from common.cli import progress
 from common.errors import UserError
+from common.progress import progress
 
 __all__ = ["Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file", "pick", "records"]
 

@@ -7,8 +7,8 @@ import logging
 from pathlib import Path
 
 from analysis.store import release
-from common.cli import Parser
 from common.errors import UserError, nearest
+from common.old_parser import Parser
 from pretraining.study import FIGURES, MODELS, TABLES
 
 __all__ = ["add_parser", "models_for"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from analysis.store.model_names import model_error
 from analysis.store.problems import Problem, problem_records, summary
 from benchmarks.protocol import PAPER, PROTOCOLS
-from common.cli import Parser
 from common.errors import UserError
 from common.files import write_text
+from common.old_parser import Parser
 
 __all__ = ["add_parser", "tell"]
 

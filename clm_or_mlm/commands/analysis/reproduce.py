@@ -22,9 +22,9 @@ from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import EXTENSIONS, render
 from clm_or_mlm.commands.analysis.scores import scores_csv
-from common.cli import progress
 from common.errors import UserError
 from common.files import write_text
+from common.progress import progress
 from common.provenance import ROOT, provenance
 
 __all__ = ["Outcome", "add_parser", "reproduce"]

@@ -32,7 +32,7 @@ CONTENT = {
     "steps": 1000,
     "models": MODELS,
     "others": ["mini-m-random"],
-    "trajectories": {"mini-m-clm": "610m-clm"},
+    "stages": {"mini-m-clm": "610m-clm"},
     "families": {task: [name] for task, name in FAMILIES.items()},
     "logs": "logs",
 }

@@ -12,7 +12,6 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from clm_or_mlm.commands.figures import main, numbers
 from common.errors import UserError
-
 from tests.analysis.stores import RELEASED
 
 

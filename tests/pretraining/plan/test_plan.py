@@ -25,8 +25,8 @@ def test_shared_steps_are_counted_once() -> None:
     assert WHOLE.costs().steps == 15 * 42_000 + 130_000 + 2 * 26_000 + 32_000
     done: set[tuple[str, int]] = set()
     for model in WHOLE.models:
-        for segment in model.segments:
-            done |= {(segment.trajectory, step) for step in range(segment.start, segment.end, 1000)}
+        for stage in model.stages:
+            done |= {(stage.name, step) for step in range(stage.start, stage.end, 1000)}
     assert len(done) * 1000 == WHOLE.costs().steps
 
 
@@ -39,11 +39,11 @@ def test_the_papers_totals() -> None:
 
 
 def test_trunks_keep_what_others_need() -> None:
-    trunk = next(item for item in WHOLE.trajectories if item.name == "610m-clm")
+    trunk = next(item for item in WHOLE.stages if item.name == "610m-clm")
     thousands = [1, 2, 3, 5, 6, 9, 10, 11, 17, 20, 21, 32, 40]
     assert trunk.keep == tuple(1000 * step for step in thousands)
     assert (trunk.start, trunk.end, trunk.parent) == (0, 40_000, None)
-    decayed = next(item for item in WHOLE.trajectories if item.name == "610m-clm-42k")
+    decayed = next(item for item in WHOLE.stages if item.name == "610m-clm-42k")
     assert decayed.keep == (42_000,)
     assert {child.name for child in WHOLE.children("610m-clm-42k")} == {
         "610m-clm-dec42k-mlm40",
@@ -53,7 +53,7 @@ def test_trunks_keep_what_others_need() -> None:
 
 def test_parents_come_first_and_hold_the_step() -> None:
     seen = {}
-    for item in WHOLE.trajectories:
+    for item in WHOLE.stages:
         if item.parent is not None:
             parent = seen[item.parent]
             assert parent.start < item.start <= parent.end
@@ -73,9 +73,9 @@ def test_costs_by_hand() -> None:
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
-def test_every_format_names_every_trajectory(form: str) -> None:
+def test_every_format_names_every_stage(form: str) -> None:
     text = render(WHOLE, form)
-    assert all(item.name in text for item in WHOLE.trajectories)
+    assert all(item.name in text for item in WHOLE.stages)
     assert text.isascii()
 
 
@@ -133,7 +133,7 @@ def test_a_study_from_a_file(tmp_path: Path) -> None:
     assert study.recipe.global_batch == 8
     assert study.shapes["mini-s"].vocab == 512
     assert plan.costs().steps == 12 + 8 + 8
-    assert {item.name for item in plan.trajectories} == {
+    assert {item.name for item in plan.stages} == {
         "mini-s-clm",
         "mini-s-clm-12",
         "mini-s-clm-4-mlm40",
@@ -204,7 +204,7 @@ def test_only_two_modules_know_mosaicmls_libraries() -> None:
     room = Path(__file__).parents[3] / "pretraining"
     found = {
         path.name
-        for path in room.glob("*.py")
+        for path in room.rglob("*.py")
         for line in path.read_text().splitlines()
         if line.strip().startswith(("from composer", "import composer", "from streaming", "import streaming"))
     }

@@ -6,14 +6,13 @@ from hypothesis import strategies as st
 
 from pretraining.paper_settings import TRAINING
 from pretraining.study import MODELS, parse
-from pretraining.training.schedule import WSD, segment_schedule
+from pretraining.training.schedule import WSD, stage_schedule
 
 
 def schedules(name: str) -> list[WSD]:
     model = parse(name)
     return [
-        segment_schedule(model, s, warmup_steps=TRAINING.warmup_steps, rewarm_steps=200)
-        for s in model.segments
+        stage_schedule(model, s, warmup_steps=TRAINING.warmup_steps, rewarm_steps=200) for s in model.stages
     ]
 
 
@@ -69,13 +68,13 @@ def test_shortest_continued_model_warms_up_inside_its_decay() -> None:
 
 
 def test_branches_share_one_curve() -> None:
-    """Where two models share a trajectory, they ask for the same rates."""
+    """Where two models share a stage, they ask for the same rates."""
     seen: dict[tuple[str, int], float] = {}
     for model in MODELS.values():
-        for segment in model.segments:
-            schedule = segment_schedule(model, segment, warmup_steps=2_000, rewarm_steps=200)
-            for step in {segment.start, (segment.start + segment.end) // 2, segment.end - 1}:
-                key = segment.trajectory, step
+        for stage in model.stages:
+            schedule = stage_schedule(model, stage, warmup_steps=2_000, rewarm_steps=200)
+            for step in {stage.start, (stage.start + stage.end) // 2, stage.end - 1}:
+                key = stage.name, step
                 assert seen.setdefault(key, schedule(step)) == schedule(step)
 
 

@@ -31,7 +31,7 @@ from pretraining.training.context import study_config
 from pretraining.training.dataloader import Data, microbatch_size
 from pretraining.training.log import LogWriter, read_log
 from pretraining.training.objectives import loss_sum, loss_weights
-from pretraining.training.schedule import segment_schedule
+from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
 
@@ -45,7 +45,7 @@ def test_the_log_tells_the_plan(done: Path) -> None:
     trained = [row for row in rows if row["split"] == "train"]
     assert [row["step"] for row in trained] == list(range(1, 25))
     assert [row["objective"] for row in trained] == ["clm"] * 9 + ["mlm"] * 15
-    assert {row["trajectory"] for row in rows} == {"mini-s-clm", "mini-s-clm-9-mlm40", MODEL}
+    assert {row["stage"] for row in rows} == {"mini-s-clm", "mini-s-clm-9-mlm40", MODEL}
     rates = [row["lr"] / 3e-3 for row in trained]
     assert rates == pytest.approx([1 / 3, 2 / 3, *[1.0] * 16, *[step / 6 for step in (5, 4, 3, 2, 1, 0)]])
     checks = [(row["step"], row["objective"]) for row in rows if row["split"] == "validation"]
@@ -58,7 +58,7 @@ def test_the_log_tells_the_plan(done: Path) -> None:
 def test_figure_12_reads_the_logs(done: Path, study: Study) -> None:
     from paper_figures.training_curves import training_losses
 
-    frame = training_losses(done, {MODEL: [s.trajectory for s in study.models[MODEL].segments]})
+    frame = training_losses(done, {MODEL: [s.name for s in study.models[MODEL].stages]})
     rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]
     assert sorted(frame["step"]) == list(range(1, 25))
     assert sorted(frame["loss"]) == sorted(row["loss"] for row in rows)
@@ -72,7 +72,7 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
     assert manifest["tokens_seen"] == read_log(folder / "log.jsonl")[-1]["tokens"]
     model = EuroBertForMaskedLM.from_pretrained(folder)
     assert (model.config.is_causal, model.config.mask_token_id) == (False, 389)
-    saved = load_file(done / "trajectories" / MODEL / "step-00000024" / "model.safetensors")
+    saved = load_file(done / "stages" / MODEL / "step-00000024" / "model.safetensors")
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
 
 
@@ -84,10 +84,10 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
     initialise(model, recipe.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
     expected = []
-    for segment in torch_model.segments:
-        schedule = segment_schedule(torch_model, segment, warmup_steps=3, rewarm_steps=2)
-        for step in range(segment.start, segment.end):
-            parts = source.step(step, segment.ratio).microbatches
+    for stage in torch_model.stages:
+        schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
+        for step in range(stage.start, stage.end):
+            parts = source.step(step, stage.ratio).microbatches
             factors = loss_weights([part.count for part in parts], "equal")
             losses = [loss_sum(model, p).total * f for p, f in zip(parts, factors, strict=True)]
             optimizer.zero_grad()
@@ -122,15 +122,15 @@ def test_a_second_call_does_nothing_and_trunks_are_shared(
     log.unlink()
     assert train(MODEL, data=data, out=out, study=study)
     assert log.read_bytes() == (done / "models" / MODEL / "log.jsonl").read_bytes()
-    trunk = (out / "trajectories/mini-s-clm/log.jsonl").read_bytes()
+    trunk = (out / "stages/mini-s-clm/log.jsonl").read_bytes()
     assert train("mini-s-clm-24", data=data, out=out, study=study)
-    assert (out / "trajectories/mini-s-clm/log.jsonl").read_bytes().startswith(trunk)
+    assert (out / "stages/mini-s-clm/log.jsonl").read_bytes().startswith(trunk)
     alone = tmp_path / "alone"
     assert train("mini-s-clm-24", data=data, out=alone, study=study)
-    log = "trajectories/mini-s-clm/log.jsonl"
+    log = "stages/mini-s-clm/log.jsonl"
     assert science(out / log) == science(alone / log)
     assert weights_hash(out, "mini-s-clm-24") == weights_hash(alone, "mini-s-clm-24")
-    kept = [item.step for item in checkpoints.checkpoint_steps(alone / "trajectories/mini-s-clm")]
+    kept = [item.step for item in checkpoints.checkpoint_steps(alone / "stages/mini-s-clm")]
     assert kept == [5, 9, 18]
     assert EuroBertForMaskedLM.from_pretrained(alone / "models/mini-s-clm-24").config.is_causal
 
@@ -145,7 +145,7 @@ def test_continued_and_intermediate_models(done: Path, study: Study, data: Path,
     }
     assert switch["mlm"] > switch["clm"]
     assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
-    trunk = tmp_path / "trajectories/mini-s-clm/step-00000005/model.safetensors"
+    trunk = tmp_path / "stages/mini-s-clm/step-00000005/model.safetensors"
     ours = load_file(tmp_path / "models/mini-s-clm-24-5/model.safetensors")
     assert all(torch.equal(value, ours[name]) for name, value in load_file(trunk).items())
 
@@ -155,7 +155,7 @@ def test_a_trunk_that_went_on_is_trained_again_where_its_checkpoint_was_not_kept
 ) -> None:
     other = "mini-s-clm-7-mlm40-24"
     assert train("mini-s-clm-24", data=data, out=tmp_path / "late", study=study)
-    trunk = tmp_path / "late/trajectories/mini-s-clm"
+    trunk = tmp_path / "late/stages/mini-s-clm"
     assert 7 not in [item.step for item in checkpoints.checkpoint_steps(trunk)]
     assert train(other, data=data, out=tmp_path / "late", study=study)
     assert {5, 9, 18} <= {item.step for item in checkpoints.checkpoint_steps(trunk)}
@@ -165,14 +165,14 @@ def test_a_trunk_that_went_on_is_trained_again_where_its_checkpoint_was_not_kept
     assert science(tmp_path / "late" / name) == science(tmp_path / "alone" / name)
 
 
-def test_one_trajectory_alone(study: Study, data: Path, done: Path, tmp_path: Path) -> None:
+def test_one_stage_alone(study: Study, data: Path, done: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"leaves mini-s-clm at step 9.* first `train mini-s-clm`"):
         train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
     assert not (tmp_path / "models").exists()
-    ours = science(tmp_path / "trajectories/mini-s-clm-9-mlm40/log.jsonl")
-    assert ours == science(done / "trajectories/mini-s-clm-9-mlm40/log.jsonl")
+    ours = science(tmp_path / "stages/mini-s-clm-9-mlm40/log.jsonl")
+    assert ours == science(done / "stages/mini-s-clm-9-mlm40/log.jsonl")
 
 
 def _run(study: Study, data: Path, out: Path) -> None:
@@ -207,7 +207,7 @@ def _same_run(ours: Path, done: Path) -> None:
     assert science(ours / name) == science(done / name)
     assert weights_hash(ours) == weights_hash(done)
     for item in ("optimizer.safetensors", "model.safetensors"):
-        path = Path("trajectories", MODEL, "step-00000024", item)
+        path = Path("stages", MODEL, "step-00000024", item)
         assert sha256_file(ours / path) == sha256_file(done / path)
 
 
@@ -235,7 +235,7 @@ def test_a_signal_saves_and_the_next_call_goes_on(
     ]
     (tmp_path / "s.toml").write_text(STUDY)
     assert main(arguments) == AGAIN
-    assert checkpoints.latest(tmp_path / "trajectories/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
     assert main(arguments) is None
     assert science(tmp_path / "models" / MODEL / "log.jsonl") == science(
@@ -259,7 +259,7 @@ def test_a_stop_file_does_the_same(
     words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
     words += ["--stop-file", str(stop)]
     assert main(words) == AGAIN
-    assert checkpoints.latest(tmp_path / "trajectories/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
     with pytest.raises(UserError, match="is there already and asks training to stop; remove it first"):
         main(words)
@@ -327,7 +327,7 @@ def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, do
 
 
 def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> None:
-    saved = done / "trajectories/mini-s-clm/step-00000009"
+    saved = done / "stages/mini-s-clm/step-00000009"
     main(["export", str(saved), "--data", str(data), "--out", str(tmp_path / "model")])
     model = EuroBertForMaskedLM.from_pretrained(tmp_path / "model")
     assert model.config.is_causal
@@ -337,7 +337,7 @@ def test_a_checkpoint_is_exported(done: Path, data: Path, tmp_path: Path) -> Non
 
 def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    row = {"step": 1, "split": "train", "objective": "clm", "ratio": None, "trajectory": "a", "loss": 1.0}
+    row = {"step": 1, "split": "train", "objective": "clm", "ratio": None, "stage": "a", "loss": 1.0}
     path.write_text(json.dumps(row) + "\n" + '{"step": 2, "spl')
     assert read_log(path) == [row]
     writer = LogWriter(path)

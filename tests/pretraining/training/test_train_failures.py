@@ -67,14 +67,14 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
     study: Study, data: Path, tmp_path: Path
 ) -> None:
     assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
-    broken = tmp_path / "trajectories/mini-s-clm/step-00000005"
+    broken = tmp_path / "stages/mini-s-clm/step-00000005"
     from safetensors.torch import save_file
 
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
     with pytest.raises(UserError, match=r"the loss of step 6 is nan"):
         train(MODEL, data=data, out=tmp_path, study=study)
-    steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "trajectories/mini-s-clm")]
+    steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
     assert steps == [5]
     save_file(good, broken / "model.safetensors")
     assert train(MODEL, data=data, out=tmp_path, study=study)
@@ -93,7 +93,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     with pytest.raises(UserError, match=r"checkpoint of step 6 needs .* GB .* free some space"):
         train(MODEL, data=data, out=tmp_path, study=study)
     monkeypatch.undo()
-    assert [i.step for i in checkpoints.checkpoint_steps(tmp_path / "trajectories/mini-s-clm")] == [5]
+    assert [i.step for i in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")] == [5]
     assert train(MODEL, data=data, out=tmp_path, study=study)
     assert weights_hash(tmp_path) == weights_hash(done)
 
@@ -102,8 +102,8 @@ def test_damaged_checkpoints_are_told(done: Path, study: Study, data: Path, tmp_
     out = shutil.copytree(done, tmp_path / "out")
     shutil.rmtree(out / "models")
     for folder in (MODEL, "mini-s-clm-9-mlm40"):
-        shutil.rmtree(out / "trajectories" / folder)
-    saved = checkpoints.latest(out / "trajectories/mini-s-clm", 9)
+        shutil.rmtree(out / "stages" / folder)
+    saved = checkpoints.latest(out / "stages/mini-s-clm", 9)
     assert saved is not None
     for file in ("optimizer.safetensors", "model.safetensors", "state.json"):
         content = (saved.path / file).read_bytes()
@@ -121,7 +121,7 @@ def test_damaged_checkpoints_are_told(done: Path, study: Study, data: Path, tmp_
 def test_two_jobs_never_train_one_trunk(study: Study, data: Path, tmp_path: Path) -> None:
     import fcntl
 
-    folder = tmp_path / "trajectories/mini-s-clm"
+    folder = tmp_path / "stages/mini-s-clm"
     folder.mkdir(parents=True)
     with (folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

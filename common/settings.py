@@ -1,0 +1,127 @@
+"""Settings as frozen keyword-only dataclasses with a docstring under each field, read from TOML and `key=value` words.
+
+Command lines convert their options by the same library (`common.cli`), so a value means the same wherever it stands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import App, CycloptsError, Parameter
+from docstring_parser import parse_from_object
+
+from common.cli import sentence, usual_words
+from common.errors import UserError, nearest
+
+__all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]
+
+S = TypeVar("S")
+
+
+def read_settings(
+    kind: type[S], values: Mapping[str, object], where: str = "", *, base: S | None = None
+) -> S:
+    """Return settings of a class.
+
+    Args:
+        kind: a dataclass whose fields are numbers, words, booleans or tuples of them.
+        values: by field; words are converted to the field's type.
+        where: where the values stand, for messages: a file, or `--set`.
+        base: settings to start from; None: the class's defaults.
+
+    Raises:
+        UserError: an unknown key, with the nearest one; a missing one; or a value that the field cannot take.
+    """
+    prefix = f"{where}: " if where else ""
+    names = [item.name for item in _fields(kind)]
+    tokens: list[str] = []
+    for key, value in values.items():
+        if key not in names:
+            raise UserError(f"{prefix}unknown key {key!r}{nearest(key, names)}")
+        if isinstance(value, Mapping):
+            raise UserError(f"{prefix}{key} takes a value, not a table")
+        tokens += [
+            f"--{key}={_word(item)}" for item in (value if isinstance(value, list | tuple) else [value])
+        ]
+    try:
+        found = _reader(kind)(tokens)
+    except CycloptsError as error:
+        raise UserError(prefix + sentence(error).replace("--", "")) from None
+    except UserError as error:
+        raise UserError(f"{prefix}{error}") from None
+    given = {key: () if isinstance(value, list | tuple) and not value else getattr(found, key)
+             for key, value in values.items()}  # fmt: skip
+    try:
+        return dataclasses.replace(base or found, **given)  # type: ignore[type-var]
+    except UserError as error:
+        raise UserError(f"{prefix}{error}") from None
+
+
+def _reader(kind: Any) -> App:
+    def identity(settings: Any) -> Any:
+        return settings
+
+    identity.__annotations__ = {"settings": Annotated[kind, Parameter(name="*")]}
+    with contextlib.suppress(TypeError):  # a field without a default must be given
+        identity.__defaults__ = (kind(),)
+    return App(
+        default_command=identity,
+        config=usual_words,
+        default_parameter=Parameter(name_transform=str, negative=()),
+        help_flags=[],
+        version_flags=[],
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
+
+
+def _fields(settings: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(settings)
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Raises:
+        UserError: it is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from None
+
+
+def assignments(words: Iterable[str]) -> dict[str, str]:
+    """Return `key=value` words, as `--set` takes them, as a dictionary.
+
+    Raises:
+        UserError: a word without `=`.
+    """
+    values: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise UserError(f"--set takes key=value, not {word!r}")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def describe_settings(settings: object) -> str:
+    """Return one paragraph a setting: its name, its value and the docstring under its field."""
+    texts = {item.arg_name: item.description or "" for item in parse_from_object(type(settings)).params}
+    lines = []
+    for item in _fields(settings):
+        lines.append(f"{item.name} = {getattr(settings, item.name)!r}")
+        text = " ".join(texts.get(item.name, "").split())
+        lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
