@@ -11,7 +11,7 @@ from cyclopts import App
 from common.cli import call, program
 from common.registry import Registry
 
-__all__ = ["ROOMS", "Room", "main_of", "program_of"]
+__all__ = ["ROOMS", "Room", "main_of", "program_of", "room"]
 
 _HERE = "clm_or_mlm.commands"
 
@@ -33,12 +33,19 @@ class Room:
 
 
 ROOMS: Registry[Room] = Registry("room")
-"""All rooms with commands."""
+"""All rooms with commands; a room's entry stands in `clm_or_mlm.commands.<room>` and registers itself."""
 
 
-def program_of(room: str) -> App:
+def room(name: str) -> Room:
+    """Return a room; its entry is imported, its commands are not."""
+    if name not in ROOMS:
+        ROOMS.register(importlib.import_module(f"{_HERE}.{name}").ROOM)
+    return ROOMS[name]
+
+
+def program_of(name: str) -> App:
     """Return a room's command line; its commands are imported when they are called."""
-    one = ROOMS[room]
+    one = room(name)
     module, _, function = one.default.partition(":")
     default = getattr(importlib.import_module(module), function) if module else None
     return program(
@@ -46,10 +53,10 @@ def program_of(room: str) -> App:
     )
 
 
-def main_of(room: str) -> Callable[[Sequence[str]], int | None]:
+def main_of(name: str) -> Callable[[Sequence[str]], int | None]:
     """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct."""
 
     def main(argv: Sequence[str]) -> int | None:
-        return call(program_of(room), argv)
+        return call(program_of(name), argv)
 
     return main

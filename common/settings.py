@@ -5,6 +5,7 @@ Command lines convert their options by the same library (`common.cli`), so a val
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import textwrap
 import tomllib
