@@ -16,7 +16,7 @@ from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
 
-__all__ = ["MANY", "call", "program", "run", "sentence", "shared_options", "usual_words"]
+__all__ = ["MANY", "call", "program", "run", "sentence", "shared_options", "whole_numbers"]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -57,7 +57,7 @@ def program(
         help_format="plaintext",
         version_flags=[],
         default_parameter=Parameter(negative=()),
-        config=usual_words,
+        config=whole_numbers,
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -110,21 +110,18 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     sys.exit(code)
 
 
-def usual_words(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Take on and off for true and false, and 1e6 for a whole number, but not 2.6, which the library would round."""
+def whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Take 1e6 for a whole number, but not 2.6, which the library would round; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
         kinds = {argument.hint, *typing.get_args(argument.hint)}
+        if int not in kinds or kinds & {float, str}:
+            continue
         for place, token in enumerate(argument.tokens):
-            value = token.value
-            if bool in kinds:
-                value = {"on": "true", "off": "false"}.get(value.lower(), value)
-            elif int in kinds and not kinds & {float, str}:
-                with contextlib.suppress(ValueError):  # the library refuses what is no number
-                    if not float(value).is_integer():
-                        raise problems.CoercionError(token=token, target_type=int, argument=argument)
-                    value = str(int(float(value)))
-            argument.tokens[place] = token.evolve(value=value)
+            with contextlib.suppress(ValueError):  # the library refuses what is no number
+                if not float(token.value).is_integer():
+                    raise problems.CoercionError(token=token, target_type=int, argument=argument)
+                argument.tokens[place] = token.evolve(value=str(int(float(token.value))))
 
 
 def sentence(error: CycloptsError) -> str:

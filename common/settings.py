@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import textwrap
 import tomllib
+import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,12 +17,14 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import App, CycloptsError, Parameter
 from docstring_parser import parse_from_object
 
-from common.cli import sentence, usual_words
+from common.cli import sentence, whole_numbers
 from common.errors import UserError, nearest
 
 __all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]
 
 S = TypeVar("S")
+
+_SWITCH = {"on": "true", "off": "false"}
 
 
 def read_settings(
@@ -40,15 +43,17 @@ def read_settings(
     """
     prefix = f"{where}: " if where else ""
     names = [item.name for item in _fields(kind)]
+    hints = typing.get_type_hints(kind)
     tokens: list[str] = []
     for key, value in values.items():
         if key not in names:
             raise UserError(f"{prefix}unknown key {key!r}{nearest(key, names)}")
         if isinstance(value, Mapping):
             raise UserError(f"{prefix}{key} takes a value, not a table")
-        tokens += [
-            f"--{key}={_word(item)}" for item in (value if isinstance(value, list | tuple) else [value])
-        ]
+        words = [_word(item) for item in (value if isinstance(value, list | tuple) else [value])]
+        if hints[key] is bool:
+            words = [_SWITCH.get(word.lower(), word) for word in words]
+        tokens += [f"--{key}={word}" for word in words]
     try:
         found = _reader(kind)(tokens)
     except CycloptsError as error:
@@ -72,7 +77,7 @@ def _reader(kind: Any) -> App:
         identity.__defaults__ = (kind(),)
     return App(
         default_command=identity,
-        config=usual_words,
+        config=whole_numbers,
         default_parameter=Parameter(name_transform=str, negative=()),
         help_flags=[],
         version_flags=[],

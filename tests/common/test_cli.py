@@ -1,0 +1,169 @@
+"""One-sentence errors, the nearest of what was meant, exit codes, lazy commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from cyclopts import App, Parameter
+
+from common.cli import MANY, call, program, run, shared_options
+from common.errors import UserError
+from common.provenance import ROOT
+
+
+@shared_options("where")
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where."""
+
+    folder: Path = Path()
+    """the folder"""
+    count: int = 1
+    """how many"""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UserError(f"--count {self.count} must be at least 1")
+
+
+DONE: list[tuple[object, ...]] = []
+
+
+def show(
+    name: Annotated[str, Parameter()],
+    /,
+    *,
+    split: Literal["train", "test"] = "train",
+    models: Annotated[tuple[str, ...], MANY] = (),
+    strict: bool = False,
+    place: Place = Place(),
+) -> int:
+    """Show something.
+
+    examples:
+      x show a   --split  test
+
+    Args:
+        name: what to show
+        split: which split
+        models: names of models
+    """
+    DONE.append((name, split, models, strict, place))
+    return 3
+
+
+def app() -> App:
+    return program("x", "An example.", {"show": (f"{__name__}:show", "show a thing")}, examples="x show a")
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    DONE.clear()
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[show.__module__])
+
+
+def ended(main: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as stop:
+        run(main, [])  # type: ignore[arg-type]
+    return int(stop.value.code or 0), capsys.readouterr().err
+
+
+def raising(error: BaseException) -> object:
+    def main(argv: Sequence[str]) -> int:
+        raise error
+
+    return main
+
+
+def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = ended(raising(UserError("a.csv: no header; write one")), capsys)
+    assert (code, err) == (2, "error: a.csv: no header; write one\n")
+
+
+def test_a_full_disk_is_reported_with_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = ended(raising(OSError(28, "No space left on device", "/x/y")), capsys)
+    assert code == 2
+    assert err.startswith("error: /x/y: No space left on device; free some space")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(raising(ZeroDivisionError()), [])  # type: ignore[arg-type]
+
+
+def test_interrupt_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+    code, err = ended(raising(KeyboardInterrupt()), capsys)
+    assert code == 130
+    assert "the same command resumes" in err
+
+
+def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
+    words = ["show", "a", "--split", "test", "--models", "m", "n", "--models", "o", "--strict"]
+    assert call(app(), [*words, "--count", "1e2", "--folder", "d"]) == 3
+    assert [("a", "test", ("m", "n", "o"), True, Place(folder=Path("d"), count=100))] == DONE
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["shwo"], "unknown command 'shwo'; did you mean 'show'? (see x --help)"),
+        (["show", "a", "--splt", "train"], "unknown option '--splt'; did you mean '--split'? (see x show --help)"),
+        (
+            ["show", "a", "--split", "tset"],
+            "unknown --split 'tset'; did you mean 'test'?; one of train, test (see x show --help)",
+        ),
+        (["show", "a", "--count", "2.6"], "--count takes a whole number, not '2.6' (see x show --help)"),
+        (["show", "a", "--count", "many"], "--count takes a whole number, not 'many' (see x show --help)"),
+        (["show", "a", "--count", "0"], "--count 0 must be at least 1"),
+        (["show"], "name is missing (see x show --help)"),
+        (["show", "a", "--count"], "--count needs a value (see x show --help)"),
+        (["--verson"], "unknown option '--verson' (see x --help)"),
+    ],
+)  # fmt: skip
+def test_words_that_cannot_be_understood_are_refused_in_a_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        call(app(), words)
+    assert str(refused.value).replace("NAME is", "name is") == sentence
+    assert DONE == []
+
+
+def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call(app(), ["show", "--help"])
+    text = capsys.readouterr().out
+    assert "x show a   --split  test" in text
+    for word in ("--split", "--models", "--strict", "--folder", "--count", "how many", "where"):
+        assert word in text
+    assert "--no-strict" not in text
+    call(app(), [])
+    assert "show a thing" in capsys.readouterr().out
+
+
+def test_only_the_command_that_is_called_is_imported(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(
+            f"def {name}() -> None:\n    '''Do {name}.'''\n    print('{name}')\n"
+        )
+    code = textwrap.dedent(
+        """
+        import sys
+        from common.cli import call, program
+        app = program("x", "X.", {"one": ("one:one", "do one"), "two": ("two:two", "do two")})
+        call(app, sys.argv[1:])
+        print([name for name in ("one", "two") if name in sys.modules])
+        """
+    )
+    for words, last in ((["one"], "['one']"), (["--help"], "[]")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            capture_output=True, text=True, check=True, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        )  # fmt: skip
+        assert done.stdout.splitlines()[-1] == last

@@ -1,0 +1,126 @@
+"""Worker processes: they answer in order, end with their parent, and leave Ctrl-C to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from common.processes import cores, on_stop_signal, worker_pool
+from common.provenance import ROOT
+
+_base = 0
+
+
+def set_base(value: int) -> None:
+    global _base
+    _base = value
+
+
+def add(value: int) -> int:
+    return _base + value
+
+
+def end_hard(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def run(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def test_workers_are_prepared_once_and_answer_in_order() -> None:
+    with worker_pool(2, initializer=set_base, arguments=(10,)) as pool:
+        assert list(pool.map(add, range(5))) == [10, 11, 12, 13, 14]
+
+
+def test_a_killed_worker_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="take fewer"), worker_pool(1, killed="killed; take fewer") as pool:
+        pool.submit(end_hard, 0).result()
+
+
+POOL = """
+    import os, time
+    from common.processes import worker_pool
+    if __name__ == "__main__":
+        with worker_pool(2) as pool:
+            print(*{pool.submit(os.getpid).result() for _ in range(50)} | set(pool._processes), flush=True)
+            time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    script = tmp_path / "pool.py"
+    script.write_text(textwrap.dedent(POOL))
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )  # fmt: skip
+    assert process.stdout is not None
+    workers = [int(word) for word in process.stdout.readline().split()]
+    assert len(workers) == 2 and all(map(alive, workers))
+    process.send_signal(number)
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while any(map(alive, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_forked_child_ends_with_its_parent() -> None:
+    process = run(
+        """
+        import os, time
+        from common.processes import become_worker
+        parent = os.getpid()
+        child = os.fork()
+        if child == 0:
+            become_worker(parent)
+            time.sleep(60)
+        print(child, flush=True)
+        time.sleep(60)
+        """
+    )
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    time.sleep(0.3)
+    assert alive(child)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while alive(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_stop_signals_are_reported_while_the_block_runs() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    received: list[signal.Signals] = []
+    with on_stop_signal(received.append):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.05)
+    assert set(received) == {signal.SIGUSR1, signal.SIGTERM}
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_cores_are_those_this_process_may_use() -> None:
+    assert cores() == len(os.sched_getaffinity(0))

@@ -1,0 +1,49 @@
+"""A registry gives an object by its name, or refuses the name with the nearest one; never another object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import UserError
+from common.registry import Registry
+
+
+@dataclass(frozen=True)
+class Colour:
+    name: str
+
+
+def test_objects_come_by_name_in_the_order_of_registration() -> None:
+    colours = Registry("colour", [Colour("red"), Colour("blue")])
+    green = colours.register(Colour("green"))
+    assert list(colours) == ["red", "blue", "green"]
+    assert colours["green"] is green
+    assert "green" in colours and "pink" not in colours
+    assert colours.get("pink") is None
+    colours.unregister("green")
+    assert len(colours) == 2
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(ValueError, match="already a colour called 'red'"):
+        Registry("colour", [Colour("red"), Colour("red")])
+
+
+@given(st.text())
+def test_an_unknown_name_is_refused_with_all_that_are_known(name: str) -> None:
+    colours = Registry("colour", [Colour("red"), Colour("blue")])
+    if name in ("red", "blue"):
+        assert colours[name].name == name
+        return
+    with pytest.raises(UserError, match="unknown colour") as refused:
+        colours[name]
+    assert str(refused.value).endswith("one of red, blue")
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    with pytest.raises(UserError, match=r"unknown colour 'bleu'; did you mean 'blue'\?; one of red, blue"):
+        Registry("colour", [Colour("red"), Colour("blue")])["bleu"]
