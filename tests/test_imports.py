@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ ALLOWED = {
     "paper_figures": {"common", "analysis", "benchmarks", "pretraining"},
     "container": {"common"},
     "workflow": {"common", "analysis", "benchmarks", "container", "paper_figures", "pretraining"},
+    "miniature": {"common", "analysis", "benchmarks", "paper_figures", "pretraining", "workflow"},
     "clm_or_mlm": {"common", "analysis", "benchmarks", "paper_figures", "pretraining"},
 }
 """For each room the others it may import from; data flows the other way. A `__main__` hands over to the top room."""
@@ -110,3 +112,31 @@ def test_drawing_a_figure_loads_neither_pyplot_nor_statistics_it_does_not_need(t
 def test_the_light_modules_load_nothing_heavy() -> None:
     loaded = loaded_after(f"import {', '.join(sorted(LIGHT_MODULES))}")
     assert not loaded & {*HEAVY, "numpy", "pandas", "scipy", "matplotlib"}
+
+
+def folder_of(module: str) -> str:
+    """Return the sub-folder of a room that a module belongs to: `analysis/store`, or the module itself at the top."""
+    parts = module.split(".")
+    return "/".join(parts[:2])
+
+
+@pytest.mark.parametrize("depth", ["modules", "folders"])
+def test_no_import_runs_back(depth: str) -> None:
+    """Neither modules nor the folders of a room import each other in a circle."""
+    name = folder_of if depth == "folders" else str
+    graph: dict[str, set[str]] = {}
+    for param in FILES:
+        path = param.values[0]
+        assert isinstance(path, Path)
+        if path.stem in ("__init__", "__main__"):
+            continue
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        used = {
+            module
+            for module in imported(path)
+            if is_module(module) and (ROOT / f"{module.replace('.', '/')}.py").is_file()
+        }
+        graph.setdefault(name(own), set()).update(name(module) for module in used)
+    for node in graph:
+        graph[node].discard(node)
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
