@@ -1,0 +1,61 @@
+"""The tests mirror the rooms by name: whoever knows a module knows where its tests are, and the other way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.provenance import ROOT
+from tests.test_imports import ALLOWED
+
+TESTS = ROOT / "tests"
+
+ELSEWHERE: dict[str, str] = {}
+"""Modules without a test file of their name, each with the test that runs it."""
+
+ACROSS: dict[str, str] = {}
+"""Test files of a room that belong to no single module, each with what they test."""
+
+
+def is_module(path: Path) -> bool:
+    return path.name not in ("__init__.py", "__main__.py")
+
+
+MODULES = sorted(
+    str(path.relative_to(ROOT)) for room in ALLOWED for path in (ROOT / room).rglob("*.py") if is_module(path)
+)
+FILES = sorted(
+    str(path.relative_to(TESTS)) for room in ALLOWED for path in (TESTS / room).rglob("test_*.py")
+)  # fmt: skip
+
+
+def tests_of(module: str) -> list[Path]:
+    """Return the test files of a module: `test_<module>.py`, or several, one for each aspect."""
+    path = Path(module)
+    folder = TESTS / path.parent
+    own = [folder / f"test_{path.stem}.py", *folder.glob(f"test_{path.stem}_*.py")]
+    return [file for file in own if file.is_file()]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_has_tests_of_its_name(module: str) -> None:
+    if module in ELSEWHERE:
+        assert (ROOT / ELSEWHERE[module]).is_file()
+        assert not tests_of(module), "it has tests of its own now"
+    else:
+        assert tests_of(module), f"write tests/{Path(module).parent}/test_{Path(module).name}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_test_file_has_the_name_of_a_module_or_of_a_room(file: str) -> None:
+    path = ROOT / file
+    words = path.stem.removeprefix("test_").split("_")
+    names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+    named = any((path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir() for name in names)
+    assert named != (file in ACROSS), file
+
+
+def test_the_lists_of_exceptions_name_what_is_there() -> None:
+    assert set(ELSEWHERE) <= set(MODULES)
+    assert set(ACROSS) <= set(FILES)
