@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.statistics import intervals, selection
+from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, T
 from analysis.statistics.scores import Settings, published_scores, run_scores
+from analysis.statistics.selection import SELECTIONS
 from analysis.store.cache import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_table import protocol_of, read_runs
@@ -286,20 +287,18 @@ def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper
     """Add --selection, --interval, --resamples and --seed."""
     group = parser.add_argument_group("from runs to scores")
     group.add_argument(
-        "--selection", default="seed", metavar="|".join(selection.SELECTIONS),
+        "--selection", default="seed", metavar="|".join(SELECTIONS),
         help="how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule "
         "and the default), one for a model and dataset (mean), or one for a model and task (pooled)",
     )  # fmt: skip
     group.add_argument(
-        "--interval", default=interval, metavar="|".join(intervals.INTERVALS),
+        "--interval", default=interval, metavar="|".join(INTERVALS),
         help=f"kind of 95 %% interval (default: {interval})",
     )  # fmt: skip
     group.add_argument(
-        "--resamples", type=int, default=intervals.RESAMPLES, help="resamples of a bootstrap (default: 10000)"
+        "--resamples", type=int, default=RESAMPLES, help="resamples of a bootstrap (default: 10000)"
     )
-    group.add_argument(
-        "--seed", type=int, default=intervals.DEFAULT_SEED, help="seed of a bootstrap's generator"
-    )
+    group.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of a bootstrap's generator")
 
 
 def score_settings(args: argparse.Namespace) -> Settings:
@@ -319,7 +318,7 @@ def source_from(
     return open_source(
         args.source,
         instances=args.instances,
-        need_instances=need_instances or getattr(args, "interval", "") == "hierarchical",
+        need_instances=need_instances or INTERVALS[getattr(args, "interval", None) or T.name].needs_instances,
         add_models=args.add_model,
         models=models,
         protocol=args.protocol,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Protocol
@@ -20,26 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.claims.inference import (
-    Estimate,
-    Resampled,
-    Student,
-    brown_forsythe,
-    crossed_estimate,
-    paired_estimate,
-    region_p,
-    seed_bootstrap,
-    spread_ratios,
-    welch_estimate,
-)
+from analysis.claims.inference import brown_forsythe, region_p, spread_ratios
 from analysis.claims.statements import Contrast, Leaf, Spread, Term
 from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.statistics import intervals
+from analysis.statistics.estimates import Estimate, Resampled, welch_estimate
+from analysis.statistics.intervals import INTERVALS, Sample
 from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
-from common.errors import UserError
 
 __all__ = ["Evidence", "Finding", "PublishedEvidence", "RunEvidence", "contrast_finding"]
 
@@ -96,17 +85,12 @@ class PublishedEvidence:
     """The paper's printed cells."""
 
     def __init__(self, interval: str = "t") -> None:
-        """Take the cells; `interval` is `t` (Welch) or `paper` (normal quantiles).
+        """Take the cells; `interval` chooses the test.
 
         Raises:
-            UserError: an interval that needs single runs.
+            UserError: an unknown interval, one that needs single runs, or one without a test.
         """
-        if interval not in ("paper", "t"):
-            raise UserError(
-                f"the {interval} interval needs single runs, and the published cells are only means and normal "
-                "intervals: choose --interval t or paper, or give runs with --source"
-            )
-        self._normal = interval == "paper"
+        self._test = INTERVALS[interval].need_independent()
         values = published_values()
         self._cells = {
             (model, task, dataset): (mean, half)
@@ -126,46 +110,36 @@ class PublishedEvidence:
         errors = np.maximum(cells[:, 1], SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE
         counts = np.full(len(cells), N_SEEDS, dtype=np.float64)
         weights = np.array([term.weight for term in leaf.terms])
-        welch = welch_estimate(cells[:, 0], errors, counts, weights)
-        estimate = _normal(welch) if self._normal else welch
+        estimate = self._test.estimate(welch_estimate(cells[:, 0], errors, counts, weights))
         inputs = tuple(
             f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
             for term, (mean, half) in zip(leaf.terms, cells, strict=True)
         )
-        name = (
-            "normal approximation from printed intervals" if self._normal else "Welch from printed intervals"
-        )
-        return contrast_finding(leaf, estimate, test=name, inputs=inputs, seeds=(N_SEEDS,))
+        return contrast_finding(leaf, estimate, test=self._test.name, inputs=inputs, seeds=(N_SEEDS,))
 
 
 class RunEvidence:
     """A runs table, and the test instances behind it where they are known."""
 
     def __init__(self, runs: pd.DataFrame, settings: Settings, *, instances: Path | None = None) -> None:
-        """Select the runs and, for the `hierarchical` interval, resample their instances.
+        """Select the runs and, for an interval that needs instances, resample them.
 
         Args:
             runs: a runs table.
-            settings: its `interval` chooses the test: `paper` (normal), `t`, `bootstrap` and `bca` (over seeds),
-                `hierarchical` (seeds and instances).
-            instances: the per-instance Parquet, which `hierarchical` needs.
+            settings: its `interval` chooses the test.
+            instances: the per-instance Parquet.
 
         Raises:
-            UserError: `hierarchical` without instances.
+            UserError: an interval without a test, or one that needs instances, without them.
         """
+        self._test = settings.method.need_paired()
         self._settings = settings
         self._runs = runs
         self._values = seed_scores(runs, settings.selection)
         self._rows = {key: row for row, key in enumerate(self._values.index)}
         self._matrix = self._values.to_numpy()
-        self._resampled: dict[tuple[str, str, int], Array] = {}
-        if settings.interval == "hierarchical":
-            if instances is None:
-                raise UserError(
-                    "the hierarchical interval needs per-instance scores: ingest the run store with --instances, "
-                    "or choose --interval t or bootstrap"
-                )
-            self._resampled = resampled_seed_scores(runs, settings, instances)
+        needed = settings.method.need_instances(instances)
+        self._resampled = None if needed is None else resampled_seed_scores(runs, settings, needed)
 
     def look(self, leaf: Leaf) -> Finding:
         """Return what the runs say."""
@@ -188,40 +162,26 @@ class RunEvidence:
         if shared.sum() >= 2:
             values = np.array([math.fsum(weights * column) for column in table[:, shared].T])
             seeds = [int(seed) for seed in self._values.columns[shared]]
-            estimate, test = self._paired(leaf, values, seeds)
+            resampled = self._resample(leaf.terms, seeds)
+            estimate, test = self._test.estimate(
+                Sample(values=values, picker=self._settings, resampled=resampled)
+            )
             return contrast_finding(leaf, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
         if counts.min() < 2:
             fewest = leaf.terms[int(counts.argmin())]
             return Finding(leaf=leaf, missing=f"only one seed of {_names([fewest])}", inputs=inputs)
-        if self._settings.interval not in ("paper", "t", "hierarchical"):
+        independent = self._settings.method.independent
+        if independent is None:
             return Finding(leaf=leaf, missing="no two seeds that all models share", inputs=inputs)
         errors = np.nanstd(table, axis=1, ddof=1) / np.sqrt(counts)
-        welch = welch_estimate(means, errors, counts.astype(np.float64), weights)
-        if self._settings.interval == "paper":
-            welch = _normal(welch)
+        welch = independent.estimate(welch_estimate(means, errors, counts.astype(np.float64), weights))
         seen = tuple(int(count) for count in counts)
         return contrast_finding(leaf, welch, test="Welch (no seeds in common)", inputs=inputs, seeds=seen)
 
-    def _paired(self, leaf: Contrast, values: Array, seeds: list[int]) -> tuple[Estimate, str]:
-        kind = self._settings.interval
-        if kind == "hierarchical":
-            resampled = self._resample(leaf.terms, seeds)
-            if resampled is not None:
-                return crossed_estimate(values, resampled), "paired by seed and instance"
-            return paired_estimate(values), "paired by seed (instances missing)"
-        if kind in ("bootstrap", "bca"):
-            picks = intervals.resample_seeds(
-                len(seeds), self._settings.resamples, self._settings.rng(len(seeds))
-            )
-            name = "BCa" if kind == "bca" else "percentile"
-            return seed_bootstrap(values, picks, bca=kind == "bca"), f"{name} bootstrap over paired seeds"
-        estimate = paired_estimate(values)
-        if kind == "paper":
-            return _normal(estimate), "paired by seed, normal"
-        return estimate, "paired by seed, t"
-
     def _resample(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
         """Return the contrast in points, (resamples, n_seeds), or None when a run's instances are not known."""
+        if self._resampled is None:
+            return None
         total = np.zeros((self._settings.resamples, len(seeds)))
         for term in terms:
             names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
@@ -248,7 +208,7 @@ class RunEvidence:
             return Finding(leaf=leaf, missing="fewer than two seeds that have every condition")
         first, second = first[:, complete], second[:, complete]
         count = int(complete.sum())
-        picks = intervals.resample_seeds(count, self._settings.resamples, self._settings.rng(count))
+        picks = self._settings.picks(count)
         spreads = [float(group.std(ddof=1)) for group in (first, second)]
         if 0.0 in spreads:
             return Finding(leaf=leaf, missing="a group whose scores are all alike")
@@ -298,11 +258,6 @@ class RunEvidence:
                 return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
             parts.append(part.loc[rates])
         return reduce(operator.add, parts) / len(parts)
-
-
-def _normal(estimate: Student) -> Student:
-    """Return the estimate with the paper's normal quantiles instead of Student's."""
-    return replace(estimate, df=float("inf"))
 
 
 def contrast_finding(

@@ -12,7 +12,6 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
 from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, sentence
-from analysis.statistics.selection import SELECTION_WORDS
 from common.text_tables import grid
 
 __all__ = ["explanations", "verdicts_text"]
@@ -44,8 +43,8 @@ def _legend(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
     if not assessment.published:
-        how += f", {SELECTION_WORDS[settings.selection]}"
-    if settings.interval in ("bootstrap", "bca", "hierarchical"):
+        how += f", {settings.rule.words}"
+    if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     return [
         *([assessment.own_words] if assessment.own_words else []),

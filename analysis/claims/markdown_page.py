@@ -21,7 +21,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     counted = Counter(verdict.verdict for verdict in shown)
     summary = ", ".join(f"{counted[name]} {name}" for name in VERDICTS if counted[name])
     options = f"--source {assessment.source} --selection {settings.selection} --interval {settings.interval}"
-    if settings.interval in ("bootstrap", "bca", "hierarchical"):
+    if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
     lines = [
         "# Which findings survive a test",

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.claims.evidence import Finding, contrast_finding
-from analysis.claims.inference import Student
 from analysis.claims.statements import Leaf, Spread
+from analysis.statistics.estimates import Student
 from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE
 

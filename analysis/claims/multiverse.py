@@ -17,9 +17,10 @@ from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, Verdict
 from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.intervals import INTERVALS, standard_error
+from analysis.statistics.bounds import standard_error
+from analysis.statistics.intervals import INTERVALS, T
 from analysis.statistics.scores import Settings, seed_scores
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.selection import SEED, SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.progress import progress
 from common.text_tables import grid
@@ -69,7 +70,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     sources = [(source.protocol, source), *([("standard", standard)] if standard is not None else [])]
     plan = [(protocol, given, how) for protocol, given in sources for how in _analyses(given, settings)]
     for protocol, given, how in progress(plan, "analyses", unit="analysis"):
-        assessment = assess(given, how, second_opinion=how.interval == "t")
+        assessment = assess(given, how, second_opinion=how.method is T)
         rows += _rows(assessment, protocol)
     gaps = (
         gap_by_selection(source.runs, fill=source.comparable)
@@ -80,14 +81,14 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
 
 
 def _analyses(source: Source, settings: Settings) -> Iterator[Settings]:
+    """Yield every selection rule with every interval that the source can give and that a test goes with."""
     if source.runs is None:
-        rules: Sequence[str] = ("seed",)
-        kinds: Sequence[str] = ("paper", "t")
+        rules = [SEED.name]
+        kinds = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
     else:
-        rules = SELECTIONS
-        kinds = (
-            INTERVALS if source.instances is not None else tuple(k for k in INTERVALS if k != "hierarchical")
-        )
+        rules = list(SELECTIONS)
+        known = source.instances is not None
+        kinds = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
     for rule in rules:
         for kind in kinds:
             yield replace(settings, selection=rule, interval=kind)

@@ -16,17 +16,9 @@ from analysis.claims.verdicts import (
     unsupported,
 )
 from analysis.published_cells import N_SEEDS
+from analysis.statistics.intervals import INTERVALS
 
 __all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "sentence", "shortfall"]
-
-_TESTS = {
-    "paper": "the normal distribution on differences within seeds",
-    "t": "Student's t on differences within seeds",
-    "bootstrap": "a percentile bootstrap over seeds of differences within seeds",
-    "bca": "a BCa bootstrap over seeds of differences within seeds",
-    "hierarchical": "Student's t on differences within seeds, with the error over seeds and test instances together",
-}
-_FROM_CELLS = {"paper": "normal tests", "t": "Welch's t tests"}
 
 
 def format_p(p: float) -> str:
@@ -48,18 +40,16 @@ def format_effect(finding: Finding) -> str:
 
 def how_tested(interval: str, *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity."""
+    method = INTERVALS[interval]
+    over = "fine-tuning seeds, on the same test instances"
     if published:
         test = (
-            f"{_FROM_CELLS[interval]} from each model's mean and printed interval "
+            f"{method.need_independent().words} from each model's mean and printed interval "
             f"({N_SEEDS} seeds, models taken as independent)"
         )
     else:
-        test = f"{_TESTS[interval]} (Welch's t where models share no seeds)"
-    over = (
-        "fine-tuning seeds and test instances"
-        if interval == "hierarchical" and not published
-        else ("fine-tuning seeds, on the same test instances")
-    )
+        test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
+        over = "fine-tuning seeds and test instances" if method.needs_instances else over
     return (
         f"Tests and 95 % intervals: {test}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",

@@ -1,22 +1,26 @@
-"""Estimates of contrasts and the tests on them: pure functions of numbers, arrays and a `numpy.random.Generator`."""
+"""Estimates of a contrast of scores with their errors: pure functions of numbers and arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
-from analysis.statistics import intervals
+from analysis.statistics import bounds
 
 __all__ = [
-    "Estimate", "Resampled", "Student", "brown_forsythe", "crossed_estimate", "holm", "paired_estimate",
-    "partial_conjunction", "region_p", "seed_bootstrap", "spread_ratios", "welch_estimate",
-]  # fmt: skip
+    "Estimate",
+    "Resampled",
+    "Student",
+    "crossed_estimate",
+    "paired_estimate",
+    "seed_bootstrap",
+    "welch_estimate",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +38,7 @@ class Estimate(Protocol):
     def p_below(self, bound: float) -> float:
         """One-sided p of "the effect is at least `bound`"."""
 
-    def interval(self, level: float = intervals.LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
 
 
@@ -57,11 +61,10 @@ class Student:
         """One-sided p of "the effect is at least `bound`"."""
         return self._tail(bound - self.effect)
 
-    def interval(self, level: float = intervals.LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        quantile = (
-            stats.norm.ppf(0.5 + level / 2) if np.isinf(self.df) else stats.t.ppf(0.5 + level / 2, self.df)
-        )
+        share = 0.5 + level / 2
+        quantile = special.ndtri(share) if np.isinf(self.df) else special.stdtrit(self.df, share)
         half = float(quantile) * self.error
         return self.effect - half, self.effect + half
 
@@ -69,7 +72,7 @@ class Student:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
-        return float(stats.norm.sf(ratio) if np.isinf(self.df) else stats.t.sf(ratio, self.df))
+        return float(special.ndtr(-ratio) if np.isinf(self.df) else special.stdtr(self.df, -ratio))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +96,10 @@ class Resampled:
         """One-sided p of "the effect is at least `bound`"."""
         return 1 - self._level(bound)
 
-    def interval(self, level: float = intervals.LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        tails = stats.norm.ppf([(1 - level) / 2, (1 + level) / 2]) + self.bias
-        shares = stats.norm.cdf(self.bias + tails / (1 - self.acceleration * tails))
-        low, high = np.quantile(self.draws, shares)
+        corrections = np.array(self.bias), np.array(self.acceleration)
+        low, high = np.quantile(self.draws, bounds.accelerated_shares(*corrections, level))
         return float(low), float(high)
 
     def _level(self, bound: float) -> float:
@@ -106,8 +108,8 @@ class Resampled:
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         below = np.searchsorted(self.draws, bound - rounding) + np.searchsorted(self.draws, bound + rounding)
         share = min(max(float(below) / 2, 0.5), count - 0.5) / count
-        shifted = stats.norm.ppf(share) - self.bias
-        return float(stats.norm.cdf(shifted / (1 + self.acceleration * shifted) - self.bias))
+        shifted = float(special.ndtri(share)) - self.bias
+        return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
@@ -132,38 +134,23 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
 def paired_estimate(values: Array) -> Student:
     """Return the mean of a contrast that was taken within each seed; values: (n_seeds,), two or more."""
     return Student(
-        effect=float(values.mean()), error=float(intervals.standard_error(values)), df=float(len(values) - 1)
+        effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1)
     )
 
 
-def crossed_estimate(values: Array, resampled: Array) -> Student:
+def crossed_estimate(values: Array, covariance: Array) -> Student:
     """Return the mean of a contrast over seeds, with the error over seeds and test instances together.
-
-    Seeds and instances are crossed random factors. The variance of the mean is S^2 / n, which holds what differs
-    between seeds (their own effect and their interaction with the instances), plus what all seeds have in common
-    because they share the test instances: the covariance between seeds over resamples of the instances. Adding
-    the variance over resamples of the mean itself would count the interaction twice. Where runs are not paired
-    by instance (NQ) that covariance is zero, and S^2 / n holds the instances already.
 
     Args:
         values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
-        resampled: (resamples, n_seeds) the same on resamples of the instances, shared by the seeds of a row.
-
-    Returns:
-        Student with Satterthwaite's degrees of freedom: n - 1 for the seeds' part, as good as infinite for the
-        instances' part.
+        covariance: (n_seeds, n_seeds) of the same over resamples of the instances (see `bounds.crossed_variance`).
     """
-    count = len(values)
-    over_seeds = float(values.var(ddof=1)) / count
-    covariance = np.cov(resampled, rowvar=False)
-    shared = float(covariance.sum() - np.trace(covariance)) / (count * (count - 1))
-    over_instances = max(0.0, shared)
+    over_seeds, over_instances, df = (float(part) for part in bounds.crossed_variance(values, covariance))
     variance = over_seeds + over_instances
-    df = (count - 1) * (variance / over_seeds) ** 2 if over_seeds > 0 else float("inf")
     return Student(
         effect=float(values.mean()),
-        error=float(np.sqrt(variance)),
-        df=float(df),
+        error=math.sqrt(variance),
+        df=df,
         instance_share=over_instances / variance if variance > 0 else 0.0,
     )
 
@@ -173,81 +160,11 @@ def seed_bootstrap(values: Array, picks: npt.NDArray[np.int64], *, bca: bool = F
 
     Args:
         values: (n_seeds,), two or more.
-        picks: (resamples, n_seeds) of `intervals.resample_seeds`.
-        bca: correct for bias and skewness (Efron 1987), as `intervals.bca_interval` does.
+        picks: (resamples, n_seeds) of `bounds.resample_seeds`.
+        bca: correct for bias and skewness (Efron 1987), as `bounds.bca_bounds` does.
     """
-    draws = np.sort(values[picks].mean(axis=1))
-    effect = float(values.mean())
-    if not bca or np.ptp(values) == 0:
-        return Resampled(effect=effect, draws=draws)
-    rounding = 1e-12 * max(abs(effect), 1.0)
-    below = ((draws < effect - rounding).mean() + (draws <= effect + rounding).mean()) / 2
-    deviations = values - effect
-    scale = float((deviations**2).sum())
-    acceleration = float((deviations**3).sum()) / (6 * scale**1.5)
-    return Resampled(effect=effect, draws=draws, bias=float(stats.norm.ppf(below)), acceleration=acceleration)
-
-
-def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
-    """Return the p's for and against "the effect lies in (low, high)".
-
-    One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
-    interval. Two finite ends: the p for is that of two one-sided tests (TOST), which goes with the 90 %
-    interval; the p against is twice the smaller of the two one-sided p's beyond the ends.
-    """
-    if np.isfinite(low) and np.isfinite(high):
-        inside = max(estimate.p_above(low), estimate.p_below(high))
-        outside = 2 * min(estimate.p_below(low), estimate.p_above(high))
-        return inside, min(1.0, outside)
-    if np.isfinite(low):
-        return min(1.0, 2 * estimate.p_above(low)), min(1.0, 2 * estimate.p_below(low))
-    return min(1.0, 2 * estimate.p_below(high)), min(1.0, 2 * estimate.p_above(high))
-
-
-def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, int]:
-    """Return the p of "at least `count` of the statements hold" and the position of the one that decides.
-
-    Benjamini and Heller (2008): (n - count + 1) times the count-th smallest p, valid however the tests depend on
-    each other. All of n: the largest p, unadjusted (intersection-union); one of n: Bonferroni.
-    """
-    order = np.argsort(np.asarray(p_values), kind="stable")
-    place = int(order[count - 1])
-    return min(1.0, (len(p_values) - count + 1) * p_values[place]), place
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p's, in the order given."""
-    values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    factors = len(values) - np.arange(len(values))
-    adjusted = np.minimum(1.0, np.maximum.accumulate(values[order] * factors))
-    found = np.empty(len(values))
-    found[order] = adjusted
-    return [float(p) for p in found]
-
-
-def brown_forsythe(first: Array, second: Array) -> float:
-    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays."""
-    if np.ptp(first) == 0 and np.ptp(second) == 0:
-        return 1.0
-    return float(stats.levene(first.ravel(), second.ravel(), center="median").pvalue)
-
-
-def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> Array:
-    """Return the log ratio of standard deviations on every resample of the seeds, which both groups share.
-
-    Args:
-        narrow: (n_conditions, n_seeds), the spread over both axes is the ratio's numerator.
-        wide: (n_conditions, n_seeds).
-        picks: (resamples, n_seeds).
-
-    Returns:
-        (resamples,); nan where a resample has no spread at all.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        first, second = (
-            np.log(group[:, picks].transpose(1, 0, 2).reshape(len(picks), -1).std(axis=1, ddof=1))
-            for group in (narrow, wide)
-        )
-        ratios: Array = first - second
-    return ratios
+    means = bounds.resampled_means(values, picks)
+    bias, acceleration = bounds.bca_corrections(values, means) if bca else (0.0, 0.0)
+    return Resampled(
+        effect=float(values.mean()), draws=np.sort(means), bias=float(bias), acceleration=float(acceleration)
+    )

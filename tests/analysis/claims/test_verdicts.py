@@ -6,37 +6,11 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import Finding, PublishedEvidence
-from analysis.claims.statements import Claim, Contrast, Node, all_of, any_of, difference
-from analysis.claims.verdicts import judge, judge_claim
+from analysis.claims.evidence import PublishedEvidence
+from analysis.claims.statements import all_of, any_of
+from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence, shortfall
-
-
-def part(name: str) -> Contrast:
-    return difference(name, "610m-clm-42k", "610m-mlm40-42k", "SC")
-
-
-def claim_of(body: Node, name: str = "X", family: str = "ratio") -> Claim:
-    return Claim(id=name, statement="S.", where="here", family=family, body=body)
-
-
-class Given:
-    """p's by label: (for, against), or None for a contrast that the source does not know."""
-
-    def __init__(self, **ps: tuple[float, float] | None) -> None:
-        self.ps = ps
-
-    def look(self, leaf) -> Finding:
-        p = self.ps[leaf.label]
-        if p is None:
-            return Finding(leaf=leaf, missing="not there")
-        return Finding(
-            leaf=leaf, effect=1.0 if p[0] < p[1] else -1.0, low=-1, high=1, p_for=p[0], p_against=p[1]
-        )
-
-
-def verdict_of(body: Node, **ps):
-    return judge_claim(claim_of(body), Given(**ps).look)
+from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 
 
 def test_all_needs_its_weakest_part():
@@ -101,14 +75,6 @@ def test_a_claim_that_only_holds_unadjusted_is_inconclusive_and_says_so():
     found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)))[0]
     assert found.verdict == "inconclusive"
     assert "holds on its own (p 0.040) but not after Holm" in sentence(found)
-
-
-def test_shortfalls_are_the_needed_parts_that_do_not_hold():
-    tree = verdict_of(
-        all_of("all", [part("a"), part("b"), part("c")]), a=(0.01, 1), b=(0.5, 0.5), c=None
-    ).tree
-    lines = shortfall(tree)
-    assert len(lines) == 2 and lines[0].startswith("b is") and lines[1] == "c: not there"
 
 
 def test_published_cells_decide_what_they_can():

@@ -21,7 +21,7 @@ from analysis.precision.coverage import (
     simulate_dataset,
 )
 from analysis.sources import Source
-from analysis.statistics import intervals
+from analysis.statistics import bounds
 from analysis.statistics.scores import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -58,7 +58,7 @@ def test_intervals_over_seeds_miss_the_test_sets_noise_and_the_crossed_one_does_
     # A normal truth 2 away from the centre of Student's interval, integrated.
     rng = np.random.default_rng(1)
     values = rng.normal(size=(200_000, 5)) + 2 * rng.normal(size=(200_000, 1))
-    low, high = intervals.t_interval(values)
+    low, high = bounds.t_bounds(values)
     assert found["t", "seeds and instances"] == pytest.approx(np.mean((low <= 0) & (high >= 0)), abs=ERROR)
     assert found["crossed", "seeds and instances"] == pytest.approx(0.95, abs=ERROR)
     assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
@@ -73,9 +73,7 @@ def test_the_normal_limit_agrees_with_resampling_43_queries_one_by_one():
         data = shared + rng.normal(0, 0.5, (seeds, 1)) + rng.normal(0, 5, (seeds, queries))
         picks = rng.integers(0, queries, (resamples, queries))
         resampled = data[:, picks].mean(axis=2).T
-        low, high = intervals.hierarchical_interval(
-            resampled, intervals.resample_seeds(seeds, resamples, rng)
-        )
+        low, high = bounds.hierarchical_bounds(resampled, bounds.resample_seeds(seeds, resamples, rng))
         hits += bool(low <= 0 <= high)
     joint = 5 / np.sqrt(queries)
     found = cover(

@@ -1,0 +1,80 @@
+"""From estimates to p's: the tests of claimed regions and spreads, and the adjustments for testing several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from analysis.statistics.estimates import Estimate
+
+__all__ = ["brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios"]
+
+Array = npt.NDArray[np.float64]
+
+
+def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
+    """Return the p's for and against "the effect lies in (low, high)".
+
+    One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
+    interval. Two finite ends: the p for is that of two one-sided tests (TOST), which goes with the 90 %
+    interval; the p against is twice the smaller of the two one-sided p's beyond the ends.
+    """
+    if np.isfinite(low) and np.isfinite(high):
+        inside = max(estimate.p_above(low), estimate.p_below(high))
+        outside = 2 * min(estimate.p_below(low), estimate.p_above(high))
+        return inside, min(1.0, outside)
+    if np.isfinite(low):
+        return min(1.0, 2 * estimate.p_above(low)), min(1.0, 2 * estimate.p_below(low))
+    return min(1.0, 2 * estimate.p_below(high)), min(1.0, 2 * estimate.p_above(high))
+
+
+def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, int]:
+    """Return the p of "at least `count` of the statements hold" and the position of the one that decides.
+
+    Benjamini and Heller (2008): (n - count + 1) times the count-th smallest p, valid however the tests depend on
+    each other. All of n: the largest p, unadjusted (intersection-union); one of n: Bonferroni.
+    """
+    order = np.argsort(np.asarray(p_values), kind="stable")
+    place = int(order[count - 1])
+    return min(1.0, (len(p_values) - count + 1) * p_values[place]), place
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p's, in the order given."""
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    factors = len(values) - np.arange(len(values))
+    adjusted = np.minimum(1.0, np.maximum.accumulate(values[order] * factors))
+    found = np.empty(len(values))
+    found[order] = adjusted
+    return [float(p) for p in found]
+
+
+def brown_forsythe(first: Array, second: Array) -> float:
+    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays."""
+    if np.ptp(first) == 0 and np.ptp(second) == 0:
+        return 1.0
+    return float(stats.levene(first.ravel(), second.ravel(), center="median").pvalue)
+
+
+def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> Array:
+    """Return the log ratio of standard deviations on every resample of the seeds, which both groups share.
+
+    Args:
+        narrow: (n_conditions, n_seeds), the spread over both axes is the ratio's numerator.
+        wide: (n_conditions, n_seeds).
+        picks: (resamples, n_seeds).
+
+    Returns:
+        (resamples,); nan where a resample has no spread at all.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = (
+            np.log(group[:, picks].transpose(1, 0, 2).reshape(len(picks), -1).std(axis=1, ddof=1))
+            for group in (narrow, wide)
+        )
+        ratios: Array = first - second
+    return ratios

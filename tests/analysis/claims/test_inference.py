@@ -1,0 +1,132 @@
+"""Each test and adjustment against another library, a closed form, or a simulation with a known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_ind, ttost_paired
+
+from analysis.claims.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
+from analysis.statistics import bounds
+from analysis.statistics.estimates import (
+    Resampled,
+    Student,
+    paired_estimate,
+)
+from tests.analysis.simulated import rejections, two_sided, welch_of
+
+INF = float("inf")
+
+
+def test_two_one_sided_tests_are_statsmodels():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(0.1, 0.3, 5), rng.normal(0, 0.5, 5)
+    inside, _ = region_p(paired_estimate(first - second), -0.5, 0.5)
+    assert inside == pytest.approx(ttost_paired(first, second, -0.5, 0.5)[0], rel=1e-9)
+    inside, _ = region_p(welch_of(first, second), -0.7, 0.7)
+    assert inside == pytest.approx(ttost_ind(first, second, -0.7, 0.7, usevar="unequal")[0], rel=1e-9)
+
+
+def test_equivalence_goes_with_the_90_percent_interval():
+    for effect in np.linspace(-1, 1, 41):
+        estimate = Student(effect=float(effect), error=0.2, df=6.3)
+        low, high = estimate.interval(0.90)
+        inside, _ = region_p(estimate, -0.5, 0.5)
+        assert (inside <= 0.05) == (low >= -0.5 and high <= 0.5)
+
+
+def test_one_sided_regions_go_with_the_95_percent_interval():
+    for effect in np.linspace(-1, 1, 41):
+        estimate = Student(effect=float(effect), error=0.2, df=4.0)
+        low, high = estimate.interval()
+        p_for, p_against = region_p(estimate, 0.0, INF)
+        assert (p_for <= 0.05, p_against <= 0.05) == (low >= 0, high <= 0)
+        assert region_p(estimate, -INF, 0.0) == (p_against, p_for)
+
+
+def test_a_score_without_spread_decides_by_its_sign():
+    flat = Student(effect=0.3, error=0.0, df=4.0)
+    assert region_p(flat, 0.0, INF) == (0.0, 1.0)
+    assert region_p(flat, -0.5, 0.5) == (0.0, 1.0)
+    level = Student(effect=0.0, error=0.0, df=4.0)
+    assert region_p(level, 0.0, INF) == (1.0, 1.0)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_statsmodels(p_values):
+    np.testing.assert_allclose(holm(p_values), multipletests(p_values, method="holm")[1], atol=1e-15)
+
+
+def test_holm_of_nothing_is_nothing():
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
+def test_partial_conjunction_lies_between_bonferroni_and_the_largest(p_values, data):
+    count = data.draw(st.integers(1, len(p_values)))
+    p, place = partial_conjunction(p_values, count)
+    assert p == min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
+    assert p_values[place] == sorted(p_values)[count - 1]
+    assert partial_conjunction(p_values, len(p_values))[0] == max(p_values)
+    assert partial_conjunction(p_values, 1)[0] == min(1.0, len(p_values) * min(p_values))
+
+
+def test_three_of_four_is_claimed_wrongly_at_most_once_in_twenty():
+    # Two hold beyond doubt, two not at all: "at least three hold" is false.
+    rng = np.random.default_rng(3)
+    p_values = np.column_stack([np.zeros((20_000, 2)), rng.random((20_000, 2))])
+    wrong = np.mean([partial_conjunction(row, 3)[0] <= 0.05 for row in p_values])
+    assert wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 20_000)
+    assert wrong > 0.04  # it is Bonferroni over the two that are open, so it does not give level away
+
+
+def test_brown_forsythe_is_an_analysis_of_variance_of_distances_to_the_median():
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(0, 1, (4, 5)), rng.normal(3, 2, (4, 5))
+    distances = [np.abs(group - np.median(group)).ravel() for group in (first, second)]
+    assert brown_forsythe(first, second) == pytest.approx(stats.f_oneway(*distances).pvalue, rel=1e-12)
+    assert brown_forsythe(np.ones((2, 3)), np.ones((2, 3))) == 1.0
+
+
+def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
+    rng = np.random.default_rng(15)
+
+    def one(shift, sd):
+        return region_p(paired_estimate(rng.normal(shift, sd, 5)), -0.5, 0.5)[0]
+
+    share, error = rejections(4_000, lambda: one(0.5, 0.2))
+    assert abs(share - 0.05) < error
+    assert rejections(500, lambda: one(0.0, 0.2))[0] > 0.9
+    assert rejections(500, lambda: one(0.0, 5.0))[0] < 0.02
+
+
+def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
+    rng = np.random.default_rng(16)
+    picks = bounds.resample_seeds(5, 300, rng)
+
+    def both(scale):
+        first, second = rng.normal(0, 1, (4, 5)), rng.normal(0, scale, (4, 5))
+        logs = np.sort(spread_ratios(first, second, picks))
+        ratio = Resampled(effect=float(np.log(first.std(ddof=1) / second.std(ddof=1))), draws=logs)
+        return brown_forsythe(first, second), max(brown_forsythe(first, second), two_sided(ratio))
+
+    found = np.array([both(1.0) for _ in range(2_000)])
+    error = 3 * np.sqrt(0.05 * 0.95 / 2_000)
+    assert (
+        abs(np.mean(found[:, 0] <= 0.05) - 0.05) < error + 0.01
+    )  # known to be conservative in small samples
+    assert np.mean(found[:, 1] <= 0.05) <= 0.05 + error
+    shares = [np.mean([both(scale)[1] <= 0.05 for _ in range(300)]) for scale in (1.5, 2.5, 4.0)]
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_the_ratio_of_spreads_is_taken_over_seeds_and_conditions():
+    rng = np.random.default_rng(18)
+    narrow, wide = rng.normal(0, 1, (4, 5)), rng.normal(0, 2, (4, 5))
+    picks = np.array([[0, 1, 2, 3, 4], [1, 1, 2, 0, 0]])
+    expected = [np.log(narrow[:, p].std(ddof=1) / wide[:, p].std(ddof=1)) for p in picks]
+    np.testing.assert_allclose(spread_ratios(narrow, wide, picks), expected)
