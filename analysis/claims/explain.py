@@ -11,7 +11,7 @@ from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
-from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, sentence
+from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, p_texts, sentence
 from common.text_tables import grid
 
 __all__ = ["explanations", "verdicts_text"]
@@ -26,12 +26,10 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     for verdict in shown:
         counts = verdict.counts
         word = "not decidable" if verdict.verdict == UNDECIDABLE else verdict.verdict
-        known = bool(verdict.known)
         rows.append(
             (
                 verdict.claim.id, word, format_effect(verdict.decisive),
-                format_p(verdict.p) if known else "-", format_p(verdict.p_adjusted) if known else "-",
-                f"{counts['hold']}/{counts['contrasts']}", verdict.seeds or "-", verdict.claim.short,
+                *p_texts(verdict), f"{counts['hold']}/{counts['contrasts']}", verdict.seeds or "-", verdict.claim.short,
             )
         )  # fmt: skip
     lines = grid(rows, markdown=False)

@@ -18,7 +18,7 @@ from analysis.claims.verdicts import (
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.intervals import INTERVALS
 
-__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "sentence", "shortfall"]
+__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "p_texts", "sentence", "shortfall"]
 
 
 def format_p(p: float) -> str:
@@ -28,6 +28,13 @@ def format_p(p: float) -> str:
     if p < 0.0001:
         return "< 0.0001"
     return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+
+
+def p_texts(verdict: Verdict) -> tuple[str, str]:
+    """Return p and Holm's p of the direction the evidence leans to; `-` when the source knows nothing."""
+    if not verdict.known:
+        return "-", "-"
+    return format_p(verdict.p), format_p(verdict.p_adjusted)
 
 
 def format_effect(finding: Finding) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.multiverse import explore, gap_by_selection, render_multiverse
+from analysis.claims.formats import render_multiverse
+from analysis.claims.multiverse import explore, gap_by_selection
 from analysis.sources import Source, open_source
 from analysis.statistics.scores import Settings, seed_scores
 from common.errors import UserError
