@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
-from analysis.claims.statements import Contrast, leaves
+from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.intervals import HIERARCHICAL, T
@@ -70,12 +70,12 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
         models = {
             term.model
             for claim in claims
-            for leaf in leaves(claim.body)
-            if isinstance(leaf, Contrast)
-            for term in leaf.terms
+            for comparison in comparisons(claim.body)
+            if isinstance(comparison, Contrast)
+            for term in comparison.terms
         }
         opinion = MixedEvidence(source.runs, settings.selection, models)
-        mixed = {claim.id: judge_claim(claim, opinion.look) for claim in claims}
+        mixed = {claim.id: judge_claim(claim, opinion.finding) for claim in claims}
     return Assessment(
         source=source.label,
         settings=settings,

@@ -105,13 +105,17 @@ def _explain_branch(branch: Branch, indent: str) -> list[str]:
 
 
 def _explain_finding(finding: Finding, indent: str) -> list[str]:
-    leaf = finding.leaf
+    comparison = finding.comparison
     if not finding.known:
-        return [f"{indent}{leaf.label} {leaf.region}: unknown, {finding.missing}"]
-    details = [f"{leaf.unit}", f"p for {format_p(finding.p_for)}", f"against {format_p(finding.p_against)}"]
-    if leaf.is_range:
+        return [f"{indent}{comparison.label} {comparison.region}: unknown, {finding.missing}"]
+    details = [
+        f"{comparison.unit}",
+        f"p for {format_p(finding.p_for)}",
+        f"against {format_p(finding.p_against)}",
+    ]
+    if comparison.is_range:
         details.append(f"90 % [{finding.inner_low:+.2f}, {finding.inner_high:+.2f}]")
-        if leaf.holds(0.0):
+        if comparison.holds(0.0):
             enough = max(abs(finding.inner_low), abs(finding.inner_high))
             details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(finding.p_zero)}")
     if math.isfinite(finding.df):
@@ -120,5 +124,7 @@ def _explain_finding(finding: Finding, indent: str) -> list[str]:
         details.append(f"{finding.instance_share:.0%} of the squared error from the test instances")
     seeds = "-".join(str(count) for count in finding.seeds)
     details.append(f"{finding.test}{f', {seeds} seeds' if seeds else ''}")
-    lines = [f"{indent}{leaf.label} {leaf.region}: {format_effect(finding)} ({'; '.join(details)})"]
+    lines = [
+        f"{indent}{comparison.label} {comparison.region}: {format_effect(finding)} ({'; '.join(details)})"
+    ]
     return lines + [f"{indent}    {line}" for line in finding.inputs]

@@ -34,9 +34,9 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "effect": _number(decisive.effect),
         "low": _number(decisive.low),
         "high": _number(decisive.high),
-        "unit": decisive.leaf.unit,
-        "contrast": decisive.leaf.label,
-        "region": decisive.leaf.region,
+        "unit": decisive.comparison.unit,
+        "contrast": decisive.comparison.label,
+        "region": decisive.comparison.region,
         "p_raw": _number(verdict.p) if verdict.known else None,
         "p_holm": _number(verdict.p_adjusted) if verdict.known else None,
         "direction": "against" if verdict.leans_against else "for",
@@ -67,11 +67,11 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
 
 
 def _contrast(finding: Finding) -> dict[str, object]:
-    leaf = finding.leaf
+    comparison = finding.comparison
     return {
-        "label": leaf.label,
-        "claimed": leaf.region,
-        "unit": leaf.unit,
+        "label": comparison.label,
+        "claimed": comparison.region,
+        "unit": comparison.unit,
         "effect": _number(finding.effect),
         "low": _number(finding.low),
         "high": _number(finding.high),

@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 from benchmarks.protocol import AVERAGE
 
 __all__ = [
-    "AtLeast", "Claim", "Contrast", "Leaf", "Node", "Spread", "Term", "all_of", "any_of", "difference", "leaves",
+    "AtLeast",
+    "Claim",
+    "Comparison",
+    "Contrast",
+    "Node",
+    "Spread",
+    "Term",
+    "all_of",
+    "any_of",
+    "comparisons",
+    "difference",
     "weighted",
 ]  # fmt: skip
 
@@ -99,7 +109,7 @@ class Spread:
         return effect < 1
 
 
-Leaf = Contrast | Spread
+Comparison = Contrast | Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +118,7 @@ class AtLeast:
 
     label: str
     count: int
-    parts: tuple[Leaf | AtLeast, ...]
+    parts: tuple[Comparison | AtLeast, ...]
 
     def __post_init__(self) -> None:
         assert 1 <= self.count <= len(self.parts), self.label
@@ -124,7 +134,7 @@ class AtLeast:
         return f"one of {total} parts" if self.count == 1 else f"at least {self.count} of {total} parts"
 
 
-Node = Leaf | AtLeast
+Node = Comparison | AtLeast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +199,10 @@ def difference(
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
+def comparisons(node: Node) -> Iterator[Comparison]:
     """Yield the contrasts and spreads of a statement, in order."""
     if isinstance(node, AtLeast):
         for part in node.parts:
-            yield from leaves(part)
+            yield from comparisons(part)
     else:
         yield node

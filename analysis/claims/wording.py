@@ -41,7 +41,7 @@ def format_effect(finding: Finding) -> str:
     """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-`."""
     if not finding.known:
         return "-"
-    sign = "" if finding.leaf.unit.startswith("ratio") else "+"
+    sign = "" if finding.comparison.unit.startswith("ratio") else "+"
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
 
 
@@ -75,8 +75,10 @@ def sentence(verdict: Verdict) -> str:
             f"Not decidable from this source: {counts['known']} of {counts['contrasts']} contrasts can be computed "
             f"({counts['point_that_way']} point that way, {counts['hold']} hold on their own); {missing.missing}."
         )
-    leaf = decisive.leaf
-    hangs = f"{leaf.label}, is {format_effect(decisive)} {leaf.unit} (claimed: {leaf.region})"
+    comparison = decisive.comparison
+    hangs = (
+        f"{comparison.label}, is {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})"
+    )
     if verdict.verdict == SUPPORTED:
         if isinstance(verdict.tree.node, AtLeast) and len(verdict.tree.findings) == len(verdict.tree.parts):
             return f"Supported: {verdict.tree.node.rule} hold; the weakest, {hangs}."
@@ -112,15 +114,15 @@ def shortfall(branch: Branch) -> list[str]:
         finding = part.finding
         if finding is None:
             finding = part.decides_for
-            lead = f"{part.node.label}: {finding.leaf.label}"
+            lead = f"{part.node.label}: {finding.comparison.label}"
         else:
-            lead = finding.leaf.label
+            lead = finding.comparison.label
         if not finding.known:
             lines.append(f"{lead}: {finding.missing}")
             continue
-        remains = finding.leaf.is_range and finding.leaf.holds(0.0) and finding.p_zero <= ALPHA
+        remains = finding.comparison.is_range and finding.comparison.holds(0.0) and finding.p_zero <= ALPHA
         left = ", a difference that remains" if remains else ""
-        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.leaf.region}{left}")
+        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.comparison.region}{left}")
     return lines
 
 

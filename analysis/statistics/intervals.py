@@ -189,7 +189,8 @@ class Interval:
 
 
 def _names(wanted: Callable[[Interval], object]) -> str:
-    return " or ".join(name for name, one in INTERVALS.items() if wanted(one))
+    *names, last = (name for name, one in INTERVALS.items() if wanted(one))
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 def _from_welch(welch: Student) -> Student:

@@ -21,14 +21,19 @@ class Given:
     def __init__(self, **ps: tuple[float, float] | None) -> None:
         self.ps = ps
 
-    def look(self, leaf) -> Finding:
-        p = self.ps[leaf.label]
+    def finding(self, comparison) -> Finding:
+        p = self.ps[comparison.label]
         if p is None:
-            return Finding(leaf=leaf, missing="not there")
+            return Finding(comparison=comparison, missing="not there")
         return Finding(
-            leaf=leaf, effect=1.0 if p[0] < p[1] else -1.0, low=-1, high=1, p_for=p[0], p_against=p[1]
+            comparison=comparison,
+            effect=1.0 if p[0] < p[1] else -1.0,
+            low=-1,
+            high=1,
+            p_for=p[0],
+            p_against=p[1],
         )
 
 
 def verdict_of(body: Node, **ps):
-    return judge_claim(claim_of(body), Given(**ps).look)
+    return judge_claim(claim_of(body), Given(**ps).finding)

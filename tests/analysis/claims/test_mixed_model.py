@@ -80,7 +80,7 @@ def test_scores_without_variation_cannot_be_fitted():
 
 def test_the_mixed_model_of_too_few_runs_is_not_decidable():
     runs = made_up_runs(np.random.default_rng(8), models=(MLM,), seeds=(0,))
-    found = MixedEvidence(runs, "seed", BASE).look(GAP)
+    found = MixedEvidence(runs, "seed", BASE).finding(GAP)
     assert "no mixed model on SC" in found.missing
 
 

@@ -16,7 +16,7 @@ from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 def test_all_needs_its_weakest_part():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=(0.04, 1.0))
-    assert (found.verdict, found.p_for, found.decisive.leaf.label) == ("supported", 0.04, "b")
+    assert (found.verdict, found.p_for, found.decisive.comparison.label) == ("supported", 0.04, "b")
     found = verdict_of(body, a=(0.001, 1.0), b=(0.06, 1.0))
     assert (found.verdict, found.p_for) == ("inconclusive", 0.06)
 
@@ -24,7 +24,7 @@ def test_all_needs_its_weakest_part():
 def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.02))
-    assert (found.verdict, found.p_against, found.decisive.leaf.label) == ("contradicted", 0.04, "b")
+    assert (found.verdict, found.p_against, found.decisive.comparison.label) == ("contradicted", 0.04, "b")
     assert verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "inconclusive"
 
 
@@ -41,14 +41,14 @@ def test_nested_statements_combine():
     found = verdict_of(body, a=(0.01, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
     assert found.p_for == pytest.approx(0.03)
     found = verdict_of(body, a=(0.02, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
-    assert found.p_for == pytest.approx(0.04) and found.decisive.leaf.label == "a"
+    assert found.p_for == pytest.approx(0.04) and found.decisive.comparison.label == "a"
 
 
 def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=None)
     assert found.verdict == "not decidable from this source"
-    assert found.decisive.leaf.label == "a"
+    assert found.decisive.comparison.label == "a"
     assert "1 of 2 contrasts can be computed" in sentence(found) and "not there" in sentence(found)
     assert verdict_of(body, a=(1.0, 0.01), b=None).verdict == "contradicted"
     nothing = verdict_of(body, a=None, b=None)

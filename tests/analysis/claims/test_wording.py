@@ -28,11 +28,11 @@ def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
 
 
 def test_an_effect_has_its_interval_and_a_ratio_no_sign():
-    known = Finding(leaf=part("a"), effect=1.0, low=0.5, high=1.5)
+    known = Finding(comparison=part("a"), effect=1.0, low=0.5, high=1.5)
     assert format_effect(known) == "+1.00 [+0.50, +1.50]"
     ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
-    assert format_effect(Finding(leaf=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
-    assert format_effect(Finding(leaf=ratio, missing="no runs")) == "-"
+    assert format_effect(Finding(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
+    assert format_effect(Finding(comparison=ratio, missing="no runs")) == "-"
 
 
 def test_the_words_on_tests_are_those_of_the_interval():
