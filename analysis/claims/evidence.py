@@ -3,7 +3,7 @@
 published cells             Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
 runs                        paired by seed, over the seeds that every model of the contrast has
 runs with no seed in common Welch, from each model's own seeds
-runs and instances          paired by seed and instance (`inference.crossed_estimate`)
+runs and instances          paired by seed and instance (`estimates.crossed_estimate`)
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Finding:
 
     @property
     def known(self) -> bool:
-        """Whether the source says anything."""
+        """Whether the source decides anything."""
         return not self.missing
 
 
 class Evidence(Protocol):
-    """A source of scores, ready to answer for contrasts."""
+    """A source of scores, ready to decide comparisons."""
 
     def finding(self, comparison: Comparison) -> Finding:
         """Return what the source says about a contrast or spread."""
@@ -191,10 +191,10 @@ class RunEvidence:
             names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
             for name in names:
                 for column, seed in enumerate(seeds):
-                    found = self._resampled.get((term.model, name, seed))
-                    if found is None:
+                    scores = self._resampled.get((term.model, name, seed))
+                    if scores is None:
                         return None
-                    total[:, column] += (100 * term.weight / len(names)) * found
+                    total[:, column] += (100 * term.weight / len(names)) * scores
         return total
 
     def _spread(self, comparison: Spread) -> Finding:

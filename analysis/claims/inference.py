@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 def region_p(estimate: Estimate, low: float, high: float) -> tuple[float, float]:
-    """Return the p's for and against "the effect lies in (low, high)".
+    """Return the p's for and against "the effect is in (low, high)".
 
     One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
     interval. Two finite ends: the p for is that of two one-sided tests (TOST), which goes with the 90 %
@@ -48,9 +48,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(values, kind="stable")
     factors = len(values) - np.arange(len(values))
     adjusted = np.minimum(1.0, np.maximum.accumulate(values[order] * factors))
-    found = np.empty(len(values))
-    found[order] = adjusted
-    return [float(p) for p in found]
+    in_order_given = np.empty(len(values))
+    in_order_given[order] = adjusted
+    return [float(p) for p in in_order_given]
 
 
 def brown_forsythe(first: Array, second: Array) -> float:

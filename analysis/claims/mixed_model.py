@@ -41,7 +41,7 @@ class MixedFit:
     seed_variance: float
     residual_variance: float
     note: str
-    """What the optimiser had to say: a singular or unconverged fit is named here; empty when all is well."""
+    """A singular or unconverged fit in words; empty when all is well."""
 
     def contrast(self, weights: Array) -> Student:
         """Return the weighted sum of the means; weights must sum to 0, so that the datasets cancel."""
@@ -150,7 +150,7 @@ class MixedEvidence:
     """The selected runs of the models that `claims` compare, fitted task by task."""
 
     def __init__(self, runs: pd.DataFrame, selection: str, models: Iterable[str]) -> None:
-        """Select the runs; a task is fitted when it is first asked for.
+        """Select the runs; a task is fitted when a comparison first needs it.
 
         Args:
             runs: a runs table.

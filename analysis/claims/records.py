@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
@@ -118,39 +118,41 @@ _CSV_CLAIM = (
     "p_for_holm", "p_against", "p_against_holm", "family", "seeds", "short", "statement", "where", "sentence",
 )  # fmt: skip
 _CSV_CONTRAST = (
-    "label", "claimed", "unit", "effect", "low", "high", "low90", "high90", "standard_error", "df", "p_for",
-    "p_against", "p_zero", "test", "instance_share", "missing",
+    "id", "part", "label", "claimed", "unit", "effect", "low", "high", "low90", "high90", "standard_error", "df",
+    "p_for", "p_against", "p_zero", "test", "instance_share", "missing", "seeds",
 )  # fmt: skip
 
 
 def verdicts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a claim."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_CSV_CLAIM, "source", "selection", "interval"])
-    tail = [assessment.source, assessment.settings.selection, assessment.settings.interval]
-    for verdict in shown:
-        record = as_record(verdict)
-        writer.writerow([*(_field(record[name]) for name in _CSV_CLAIM), *tail])
-    return out.getvalue()
+    return _csv(assessment, _CSV_CLAIM, (as_record(verdict) for verdict in shown))
 
 
 def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a contrast."""
+    rows = (
+        {
+            **_contrast(finding),
+            "id": verdict.claim.id,
+            "part": part,
+            "seeds": "-".join(str(count) for count in finding.seeds),
+        }
+        for verdict in shown
+        for part, branches in (("verdict", (verdict.tree,)), ("reported", verdict.reported))
+        for branch in branches
+        for finding in branch.findings
+    )
+    return _csv(assessment, _CSV_CONTRAST, rows)
+
+
+def _csv(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", "part", *_CSV_CONTRAST, "seeds", "source", "selection", "interval"])
-    tail = [assessment.source, assessment.settings.selection, assessment.settings.interval]
-    for verdict in shown:
-        parts = [("verdict", verdict.tree), *(("reported", branch) for branch in verdict.reported)]
-        for part, branch in parts:
-            for finding in branch.findings:
-                record = _contrast(finding)
-                seeds = "-".join(str(count) for count in finding.seeds)
-                values = [_field(record[name]) for name in _CSV_CONTRAST]
-                writer.writerow([verdict.claim.id, part, *values, seeds, *tail])
+    same = {
+        "source": assessment.source,
+        "selection": assessment.settings.selection,
+        "interval": assessment.settings.interval,
+    }
+    writer = csv.DictWriter(out, [*columns, *same], extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row | same for row in rows)
     return out.getvalue()
-
-
-def _field(value: object) -> object:
-    return "" if value is None else value

@@ -59,7 +59,7 @@ class Verdict:
     tree: Branch
     """The claim's body, evaluated."""
     reported: tuple[Branch, ...]
-    """What is judged beside the claim, each statement alone."""
+    """What is judged next to the claim, each statement alone."""
     p_for: float
     """Raw p for the claim."""
     p_for_adjusted: float
@@ -73,10 +73,10 @@ class Verdict:
     def decisive(self) -> Finding:
         """The contrast that the verdict hangs on: the weakest link, or the strongest counter-example."""
         against = self.verdict == CONTRADICTED or (self.verdict != SUPPORTED and self.leans_against)
-        found = self.tree.decides_against if against else self.tree.decides_for
-        if not found.known and self.known:
+        decides = self.tree.decides_against if against else self.tree.decides_for
+        if not decides.known and self.known:
             return max(self.known, key=lambda finding: finding.p_for)
-        return found
+        return decides
 
     @property
     def leans_against(self) -> bool:
@@ -113,10 +113,10 @@ class Verdict:
     @property
     def seeds(self) -> str:
         """Seeds behind the contrasts: `5`, `3-5`, or empty."""
-        found = [count for finding in self.known for count in finding.seeds]
-        if not found:
+        counts = [count for finding in self.known for count in finding.seeds]
+        if not counts:
             return ""
-        return str(found[0]) if min(found) == max(found) else f"{min(found)}-{max(found)}"
+        return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}-{max(counts)}"
 
 
 def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Verdict:
@@ -144,21 +144,21 @@ def judge(claims: Mapping[str, Claim], evidence: Evidence) -> list[Verdict]:
             seen[comparison] = evidence.finding(comparison)
         return seen[comparison]
 
-    found = {name: judge_claim(claim, finding_of) for name, claim in claims.items()}
+    verdicts = {name: judge_claim(claim, finding_of) for name, claim in claims.items()}
     for family in dict.fromkeys(claim.family for claim in claims.values()):
-        members = [name for name, v in found.items() if v.claim.family == family and v.known]
-        adjusted_for = holm([found[name].p_for for name in members])
-        adjusted_against = holm([found[name].p_against for name in members])
+        members = [name for name, v in verdicts.items() if v.claim.family == family and v.known]
+        adjusted_for = holm([verdicts[name].p_for for name in members])
+        adjusted_against = holm([verdicts[name].p_against for name in members])
         for name, p_for, p_against in zip(members, adjusted_for, adjusted_against, strict=True):
-            verdict = found[name]
-            found[name] = replace(
+            verdict = verdicts[name]
+            verdicts[name] = replace(
                 verdict,
                 p_for_adjusted=p_for,
                 p_against_adjusted=p_against,
                 family_size=len(members),
                 verdict=_decide(p_for, p_against, [finding.known for finding in verdict.tree.findings]),
             )
-    return list(found.values())
+    return list(verdicts.values())
 
 
 def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch:
@@ -185,7 +185,7 @@ def unsupported(branch: Branch) -> list[Branch]:
     if branch.p_for <= ALPHA:
         return []
     if isinstance(branch.node, AtLeast) and branch.node.count == len(branch.parts):
-        return [found for part in branch.parts for found in unsupported(part)]
+        return [one for part in branch.parts for one in unsupported(part)]
     return [branch]
 
 

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 COVERAGE_TRIALS = 4_000
-"""Simulated cells a dataset, unless told otherwise."""
+"""Simulated cells of a dataset by default."""
 COVERAGE_RESAMPLES = 1_000
 """Resamples of each bootstrap in them."""
 
@@ -68,11 +68,11 @@ _ROUNDING = 1e-9
 class _SamePicks:
     """The same resamples of the seeds for every bootstrap of a chunk of cells."""
 
-    drawn: npt.NDArray[np.int64]
+    given: npt.NDArray[np.int64]
 
     def picks(self, count: int) -> npt.NDArray[np.int64]:
-        assert count == self.drawn.shape[1]
-        return self.drawn
+        assert count == self.given.shape[1]
+        return self.given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
 
     A score of mean p in [0, 1] varies by p (1 - p) at most from instance to instance, exactly so when it is 0 or
     1. `common_share` of that is put to b and the rest to e_k, as far as the spread over seeds allows; NQ's test
-    set is drawn anew in each run, so there nothing is common.
+    set is drawn again for each run, so there nothing is common.
     """
     cells = published_values()
     rows = cells[cells["dataset"] == dataset]

@@ -103,7 +103,7 @@ class Resampled:
         return float(low), float(high)
 
     def _level(self, bound: float) -> float:
-        """Return the one-sided level whose lower limit is `bound`, never closer to 0 or 1 than the draws can tell."""
+        """Return the one-sided level whose lower limit is `bound`, never closer to 0 or 1 than the number of draws allows."""
         count = len(self.draws)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         below = np.searchsorted(self.draws, bound - rounding) + np.searchsorted(self.draws, bound + rounding)
@@ -121,7 +121,7 @@ def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -
         counts: (n,) seeds behind each.
         weights: (n,).
     """
-    # Exact sums: a product of vectors rounds as the processor likes, and some effects lie on a printed tie.
+    # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
     effect = math.fsum(weights * means)
     parts = (weights * errors) ** 2
     variance = math.fsum(parts)

@@ -40,7 +40,6 @@ __all__ = [
     "RESAMPLES",
     "IndependentTest",
     "Interval",
-    "KnownCoverage",
     "PairedTest",
     "Picker",
     "Sample",
@@ -116,17 +115,6 @@ class IndependentTest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownCoverage:
-    """The share of simulated cells in which an interval holds what it is about (docs/intervals.md)."""
-
-    percent: float
-    """Mean over the datasets, with the published cells' variances: of the mean over seeds and instances where the
-    interval needs instances, else of the mean over seeds on the same instances."""
-    n_seeds: int = 5
-    """Seeds of a cell."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Interval:
     """A kind of 95 % interval, and the tests of differences that go with it."""
 
@@ -146,51 +134,52 @@ class Interval:
     """None: no test within seeds goes with it, and runs give no verdicts by it."""
     independent: IndependentTest | None = None
     """None: no test goes with it for models that share no seeds."""
-    coverage: KnownCoverage | None = None
-    """None: not simulated yet; `python -m analysis coverage` simulates it."""
+    coverage: float | None = None
+    """In percent, with five seeds and the published cells' variances (docs/intervals.md): of the mean over seeds and
+    instances where it needs instances, else of the mean over seeds on the same instances. None: not known."""
 
     def need_paired(self) -> PairedTest:
-        """Return the test within seeds, or refuse with a `UserError` that names the intervals with one."""
+        """Return the test within seeds, or raise a `UserError` that names the intervals with one."""
         if self.paired is None:
-            raise UserError(
-                f"no test of differences within seeds goes with the {self.name} interval: choose --interval "
-                f"{_names(lambda one: one.paired)}"
+            raise _refusal(
+                f"no test of differences within seeds goes with the {self.name} interval:", lambda i: i.paired
             )
         return self.paired
 
     def need_independent(self) -> IndependentTest:
-        """Return the test from printed cells, or refuse with a `UserError` that names the intervals with one."""
+        """Return the test of printed cells, or raise a `UserError` that names the intervals with one."""
         self.need_printed_factor()
         if self.independent is None:
-            raise UserError(
-                f"no test of differences between printed cells goes with the {self.name} interval: choose --interval "
-                f"{_names(lambda one: one.printed_factor and one.independent)}"
+            raise _refusal(
+                f"no test of differences of printed cells goes with the {self.name} interval:",
+                lambda i: i.printed_factor and i.independent,
             )
         return self.independent
 
     def need_printed_factor(self) -> Callable[[int], float]:
-        """Return `printed_factor`, or refuse with a `UserError` that names the intervals that cells can give."""
+        """Return `printed_factor`, or raise a `UserError` that names the intervals with one."""
         if self.printed_factor is None:
-            raise UserError(
+            raise _refusal(
                 f"the {self.name} interval needs single runs, and the published cells are only means and normal "
-                f"intervals: choose --interval {_names(lambda one: one.printed_factor)}, or give runs with --source"
+                "intervals: give runs with --source, or",
+                lambda i: i.printed_factor,
             )
         return self.printed_factor
 
     def need_instances(self, instances: Path | None) -> Path | None:
-        """Return the per-instance scores if this interval needs them, or refuse with a `UserError` without."""
+        """Return the per-instance scores if this interval needs them; without them, raise a `UserError`."""
         if self.needs_instances and instances is None:
-            raise UserError(
+            raise _refusal(
                 f"the {self.name} interval needs per-instance scores: read the run store with `python -m analysis "
-                "ingest STORE --instances DIR`, or choose --interval "
-                f"{_names(lambda one: not one.needs_instances)}"
+                "ingest STORE --instances DIR`, or",
+                lambda i: not i.needs_instances,
             )
         return instances if self.needs_instances else None
 
 
-def _names(wanted: Callable[[Interval], object]) -> str:
-    *names, last = (name for name, one in INTERVALS.items() if wanted(one))
-    return f"{', '.join(names)} or {last}" if names else last
+def _refusal(why: str, others: Callable[[Interval], object]) -> UserError:
+    *names, last = (name for name, interval in INTERVALS.items() if others(interval))
+    return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")
 
 
 def _from_welch(welch: Student) -> Student:
@@ -226,7 +215,7 @@ PAPER = Interval(
     independent=IndependentTest(
         words="normal tests", name="normal approximation from printed intervals", estimate=_normal
     ),
-    coverage=KnownCoverage(percent=87.8),
+    coverage=87.8,
 )
 
 T = Interval(
@@ -239,7 +228,7 @@ T = Interval(
         estimate=lambda sample: (paired_estimate(sample.values), "paired by seed, t"),
     ),
     independent=_WELCH,
-    coverage=KnownCoverage(percent=95.0),
+    coverage=95.0,
 )
 
 BOOTSTRAP = Interval(
@@ -254,7 +243,7 @@ BOOTSTRAP = Interval(
             "percentile bootstrap over paired seeds",
         ),
     ),
-    coverage=KnownCoverage(percent=83.6),
+    coverage=83.6,
 )
 
 BCA = Interval(
@@ -269,7 +258,7 @@ BCA = Interval(
             "BCa bootstrap over paired seeds",
         ),
     ),
-    coverage=KnownCoverage(percent=83.7),
+    coverage=83.7,
 )
 
 HIERARCHICAL = Interval(
@@ -280,7 +269,7 @@ HIERARCHICAL = Interval(
     needs_instances=True,
     paired=_BY_INSTANCE,
     independent=_WELCH,
-    coverage=KnownCoverage(percent=94.7),
+    coverage=94.7,
 )
 
 CROSSED = Interval(
@@ -291,7 +280,7 @@ CROSSED = Interval(
     needs_instances=True,
     paired=_BY_INSTANCE,
     independent=_WELCH,
-    coverage=KnownCoverage(percent=94.9),
+    coverage=94.9,
 )
 """What the claims are tested with where instances are known; simulated, but not offered for scores."""
 

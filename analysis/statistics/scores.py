@@ -120,7 +120,7 @@ def run_scores(
     Args:
         runs: a runs table (see `analysis.store.runs_table`).
         settings: selection rule, interval and resampling.
-        source: what the `source` column says.
+        source: content of the `source` column.
         instances: the per-instance Parquet, for intervals that need it.
 
     Raises:
@@ -191,7 +191,7 @@ def resampled_seed_scores(
         Arrays of shape (resamples,).
     """
     chosen = select_runs(runs, settings.selection)
-    found: dict[tuple[str, str, int], Array] = {}
+    resampled: dict[tuple[str, str, int], Array] = {}
     for rank, dataset in enumerate(progress(DATASETS.values(), "resample instances", unit="dataset")):
         rows = chosen[chosen["dataset"] == dataset.name]
         if rows.empty:
@@ -200,8 +200,8 @@ def resampled_seed_scores(
         rng = settings.rng(_INSTANCE_DRAWS, rank)
         means = resample_instances(scores, settings.resamples, rng, paired=dataset.paired)
         for column, (model, seed) in enumerate(records(rows, "model", "seed")):
-            found[model, dataset.name, seed] = means[:, column]
-    return found
+            resampled[model, dataset.name, seed] = means[:, column]
+    return resampled
 
 
 def _instance_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Settings, instances: Path) -> Array:

@@ -74,7 +74,7 @@ def test_without_common_seeds_it_is_welch(runs):
     assert "no two seeds" in RunEvidence(apart, settings("bootstrap")).finding(GAP).missing
 
 
-def test_missing_models_and_single_seeds_are_told(runs):
+def test_missing_models_and_single_seeds_are_named(runs):
     evidence = RunEvidence(runs[runs["model"] == MLM], settings())
     assert evidence.finding(GAP).missing == f"no runs of {CLM} on SC average"
     single = runs[(runs["seed"] == 0) | (runs["model"] == MLM)]

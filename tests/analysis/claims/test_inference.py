@@ -66,7 +66,7 @@ def test_holm_of_nothing_is_nothing():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
-def test_partial_conjunction_lies_between_bonferroni_and_the_largest(p_values, data):
+def test_partial_conjunction_is_between_bonferroni_and_the_largest(p_values, data):
     count = data.draw(st.integers(1, len(p_values)))
     p, place = partial_conjunction(p_values, count)
     assert p == min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])

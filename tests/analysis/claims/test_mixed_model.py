@@ -66,7 +66,7 @@ def test_type_one_error_of_the_mixed_model():
     assert wrong / trials < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
-def test_a_fit_on_the_boundary_is_said(recwarn):
+def test_a_fit_on_the_boundary_is_noted(recwarn):
     notes = [fit(mixed_rows(np.random.default_rng(seed), seeds=0.0)).note for seed in range(6)]
     assert any("boundary" in note or "singular" in note for note in notes)
     assert not recwarn.list

@@ -94,7 +94,7 @@ def test_published_variances_are_those_printed():
     assert np.median(small.common_sd) > 8 * np.median(large.common_sd)
 
 
-def test_observed_variances_are_found_again(tmp_path):
+def test_observed_variances_are_recovered(tmp_path):
     rng = np.random.default_rng(3)
     runs = made_up_runs(rng, models=("610m-clm-42k", "610m-mlm40-42k"))
     found = observed_cells(Source(label="x", runs=runs), "qqp")
@@ -122,7 +122,7 @@ def test_the_estimated_covariance_has_the_moments_of_wisharts_distribution(freed
     assert drawn[:, 0, 1].var() == pytest.approx(1 / freedom, rel=0.05)
 
 
-def test_tiny_test_sets_and_seeds_that_agree_are_no_obstacle():
+def test_tiny_test_sets_and_seeds_that_agree_can_be_simulated():
     for instances in (1, 2, 5):
         found = cover(cells(seed=1.0, common=1.0, joint=0.5, instances=instances), 100)
         assert all(0 <= share <= 1 for share in found.values())
