@@ -103,7 +103,7 @@ class Resampled:
         return float(low), float(high)
 
     def _level(self, bound: float) -> float:
-        """Return the one-sided level whose lower limit is `bound`, never closer to 0 or 1 than the number of draws allows."""
+        """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
         count = len(self.draws)
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         below = np.searchsorted(self.draws, bound - rounding) + np.searchsorted(self.draws, bound + rounding)
