@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.explain import explanations, verdicts_text
 from analysis.claims.markdown_page import findings_page
 from analysis.claims.multiverse import Multiverse
-from analysis.claims.multiverse_pages import (
-    multiverse_csv,
-    multiverse_json,
-    multiverse_markdown,
-    multiverse_text,
-)
+from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
 from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
@@ -42,7 +38,10 @@ FORMATS: Registry[Format] = Registry(
     (
         Format(name="text", verdicts=verdicts_text, explained=explanations, multiverse=multiverse_text),
         Format(
-            name="markdown", verdicts=findings_page, explained=findings_page, multiverse=multiverse_markdown
+            name="markdown",
+            verdicts=findings_page,
+            explained=findings_page,
+            multiverse=partial(multiverse_text, markdown=True),
         ),
         Format(name="json", verdicts=verdicts_json, explained=verdicts_json, multiverse=multiverse_json),
         Format(name="csv", verdicts=verdicts_csv, explained=contrasts_csv, multiverse=multiverse_csv),

@@ -13,7 +13,7 @@ from analysis.claims.verdicts import CONTRADICTED, INCONCLUSIVE, SUPPORTED, UNDE
 from analysis.frames import records
 from common.text_tables import grid
 
-__all__ = ["multiverse_csv", "multiverse_json", "multiverse_markdown", "multiverse_text"]
+__all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]
 
 SYMBOLS = {SUPPORTED: "+", CONTRADICTED: "x", INCONCLUSIVE: "o", UNDECIDABLE: "."}
 """One character a verdict, for tables."""
@@ -35,32 +35,8 @@ def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def multiverse_text(multiverse: Multiverse, wanted: Sequence[str]) -> str:
-    """Return a line a claim with a symbol an analysis, and the gaps by selection rule, for a terminal."""
-    return _lines(multiverse, wanted, markdown=False)
-
-
-def multiverse_markdown(multiverse: Multiverse, wanted: Sequence[str]) -> str:
-    """Return the same as Markdown tables."""
-    return _lines(multiverse, wanted, markdown=True)
-
-
-def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
-    return multiverse.verdicts[multiverse.verdicts["id"].isin(wanted)]
-
-
-def _shares(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
-    return multiverse.shares().loc[[name for name in CLAIMS if name in wanted]]
-
-
-def _plain(rows: pd.DataFrame) -> list[dict[str, object]]:
-    return [
-        {str(name): None if value != value else value for name, value in row.items()}
-        for row in rows.to_dict("records")
-    ]
-
-
-def _lines(multiverse: Multiverse, wanted: Sequence[str], *, markdown: bool) -> str:
+def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: bool = False) -> str:
+    """Return a line a claim with a symbol an analysis, and the gaps by selection rule; for a terminal or Markdown."""
     frame, shares = _verdicts(multiverse, wanted), _shares(multiverse, wanted)
     keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
     with_protocol = frame["protocol"].nunique() > 1
@@ -107,3 +83,18 @@ def _lines(multiverse: Multiverse, wanted: Sequence[str], *, markdown: bool) -> 
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
+    return multiverse.verdicts[multiverse.verdicts["id"].isin(wanted)]
+
+
+def _shares(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
+    return multiverse.shares().loc[[name for name in CLAIMS if name in wanted]]
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, object]]:
+    return [
+        {str(name): None if value != value else value for name, value in row.items()}
+        for row in rows.to_dict("records")
+    ]

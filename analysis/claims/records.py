@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Sequence
+
+import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
@@ -146,13 +146,9 @@ def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
 
 
 def _csv(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
-    out = io.StringIO()
-    same = {
-        "source": assessment.source,
-        "selection": assessment.settings.selection,
-        "interval": assessment.settings.interval,
-    }
-    writer = csv.DictWriter(out, [*columns, *same], extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row | same for row in rows)
-    return out.getvalue()
+    frame = pd.DataFrame(list(rows), columns=list(columns)).assign(
+        source=assessment.source,
+        selection=assessment.settings.selection,
+        interval=assessment.settings.interval,
+    )
+    return frame.to_csv(index=False, lineterminator="\n")
