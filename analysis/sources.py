@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.statistics import intervals, selection
+from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, T
 from analysis.statistics.scores import Settings, published_scores, run_scores
+from analysis.statistics.selection import SELECTIONS
 from analysis.store.cache import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_table import protocol_of, read_runs
@@ -25,10 +26,14 @@ from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
 from benchmarks.protocol import PAPER, PROTOCOLS, STANDARD, TASKS
 from benchmarks.runs import RUN
-from common.errors import UserError
+from common.errors import UserError, nearest
+from common.registry import Registry
 
 __all__ = [
     "PUBLISHED",
+    "SOURCES",
+    "NamedSource",
+    "Request",
     "Source",
     "add_score_options",
     "add_source_options",
@@ -62,7 +67,7 @@ class Source:
     store: Path | None = None
     """The run store that was read, if it was one."""
     added_models: tuple[str, ...] = ()
-    """What was taken from it beside models in the released naming scheme."""
+    """What was read from it besides models in the released naming scheme."""
     stand_ins: StandIns | None = None
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
@@ -77,9 +82,9 @@ class Source:
     def name(self) -> str:
         """The source by its content: `published`, `released`, or the first digits of the runs' hash.
 
-        A path would say where the runs happened to lie, and the same runs would give other bytes elsewhere.
+        A path would say where the runs happened to be, and the same runs would give other bytes elsewhere.
         """
-        if self.runs is None or self.label == "released":
+        if self.runs is None or self.label == RELEASED:
             return self.label
         return f"{self.title} {_fingerprint(self.runs)}".lstrip()
 
@@ -98,7 +103,7 @@ class Source:
 
     @property
     def comparable(self) -> bool:
-        """Whether the scores are of the kind that the paper prints, so that its numbers may stand beside them."""
+        """Whether the scores are of the kind that the paper prints, so that its numbers may stand next to them."""
         return not self.title
 
     @property
@@ -144,6 +149,32 @@ class Source:
 
 PUBLISHED = Source(label="published")
 """The paper's printed cells."""
+RELEASED = "released"
+"""Label of the authors' result files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is wanted of a source; the fields are those of `open_source`."""
+
+    instances: Path | None = None
+    need_instances: bool = False
+    add_models: tuple[str, ...] = ()
+    models: Sequence[str] | None = None
+    protocol: str | None = None
+
+    def refuse_other_protocols(self, why: str) -> None:
+        """Raise a `UserError` with the reason when a protocol other than the paper's is wanted."""
+        if self.protocol not in (None, PAPER):
+            raise UserError(f"--protocol {self.protocol}: {why}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedSource:
+    """A source that users choose by a name instead of a path."""
+
+    name: str
+    open: Callable[[Request], Source]
 
 
 def open_source(
@@ -158,9 +189,9 @@ def open_source(
     """Open a source by its name or path.
 
     Args:
-        source: `published`, `released`, or a path to a run store, a Parquet or a CSV runs table.
-        instances: the per-instance Parquet; by default what lies beside a Parquet runs table under the name
-            `instances.parquet`, or what reading a run store yields.
+        source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table.
+        instances: the per-instance Parquet; by default the `instances.parquet` next to a Parquet runs table, or what
+            reading a run store yields.
         need_instances: read the instances of a run store too, which takes longer.
         add_models: names or shell patterns of models outside the released naming scheme.
         models: of `released`, the models that are needed, which are fetched if they are not here; None: those
@@ -170,43 +201,88 @@ def open_source(
     Raises:
         UserError: nothing usable there, or not of that protocol.
     """
-    if source in ("published", "released") and protocol not in (None, PAPER):
-        held = "tables hold" if source == "published" else "result files hold"
-        raise UserError(
-            f"--protocol {protocol}: the paper's {held} scores of its own protocol alone; the {protocol} metrics are "
-            "in the run.json files that python -m benchmarks writes, so give --source a store of such runs"
-        )
-    if source == "published":
-        return PUBLISHED
-    if source == "released":
-        return _open_release(models, need_instances)
-    path = EXAMPLE if source == "miniature" else Path(source)
+    request = Request(
+        instances=instances, need_instances=need_instances, add_models=tuple(add_models), models=models,
+        protocol=protocol,
+    )  # fmt: skip
+    named = SOURCES.get(source)
+    if named is not None:
+        return named.open(request)
+    path = Path(source)
     if not source or not path.exists():
         raise UserError(
-            f"{source or 'an empty --source'}: no such source; give published, released, or a path to a run "
-            "store or runs table"
+            f"{source or 'an empty --source'}: no such source{nearest(source, SOURCES)}; give {', '.join(SOURCES)}, "
+            "or a path to a run store or runs table"
         )
+    return _open_path(source, path, request)
+
+
+_ONLY_PAPER_METRICS = (
+    "the paper's {} hold scores of its own protocol alone; the standard metrics are in the run.json files that "
+    "python -m benchmarks writes, so give --source a store of such runs"
+)
+
+
+def _open_published(request: Request) -> Source:
+    request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("tables"))
+    return PUBLISHED
+
+
+def _open_released(request: Request) -> Source:
+    """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
+    request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("result files"))
+    wanted = cached_release() if request.models is None else request.models
+    if not wanted:
+        raise UserError(
+            "no released runs are here yet: fetch them once with `python -m analysis fetch-released` "
+            "(--for table10, say, brings only what that needs), or use --source published"
+        )
+    runs, instances = released_runs(wanted, instances=request.need_instances)
+    return Source(label=RELEASED, runs=runs, instances=instances)
+
+
+def _open_path(source: str, path: Path, request: Request) -> Source:
+    """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
     stand_ins = read_stand_ins(path)
     if stand_ins is not None:
-        if protocol not in (None, PAPER):
-            raise UserError(
-                f"{source}: stand-ins are read by the {PAPER} protocol alone; leave --protocol out"
-            )
-        return _open_stand_ins(source, path, stand_ins, add_models)
-    if path.is_dir():
-        return _open_folder(source, instances, need_instances, tuple(add_models), protocol or PAPER)
-    recorded = protocol_of(path)
-    if path.suffix.lower() == ".csv":
-        recorded = protocol or PAPER
+        request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
+        return _open_stand_ins(source, path, stand_ins, request)
+    return (_open_folder if path.is_dir() else _open_table)(source, path, request)
+
+
+def _open_folder(source: str, path: Path, request: Request) -> Source:
+    protocol = request.protocol or PAPER
+    wanted = request.need_instances and request.instances is None and protocol == PAPER
+    runs, stored = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
+    return Source(
+        label=_label(source, protocol), runs=runs, store=path, added_models=request.add_models, protocol=protocol,
+        instances=(request.instances or stored) if protocol == PAPER else None,
+    )  # fmt: skip
+
+
+def _open_table(source: str, path: Path, request: Request) -> Source:
+    protocol = request.protocol
+    recorded = (protocol or PAPER) if path.suffix.lower() == ".csv" else protocol_of(path)
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    runs = read_runs(path, add_models=add_models)
+    runs = read_runs(path, add_models=request.add_models)
     if recorded != PAPER:
         return Source(label=_label(source, recorded), runs=runs, protocol=recorded)
-    beside = path.with_name("instances.parquet")
-    if instances is None and path.suffix == ".parquet" and beside.exists():
-        instances = beside
+    instances, neighbour = request.instances, path.with_name("instances.parquet")
+    if instances is None and path.suffix == ".parquet" and neighbour.exists():
+        instances = neighbour
     return Source(label=source, runs=runs, instances=instances)
+
+
+SOURCES: Registry[NamedSource] = Registry(
+    "source",
+    (
+        NamedSource(name=PUBLISHED.label, open=_open_published),
+        NamedSource(name=RELEASED, open=_open_released),
+        NamedSource(name="miniature", open=lambda request: _open_path("miniature", EXAMPLE, request)),
+    ),
+)
+"""The sources with a name; everything else is a path."""
 
 
 def standard_of(source: Source) -> Source | None:
@@ -214,31 +290,19 @@ def standard_of(source: Source) -> Source | None:
     if source.store is None or next(results_folder(source.store).glob(f"*/*/*/*/{RUN}"), None) is None:
         return None
     try:
-        return _open_folder(str(source.store), None, False, source.added_models, STANDARD)
+        request = Request(add_models=source.added_models, protocol=STANDARD)
+        return _open_folder(str(source.store), source.store, request)
     except UserError:  # run.json of failed or unfinished runs only
         return None
-
-
-def _open_folder(
-    source: str, instances: Path | None, need_instances: bool, add_models: tuple[str, ...], protocol: str
-) -> Source:
-    path = Path(source)
-    wanted = need_instances and instances is None and protocol == PAPER
-    runs, found = open_store(path, instances=wanted, add_models=add_models, protocol=protocol)
-    known = (instances or found) if protocol == PAPER else None
-    return Source(
-        label=_label(source, protocol), runs=runs, instances=known, store=path, added_models=add_models,
-        protocol=protocol,
-    )  # fmt: skip
 
 
 def _label(source: str, protocol: str) -> str:
     return source if protocol == PAPER else f"{source} ({protocol} protocol)"
 
 
-def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, add_models: Sequence[str]) -> Source:
+def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, request: Request) -> Source:
     """Open a small study's runs under the paper's names, without instances, which know the own names only."""
-    names = [*add_models, *stand_ins.models, *stand_ins.others]
+    names = [*request.add_models, *stand_ins.models, *stand_ins.others]
     runs = open_store(path, add_models=names)[0] if path.is_dir() else read_runs(path, add_models=names)
     return Source(label=source, runs=stand_ins.in_place(runs), stand_ins=stand_ins)
 
@@ -247,18 +311,6 @@ def _fingerprint(runs: pd.DataFrame) -> str:
     columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
     rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
     return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
-
-
-def _open_release(models: Sequence[str] | None, need_instances: bool) -> Source:
-    """Open the authors' released runs: of `models`, fetched if need be, or of those that lie in the cache."""
-    wanted = cached_release() if models is None else models
-    if not wanted:
-        raise UserError(
-            "no released runs are here yet: fetch them once with `python -m analysis fetch-released` "
-            "(--for table10, say, brings only what that needs), or use --source published"
-        )
-    runs, found = released_runs(wanted, instances=need_instances)
-    return Source(label="released", runs=runs, instances=found)
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
@@ -286,20 +338,18 @@ def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper
     """Add --selection, --interval, --resamples and --seed."""
     group = parser.add_argument_group("from runs to scores")
     group.add_argument(
-        "--selection", default="seed", metavar="|".join(selection.SELECTIONS),
+        "--selection", default="seed", metavar="|".join(SELECTIONS),
         help="how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule "
         "and the default), one for a model and dataset (mean), or one for a model and task (pooled)",
     )  # fmt: skip
     group.add_argument(
-        "--interval", default=interval, metavar="|".join(intervals.INTERVALS),
+        "--interval", default=interval, metavar="|".join(INTERVALS),
         help=f"kind of 95 %% interval (default: {interval})",
     )  # fmt: skip
     group.add_argument(
-        "--resamples", type=int, default=intervals.RESAMPLES, help="resamples of a bootstrap (default: 10000)"
+        "--resamples", type=int, default=RESAMPLES, help="resamples of a bootstrap (default: 10000)"
     )
-    group.add_argument(
-        "--seed", type=int, default=intervals.DEFAULT_SEED, help="seed of a bootstrap's generator"
-    )
+    group.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of a bootstrap's generator")
 
 
 def score_settings(args: argparse.Namespace) -> Settings:
@@ -319,7 +369,7 @@ def source_from(
     return open_source(
         args.source,
         instances=args.instances,
-        need_instances=need_instances or getattr(args, "interval", "") == "hierarchical",
+        need_instances=need_instances or INTERVALS[getattr(args, "interval", None) or T.name].needs_instances,
         add_models=args.add_model,
         models=models,
         protocol=args.protocol,

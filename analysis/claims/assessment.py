@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
-from analysis.claims.statements import Contrast, leaves
+from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.intervals import HIERARCHICAL, T
 from analysis.statistics.scores import Settings
+from analysis.statistics.selection import SEED
 from common.errors import UserError
 
 __all__ = ["Assessment", "assess", "default_interval"]
@@ -36,7 +38,7 @@ class Assessment:
 
 def default_interval(source: Source) -> str:
     """Return the interval that a source is best analysed with: `hierarchical` with instances, else `t`."""
-    return "hierarchical" if source.runs is not None and source.instances is not None else "t"
+    return (T if source.instances is None else HIERARCHICAL).name
 
 
 def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
@@ -51,7 +53,7 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
         UserError: a selection rule or interval that the source cannot give.
     """
     if source.runs is None:
-        if settings.selection != "seed":
+        if settings.selection != SEED.name:
             raise UserError(
                 f"the published cells were made with the seed-wise choice of the learning rate; {settings.selection!r} "
                 "needs single runs: give them with --source"
@@ -68,12 +70,12 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
         models = {
             term.model
             for claim in claims
-            for leaf in leaves(claim.body)
-            if isinstance(leaf, Contrast)
-            for term in leaf.terms
+            for comparison in comparisons(claim.body)
+            if isinstance(comparison, Contrast)
+            for term in comparison.terms
         }
         opinion = MixedEvidence(source.runs, settings.selection, models)
-        mixed = {claim.id: judge_claim(claim, opinion.look) for claim in claims}
+        mixed = {claim.id: judge_claim(claim, opinion.finding) for claim in claims}
     return Assessment(
         source=source.label,
         settings=settings,

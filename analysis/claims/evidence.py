@@ -3,7 +3,7 @@
 published cells             Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
 runs                        paired by seed, over the seeds that every model of the contrast has
 runs with no seed in common Welch, from each model's own seeds
-runs and instances          paired by seed and instance (`inference.crossed_estimate`)
+runs and instances          paired by seed and instance (`estimates.crossed_estimate`)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Protocol
@@ -20,26 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.claims.inference import (
-    Estimate,
-    Resampled,
-    Student,
-    brown_forsythe,
-    crossed_estimate,
-    paired_estimate,
-    region_p,
-    seed_bootstrap,
-    spread_ratios,
-    welch_estimate,
-)
-from analysis.claims.statements import Contrast, Leaf, Spread, Term
+from analysis.claims.inference import brown_forsythe, region_p, spread_ratios
+from analysis.claims.statements import Comparison, Contrast, Spread, Term
 from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.statistics import intervals
+from analysis.statistics.estimates import Estimate, Resampled, welch_estimate
+from analysis.statistics.intervals import INTERVALS, Sample
 from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
-from common.errors import UserError
 
 __all__ = ["Evidence", "Finding", "PublishedEvidence", "RunEvidence", "contrast_finding"]
 
@@ -53,7 +42,7 @@ SMALLEST_HALF_WIDTH = 0.005
 class Finding:
     """What a source says about one contrast or spread."""
 
-    leaf: Leaf
+    comparison: Comparison
     effect: float = float("nan")
     low: float = float("nan")
     """Of the 95 % interval."""
@@ -81,14 +70,14 @@ class Finding:
 
     @property
     def known(self) -> bool:
-        """Whether the source says anything."""
+        """Whether the source decides anything."""
         return not self.missing
 
 
 class Evidence(Protocol):
-    """A source of scores, ready to answer for contrasts."""
+    """A source of scores, ready to decide comparisons."""
 
-    def look(self, leaf: Leaf) -> Finding:
+    def finding(self, comparison: Comparison) -> Finding:
         """Return what the source says about a contrast or spread."""
 
 
@@ -96,17 +85,12 @@ class PublishedEvidence:
     """The paper's printed cells."""
 
     def __init__(self, interval: str = "t") -> None:
-        """Take the cells; `interval` is `t` (Welch) or `paper` (normal quantiles).
+        """Take the cells; `interval` chooses the test.
 
         Raises:
-            UserError: an interval that needs single runs.
+            UserError: an unknown interval, one that needs single runs, or one without a test.
         """
-        if interval not in ("paper", "t"):
-            raise UserError(
-                f"the {interval} interval needs single runs, and the published cells are only means and normal "
-                "intervals: choose --interval t or paper, or give runs with --source"
-            )
-        self._normal = interval == "paper"
+        self._test = INTERVALS[interval].need_independent()
         values = published_values()
         self._cells = {
             (model, task, dataset): (mean, half)
@@ -115,143 +99,123 @@ class PublishedEvidence:
             )
         }
 
-    def look(self, leaf: Leaf) -> Finding:
+    def finding(self, comparison: Comparison) -> Finding:
         """Return what the cells say: Welch's test on the weighted sum."""
-        if isinstance(leaf, Spread):
-            return Finding(leaf=leaf, missing="needs single runs")
-        absent = [term for term in leaf.terms if term.cell not in self._cells]
+        if isinstance(comparison, Spread):
+            return Finding(comparison=comparison, missing="needs single runs")
+        absent = [term for term in comparison.terms if term.cell not in self._cells]
         if absent:
-            return Finding(leaf=leaf, missing=f"no published cell for {_names(absent)}")
-        cells = np.array([self._cells[term.cell] for term in leaf.terms])
+            return Finding(comparison=comparison, missing=f"no published cell for {_names(absent)}")
+        cells = np.array([self._cells[term.cell] for term in comparison.terms])
         errors = np.maximum(cells[:, 1], SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE
         counts = np.full(len(cells), N_SEEDS, dtype=np.float64)
-        weights = np.array([term.weight for term in leaf.terms])
-        welch = welch_estimate(cells[:, 0], errors, counts, weights)
-        estimate = _normal(welch) if self._normal else welch
+        weights = np.array([term.weight for term in comparison.terms])
+        estimate = self._test.estimate(welch_estimate(cells[:, 0], errors, counts, weights))
         inputs = tuple(
             f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: {mean:.2f} (+-{half:.2f}), n = {N_SEEDS}"
-            for term, (mean, half) in zip(leaf.terms, cells, strict=True)
+            for term, (mean, half) in zip(comparison.terms, cells, strict=True)
         )
-        name = (
-            "normal approximation from printed intervals" if self._normal else "Welch from printed intervals"
-        )
-        return contrast_finding(leaf, estimate, test=name, inputs=inputs, seeds=(N_SEEDS,))
+        return contrast_finding(comparison, estimate, test=self._test.name, inputs=inputs, seeds=(N_SEEDS,))
 
 
 class RunEvidence:
     """A runs table, and the test instances behind it where they are known."""
 
     def __init__(self, runs: pd.DataFrame, settings: Settings, *, instances: Path | None = None) -> None:
-        """Select the runs and, for the `hierarchical` interval, resample their instances.
+        """Select the runs and, for an interval that needs instances, resample them.
 
         Args:
             runs: a runs table.
-            settings: its `interval` chooses the test: `paper` (normal), `t`, `bootstrap` and `bca` (over seeds),
-                `hierarchical` (seeds and instances).
-            instances: the per-instance Parquet, which `hierarchical` needs.
+            settings: its `interval` chooses the test.
+            instances: the per-instance Parquet.
 
         Raises:
-            UserError: `hierarchical` without instances.
+            UserError: an interval without a test, or one that needs instances, without them.
         """
+        self._test = settings.method.need_paired()
         self._settings = settings
         self._runs = runs
         self._values = seed_scores(runs, settings.selection)
         self._rows = {key: row for row, key in enumerate(self._values.index)}
         self._matrix = self._values.to_numpy()
-        self._resampled: dict[tuple[str, str, int], Array] = {}
-        if settings.interval == "hierarchical":
-            if instances is None:
-                raise UserError(
-                    "the hierarchical interval needs per-instance scores: ingest the run store with --instances, "
-                    "or choose --interval t or bootstrap"
-                )
-            self._resampled = resampled_seed_scores(runs, settings, instances)
+        needed = settings.method.need_instances(instances)
+        self._resampled = None if needed is None else resampled_seed_scores(runs, settings, needed)
 
-    def look(self, leaf: Leaf) -> Finding:
+    def finding(self, comparison: Comparison) -> Finding:
         """Return what the runs say."""
-        return self._spread(leaf) if isinstance(leaf, Spread) else self._contrast(leaf)
+        return self._spread(comparison) if isinstance(comparison, Spread) else self._contrast(comparison)
 
-    def _contrast(self, leaf: Contrast) -> Finding:
-        absent = [term for term in leaf.terms if term.cell not in self._rows]
+    def _contrast(self, comparison: Contrast) -> Finding:
+        absent = [term for term in comparison.terms if term.cell not in self._rows]
         if absent:
-            return Finding(leaf=leaf, missing=f"no runs of {_names(absent)}")
-        table = self._matrix[[self._rows[term.cell] for term in leaf.terms]]
-        weights = np.array([term.weight for term in leaf.terms])
+            return Finding(comparison=comparison, missing=f"no runs of {_names(absent)}")
+        table = self._matrix[[self._rows[term.cell] for term in comparison.terms]]
+        weights = np.array([term.weight for term in comparison.terms])
         counts = np.isfinite(table).sum(axis=1)
         means = np.nanmean(table, axis=1)
         shared = np.isfinite(table).all(axis=0)
         inputs = tuple(
             f"{term.weight:+.4g} x {term.model} {term.task} {term.dataset}: mean {mean:.4f}, "
             f"n = {count} (seeds {', '.join(str(s) for s in self._values.columns[np.isfinite(row)])})"
-            for term, row, mean, count in zip(leaf.terms, table, means, counts, strict=True)
+            for term, row, mean, count in zip(comparison.terms, table, means, counts, strict=True)
         )
         if shared.sum() >= 2:
             values = np.array([math.fsum(weights * column) for column in table[:, shared].T])
             seeds = [int(seed) for seed in self._values.columns[shared]]
-            estimate, test = self._paired(leaf, values, seeds)
-            return contrast_finding(leaf, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
-        if counts.min() < 2:
-            fewest = leaf.terms[int(counts.argmin())]
-            return Finding(leaf=leaf, missing=f"only one seed of {_names([fewest])}", inputs=inputs)
-        if self._settings.interval not in ("paper", "t", "hierarchical"):
-            return Finding(leaf=leaf, missing="no two seeds that all models share", inputs=inputs)
-        errors = np.nanstd(table, axis=1, ddof=1) / np.sqrt(counts)
-        welch = welch_estimate(means, errors, counts.astype(np.float64), weights)
-        if self._settings.interval == "paper":
-            welch = _normal(welch)
-        seen = tuple(int(count) for count in counts)
-        return contrast_finding(leaf, welch, test="Welch (no seeds in common)", inputs=inputs, seeds=seen)
-
-    def _paired(self, leaf: Contrast, values: Array, seeds: list[int]) -> tuple[Estimate, str]:
-        kind = self._settings.interval
-        if kind == "hierarchical":
-            resampled = self._resample(leaf.terms, seeds)
-            if resampled is not None:
-                return crossed_estimate(values, resampled), "paired by seed and instance"
-            return paired_estimate(values), "paired by seed (instances missing)"
-        if kind in ("bootstrap", "bca"):
-            picks = intervals.resample_seeds(
-                len(seeds), self._settings.resamples, self._settings.rng(len(seeds))
+            resampled = self._resample(comparison.terms, seeds)
+            estimate, test = self._test.estimate(
+                Sample(values=values, picker=self._settings, resampled=resampled)
             )
-            name = "BCa" if kind == "bca" else "percentile"
-            return seed_bootstrap(values, picks, bca=kind == "bca"), f"{name} bootstrap over paired seeds"
-        estimate = paired_estimate(values)
-        if kind == "paper":
-            return _normal(estimate), "paired by seed, normal"
-        return estimate, "paired by seed, t"
+            return contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
+        if counts.min() < 2:
+            fewest = comparison.terms[int(counts.argmin())]
+            return Finding(
+                comparison=comparison, missing=f"only one seed of {_names([fewest])}", inputs=inputs
+            )
+        independent = self._settings.method.independent
+        if independent is None:
+            return Finding(comparison=comparison, missing="no two seeds that all models share", inputs=inputs)
+        errors = np.nanstd(table, axis=1, ddof=1) / np.sqrt(counts)
+        welch = independent.estimate(welch_estimate(means, errors, counts.astype(np.float64), weights))
+        seen = tuple(int(count) for count in counts)
+        return contrast_finding(
+            comparison, welch, test="Welch (no seeds in common)", inputs=inputs, seeds=seen
+        )
 
     def _resample(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
         """Return the contrast in points, (resamples, n_seeds), or None when a run's instances are not known."""
+        if self._resampled is None:
+            return None
         total = np.zeros((self._settings.resamples, len(seeds)))
         for term in terms:
             names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
             for name in names:
                 for column, seed in enumerate(seeds):
-                    found = self._resampled.get((term.model, name, seed))
-                    if found is None:
+                    scores = self._resampled.get((term.model, name, seed))
+                    if scores is None:
                         return None
-                    total[:, column] += (100 * term.weight / len(names)) * found
+                    total[:, column] += (100 * term.weight / len(names)) * scores
         return total
 
-    def _spread(self, leaf: Spread) -> Finding:
+    def _spread(self, comparison: Spread) -> Finding:
         groups = []
-        for models in (leaf.narrow, leaf.wide):
-            group = self._conditions(leaf, models)
+        for models in (comparison.narrow, comparison.wide):
+            group = self._conditions(comparison, models)
             if isinstance(group, str):
-                return Finding(leaf=leaf, missing=group)
+                return Finding(comparison=comparison, missing=group)
             groups.append(group)
         narrow, wide = groups
         seeds = narrow.columns.intersection(wide.columns)
         first, second = narrow[seeds].to_numpy(), wide[seeds].to_numpy()
         complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
         if complete.sum() < 2:
-            return Finding(leaf=leaf, missing="fewer than two seeds that have every condition")
+            return Finding(comparison=comparison, missing="fewer than two seeds that have every condition")
         first, second = first[:, complete], second[:, complete]
         count = int(complete.sum())
-        picks = intervals.resample_seeds(count, self._settings.resamples, self._settings.rng(count))
+        picks = self._settings.picks(count)
         spreads = [float(group.std(ddof=1)) for group in (first, second)]
         if 0.0 in spreads:
-            return Finding(leaf=leaf, missing="a group whose scores are all alike")
+            return Finding(comparison=comparison, missing="a group whose scores are all alike")
         logs = spread_ratios(first, second, picks)
         ratio = spreads[0] / spreads[1]
         draws = Resampled(effect=float(np.log(ratio)), draws=np.sort(logs[np.isfinite(logs)]))
@@ -260,25 +224,25 @@ class RunEvidence:
         low, high = np.exp(draws.interval())
         inner_low, inner_high = np.exp(draws.interval(0.90))
         return Finding(
-            leaf=leaf, effect=ratio, low=float(low), high=float(high),
+            comparison=comparison, effect=ratio, low=float(low), high=float(high),
             inner_low=float(inner_low), inner_high=float(inner_high),
             p_for=max(equal, boot_for) if ratio < 1 else 1.0,
             p_against=max(equal, boot_against) if ratio > 1 else 1.0,
             p_zero=equal, seeds=(count,),
             test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
             inputs=tuple(
-                f"{', '.join(models)} {leaf.task} {AVERAGE}: sd {spread:.4f} over {len(group)} conditions x "
+                f"{', '.join(models)} {comparison.task} {AVERAGE}: sd {spread:.4f} over {len(group)} conditions x "
                 f"{count} seeds"
                 for models, spread, group in zip(
-                    (leaf.narrow, leaf.wide), spreads, (first, second), strict=True
+                    (comparison.narrow, comparison.wide), spreads, (first, second), strict=True
                 )
             ),
         )  # fmt: skip
 
-    def _conditions(self, leaf: Spread, models: tuple[str, ...]) -> pd.DataFrame | str:
+    def _conditions(self, comparison: Spread, models: tuple[str, ...]) -> pd.DataFrame | str:
         """Return task averages with conditions as rows and seeds as columns, or why there are none."""
-        if not leaf.learning_rates:
-            keys = [(model, leaf.task, AVERAGE) for model in models]
+        if not comparison.learning_rates:
+            keys = [(model, comparison.task, AVERAGE) for model in models]
             absent = [model for model, key in zip(models, keys, strict=True) if key not in self._rows]
             if absent:
                 return f"no runs of {', '.join(absent)}"
@@ -286,10 +250,10 @@ class RunEvidence:
             return pd.DataFrame(self._matrix[places], columns=self._values.columns)
         rows = self._runs[
             self._runs["model"].isin(models)
-            & (self._runs["task"] == leaf.task)
-            & self._runs["lr"].isin(leaf.learning_rates)
+            & (self._runs["task"] == comparison.task)
+            & self._runs["lr"].isin(comparison.learning_rates)
         ]
-        names, rates = averaged_datasets(self._runs, leaf.task), list(leaf.learning_rates)
+        names, rates = averaged_datasets(self._runs, comparison.task), list(comparison.learning_rates)
         parts = []
         for name in names:
             one = rows[rows["dataset"] == name]
@@ -300,20 +264,15 @@ class RunEvidence:
         return reduce(operator.add, parts) / len(parts)
 
 
-def _normal(estimate: Student) -> Student:
-    """Return the estimate with the paper's normal quantiles instead of Student's."""
-    return replace(estimate, df=float("inf"))
-
-
 def contrast_finding(
-    leaf: Contrast, estimate: Estimate, *, test: str, inputs: tuple[str, ...], seeds: tuple[int, ...]
+    comparison: Contrast, estimate: Estimate, *, test: str, inputs: tuple[str, ...], seeds: tuple[int, ...]
 ) -> Finding:
     """Return the finding of an estimated contrast."""
-    p_for, p_against = region_p(estimate, leaf.low, leaf.high)
+    p_for, p_against = region_p(estimate, comparison.low, comparison.high)
     low, high = estimate.interval()
     inner_low, inner_high = estimate.interval(0.90)
     return Finding(
-        leaf=leaf, effect=estimate.effect, low=low, high=high, inner_low=inner_low, inner_high=inner_high,
+        comparison=comparison, effect=estimate.effect, low=low, high=high, inner_low=inner_low, inner_high=inner_high,
         p_for=p_for, p_against=p_against,
         p_zero=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
         df=getattr(estimate, "df", float("nan")), error=getattr(estimate, "error", float("nan")),

@@ -11,8 +11,7 @@ from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
-from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, sentence
-from analysis.statistics.selection import SELECTION_WORDS
+from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, p_texts, sentence
 from common.text_tables import grid
 
 __all__ = ["explanations", "verdicts_text"]
@@ -27,12 +26,10 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     for verdict in shown:
         counts = verdict.counts
         word = "not decidable" if verdict.verdict == UNDECIDABLE else verdict.verdict
-        known = bool(verdict.known)
         rows.append(
             (
                 verdict.claim.id, word, format_effect(verdict.decisive),
-                format_p(verdict.p) if known else "-", format_p(verdict.p_adjusted) if known else "-",
-                f"{counts['hold']}/{counts['contrasts']}", verdict.seeds or "-", verdict.claim.short,
+                *p_texts(verdict), f"{counts['hold']}/{counts['contrasts']}", verdict.seeds or "-", verdict.claim.short,
             )
         )  # fmt: skip
     lines = grid(rows, markdown=False)
@@ -44,8 +41,8 @@ def _legend(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
     if not assessment.published:
-        how += f", {SELECTION_WORDS[settings.selection]}"
-    if settings.interval in ("bootstrap", "bca", "hierarchical"):
+        how += f", {settings.rule.words}"
+    if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     return [
         *([assessment.own_words] if assessment.own_words else []),
@@ -108,13 +105,17 @@ def _explain_branch(branch: Branch, indent: str) -> list[str]:
 
 
 def _explain_finding(finding: Finding, indent: str) -> list[str]:
-    leaf = finding.leaf
+    comparison = finding.comparison
     if not finding.known:
-        return [f"{indent}{leaf.label} {leaf.region}: unknown, {finding.missing}"]
-    details = [f"{leaf.unit}", f"p for {format_p(finding.p_for)}", f"against {format_p(finding.p_against)}"]
-    if leaf.is_range:
+        return [f"{indent}{comparison.label} {comparison.region}: unknown, {finding.missing}"]
+    details = [
+        f"{comparison.unit}",
+        f"p for {format_p(finding.p_for)}",
+        f"against {format_p(finding.p_against)}",
+    ]
+    if comparison.is_range:
         details.append(f"90 % [{finding.inner_low:+.2f}, {finding.inner_high:+.2f}]")
-        if leaf.holds(0.0):
+        if comparison.holds(0.0):
             enough = max(abs(finding.inner_low), abs(finding.inner_high))
             details.append(f"a margin of {enough:.2f} would do; no difference: p {format_p(finding.p_zero)}")
     if math.isfinite(finding.df):
@@ -123,5 +124,7 @@ def _explain_finding(finding: Finding, indent: str) -> list[str]:
         details.append(f"{finding.instance_share:.0%} of the squared error from the test instances")
     seeds = "-".join(str(count) for count in finding.seeds)
     details.append(f"{finding.test}{f', {seeds} seeds' if seeds else ''}")
-    lines = [f"{indent}{leaf.label} {leaf.region}: {format_effect(finding)} ({'; '.join(details)})"]
+    lines = [
+        f"{indent}{comparison.label} {comparison.region}: {format_effect(finding)} ({'; '.join(details)})"
+    ]
     return lines + [f"{indent}    {line}" for line in finding.inputs]

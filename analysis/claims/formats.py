@@ -1,30 +1,62 @@
-"""Verdicts in the form that is asked for: text, Markdown, JSON or CSV, with the reasoning where it is wanted."""
+"""The formats of verdicts, each one object: how it prints verdicts, their reasoning, and the multiverse."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.explain import explanations, verdicts_text
 from analysis.claims.markdown_page import findings_page
+from analysis.claims.multiverse import Multiverse
+from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
 from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
+from common.registry import Registry
 
-__all__ = ["FORMATS", "render_claims"]
+__all__ = ["FORMATS", "Format", "render_claims", "render_multiverse"]
 
-Renderer = Callable[[Assessment, Sequence[Verdict]], str]
+Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
-FORMATS: dict[str, tuple[Renderer, Renderer]] = {
-    "text": (verdicts_text, explanations),
-    "markdown": (findings_page, findings_page),
-    "json": (verdicts_json, verdicts_json),
-    "csv": (verdicts_csv, contrasts_csv),
-}
-"""By name: how verdicts are printed, and how they are printed with their reasoning."""
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A format; each text ends in a line break."""
+
+    name: str
+    verdicts: Printer
+    """Prints verdicts."""
+    explained: Printer
+    """Prints verdicts with the reasoning behind them."""
+    multiverse: Callable[[Multiverse, Sequence[str]], str]
+    """Prints the verdicts of all analyses on the claims wanted."""
+
+
+FORMATS: Registry[Format] = Registry(
+    "format",
+    (
+        Format(name="text", verdicts=verdicts_text, explained=explanations, multiverse=multiverse_text),
+        Format(
+            name="markdown",
+            verdicts=findings_page,
+            explained=findings_page,
+            multiverse=partial(multiverse_text, markdown=True),
+        ),
+        Format(name="json", verdicts=verdicts_json, explained=verdicts_json, multiverse=multiverse_json),
+        Format(name="csv", verdicts=verdicts_csv, explained=contrasts_csv, multiverse=multiverse_csv),
+    ),
+)
 
 
 def render_claims(
     assessment: Assessment, shown: Sequence[Verdict], form: str, *, explain: bool = False
 ) -> str:
-    """Return the verdicts in one of `FORMATS`; the text ends in a line break."""
-    return FORMATS[form][int(explain)](assessment, shown)
+    """Return the verdicts in one of `FORMATS`."""
+    chosen = FORMATS[form]
+    return (chosen.explained if explain else chosen.verdicts)(assessment, shown)
+
+
+def render_multiverse(multiverse: Multiverse, wanted: Sequence[str], form: str) -> str:
+    """Return the multiverse of the claims `wanted` in one of `FORMATS`."""
+    return FORMATS[form].multiverse(multiverse, wanted)

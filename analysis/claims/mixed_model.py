@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.claims.evidence import Finding, contrast_finding
-from analysis.claims.inference import Student
-from analysis.claims.statements import Leaf, Spread
+from analysis.claims.statements import Comparison, Spread
+from analysis.statistics.estimates import Student
 from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE
 
@@ -41,7 +41,7 @@ class MixedFit:
     seed_variance: float
     residual_variance: float
     note: str
-    """What the optimiser had to say: a singular or unconverged fit is named here; empty when all is well."""
+    """A singular or unconverged fit in words; empty when all is well."""
 
     def contrast(self, weights: Array) -> Student:
         """Return the weighted sum of the means; weights must sum to 0, so that the datasets cancel."""
@@ -150,7 +150,7 @@ class MixedEvidence:
     """The selected runs of the models that `claims` compare, fitted task by task."""
 
     def __init__(self, runs: pd.DataFrame, selection: str, models: Iterable[str]) -> None:
-        """Select the runs; a task is fitted when it is first asked for.
+        """Select the runs; a task is fitted when a comparison first needs it.
 
         Args:
             runs: a runs table.
@@ -161,29 +161,29 @@ class MixedEvidence:
         self._chosen = chosen[chosen["model"].isin(set(models))]
         self._fits: dict[str, MixedFit | str] = {}
 
-    def look(self, leaf: Leaf) -> Finding:
+    def finding(self, comparison: Comparison) -> Finding:
         """Return what the fitted models say about a contrast of task averages."""
-        if isinstance(leaf, Spread):
-            return Finding(leaf=leaf, missing="no contrast of means")
+        if isinstance(comparison, Spread):
+            return Finding(comparison=comparison, missing="no contrast of means")
         effect, variance = 0.0, 0.0
         notes: list[str] = []
-        for task in dict.fromkeys(term.task for term in leaf.terms):
+        for task in dict.fromkeys(term.task for term in comparison.terms):
             fit = self._fit(task)
             if isinstance(fit, str):
-                return Finding(leaf=leaf, missing=fit)
+                return Finding(comparison=comparison, missing=fit)
             weights = dict.fromkeys(fit.models, 0.0)
-            for term in leaf.terms:
+            for term in comparison.terms:
                 if term.task != task:
                     continue
                 if term.model not in weights or term.dataset != AVERAGE:
-                    return Finding(leaf=leaf, missing=f"no runs of {term.model} on {task}")
+                    return Finding(comparison=comparison, missing=f"no runs of {term.model} on {task}")
                 weights[term.model] += term.weight
             part = fit.contrast(np.array(list(weights.values())))
             effect, variance = effect + part.effect, variance + part.error**2
             if fit.note:
                 notes.append(f"{task}: {fit.note}")
         estimate = Student(effect=effect, error=float(np.sqrt(variance)), df=float("inf"))
-        return contrast_finding(leaf, estimate, test="mixed model", inputs=tuple(notes), seeds=())
+        return contrast_finding(comparison, estimate, test="mixed model", inputs=tuple(notes), seeds=())
 
     def _fit(self, task: str) -> MixedFit | str:
         if task not in self._fits:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,15 +16,15 @@ from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, Verdict
 from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.intervals import INTERVALS, standard_error
+from analysis.statistics.bounds import standard_error
+from analysis.statistics.intervals import INTERVALS, T
 from analysis.statistics.scores import Settings, seed_scores
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.selection import SEED, SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.progress import progress
-from common.text_tables import grid
 from pretraining.paper_settings import SHAPES
 
-__all__ = ["Multiverse", "explore", "gap_by_selection", "render_multiverse"]
+__all__ = ["Multiverse", "explore", "gap_by_selection"]
 
 MIXED = "mixed"
 """Name of the mixed-effects model among the intervals; F1-F4 only."""
@@ -60,16 +59,16 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     """Judge every claim in every way the source allows.
 
     Args:
-        source: published cells (two intervals) or runs (three rules x four intervals, five with instances, and
-            the mixed-effects model for F1-F4).
-        settings: resamples and seed; its selection and interval are gone through.
+        source: published cells (the intervals they can give) or runs (every selection rule x every interval, those
+            that need instances with instances only, and the mixed-effects model for F1-F4).
+        settings: resamples and seed; its selection and interval are replaced by all others in turn.
         standard: the same runs scored by the standard protocol, when there are such.
     """
     rows: list[dict[str, object]] = []
     sources = [(source.protocol, source), *([("standard", standard)] if standard is not None else [])]
     plan = [(protocol, given, how) for protocol, given in sources for how in _analyses(given, settings)]
     for protocol, given, how in progress(plan, "analyses", unit="analysis"):
-        assessment = assess(given, how, second_opinion=how.interval == "t")
+        assessment = assess(given, how, second_opinion=how.method is T)
         rows += _rows(assessment, protocol)
     gaps = (
         gap_by_selection(source.runs, fill=source.comparable)
@@ -80,14 +79,14 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
 
 
 def _analyses(source: Source, settings: Settings) -> Iterator[Settings]:
+    """Yield every selection rule with every interval that the source can give and that a test goes with."""
     if source.runs is None:
-        rules: Sequence[str] = ("seed",)
-        kinds: Sequence[str] = ("paper", "t")
+        rules = [SEED.name]
+        kinds = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
     else:
-        rules = SELECTIONS
-        kinds = (
-            INTERVALS if source.instances is not None else tuple(k for k in INTERVALS if k != "hierarchical")
-        )
+        rules = list(SELECTIONS)
+        known = source.instances is not None
+        kinds = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
     for rule in rules:
         for kind in kinds:
             yield replace(settings, selection=rule, interval=kind)
@@ -162,88 +161,3 @@ def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=_GAP_COLUMNS)
     order = {name: rank for rank, name in enumerate(TASKS)}
     return frame.sort_values("task", key=lambda tasks: tasks.map(order), kind="stable", ignore_index=True)
-
-
-SYMBOLS = {"supported": "+", "contradicted": "x", "inconclusive": "o", UNDECIDABLE: "."}
-"""One character a verdict, for tables."""
-
-
-def render_multiverse(multiverse: Multiverse, wanted: Sequence[str], form: str) -> str:
-    """Return the multiverse of the claims `wanted` as text, markdown, json or csv."""
-    frame = multiverse.verdicts[multiverse.verdicts["id"].isin(wanted)]
-    if form == "csv":
-        return frame.to_csv(index=False, lineterminator="\n", float_format="%.10g")
-    shares = multiverse.shares().loc[[name for name in CLAIMS if name in wanted]]
-    if form == "json":
-        return json.dumps(_content(multiverse, frame, shares), indent=2, allow_nan=False) + "\n"
-    return _lines(multiverse, frame, shares, markdown=form == "markdown")
-
-
-def _content(multiverse: Multiverse, frame: pd.DataFrame, shares: pd.DataFrame) -> dict[str, object]:
-    def clean(rows: pd.DataFrame) -> list[dict[str, object]]:
-        return [
-            {str(name): None if value != value else value for name, value in row.items()}
-            for row in rows.to_dict("records")
-        ]
-
-    return {
-        "source": multiverse.source,
-        "verdicts": clean(frame),
-        "shares": clean(shares.reset_index()),
-        "gaps": clean(multiverse.gaps),
-    }
-
-
-def _lines(multiverse: Multiverse, frame: pd.DataFrame, shares: pd.DataFrame, *, markdown: bool) -> str:
-    keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
-    with_protocol = frame["protocol"].nunique() > 1
-    names = ["/".join(key if with_protocol else key[1:]) for key in keys]
-    cells = {
-        (name, *key): verdict
-        for name, *key, verdict in records(frame, "id", "protocol", "selection", "interval", "verdict")
-    }
-    lines = [
-        f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
-        "",
-    ]
-    head = ["id", "supporting", *(str(number) for number in range(1, len(keys) + 1)), "claim"]
-    body = []
-    for name, decided, share in zip(shares.index, shares["decided"], shares["share_supporting"], strict=True):
-        told = "-" if not decided else f"{share:.0%} of {int(decided)}"
-        body.append(
-            [
-                str(name),
-                told,
-                *(SYMBOLS.get(cells.get((name, *key), ""), " ") for key in keys),
-                CLAIMS[name].short,
-            ]
-        )
-    lines += grid([head, *body], markdown)
-    lines += [
-        "",
-        "+ supported, x contradicted, o inconclusive, . not decidable; blank: not among that analysis.",
-    ]
-    lines += ["", *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1))]
-    if not multiverse.gaps.empty:
-        lines += [
-            "",
-            "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
-            "",
-        ]
-        table = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
-        for row in multiverse.gaps.to_dict("records"):
-            origin = row["mlm_from"] if row["mlm_from"] == row["clm_from"] else (
-                f"MLM {row['mlm_from']}; CLM {row['clm_from']}"
-            )  # fmt: skip
-            table.append(
-                [
-                    row["size"], row["dataset"], row["selection"], f"{row['mlm']:.2f} +- {row['mlm_ci95']:.2f}",
-                    f"{row['clm']:.2f} +- {row['clm_ci95']:.2f}", f"{row['gap']:+.2f}", origin,
-                ]
-            )  # fmt: skip
-        lines += grid(table, markdown)
-        lines += [
-            "",
-            "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
-        ]
-    return "\n".join(lines) + "\n"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
@@ -34,9 +34,9 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "effect": _number(decisive.effect),
         "low": _number(decisive.low),
         "high": _number(decisive.high),
-        "unit": decisive.leaf.unit,
-        "contrast": decisive.leaf.label,
-        "region": decisive.leaf.region,
+        "unit": decisive.comparison.unit,
+        "contrast": decisive.comparison.label,
+        "region": decisive.comparison.region,
         "p_raw": _number(verdict.p) if verdict.known else None,
         "p_holm": _number(verdict.p_adjusted) if verdict.known else None,
         "direction": "against" if verdict.leans_against else "for",
@@ -67,11 +67,11 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
 
 
 def _contrast(finding: Finding) -> dict[str, object]:
-    leaf = finding.leaf
+    comparison = finding.comparison
     return {
-        "label": leaf.label,
-        "claimed": leaf.region,
-        "unit": leaf.unit,
+        "label": comparison.label,
+        "claimed": comparison.region,
+        "unit": comparison.unit,
         "effect": _number(finding.effect),
         "low": _number(finding.low),
         "high": _number(finding.high),
@@ -118,39 +118,37 @@ _CSV_CLAIM = (
     "p_for_holm", "p_against", "p_against_holm", "family", "seeds", "short", "statement", "where", "sentence",
 )  # fmt: skip
 _CSV_CONTRAST = (
-    "label", "claimed", "unit", "effect", "low", "high", "low90", "high90", "standard_error", "df", "p_for",
-    "p_against", "p_zero", "test", "instance_share", "missing",
+    "id", "part", "label", "claimed", "unit", "effect", "low", "high", "low90", "high90", "standard_error", "df",
+    "p_for", "p_against", "p_zero", "test", "instance_share", "missing", "seeds",
 )  # fmt: skip
 
 
 def verdicts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a claim."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_CSV_CLAIM, "source", "selection", "interval"])
-    tail = [assessment.source, assessment.settings.selection, assessment.settings.interval]
-    for verdict in shown:
-        record = as_record(verdict)
-        writer.writerow([*(_field(record[name]) for name in _CSV_CLAIM), *tail])
-    return out.getvalue()
+    return _csv(assessment, _CSV_CLAIM, (as_record(verdict) for verdict in shown))
 
 
 def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a contrast."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", "part", *_CSV_CONTRAST, "seeds", "source", "selection", "interval"])
-    tail = [assessment.source, assessment.settings.selection, assessment.settings.interval]
-    for verdict in shown:
-        parts = [("verdict", verdict.tree), *(("reported", branch) for branch in verdict.reported)]
-        for part, branch in parts:
-            for finding in branch.findings:
-                record = _contrast(finding)
-                seeds = "-".join(str(count) for count in finding.seeds)
-                values = [_field(record[name]) for name in _CSV_CONTRAST]
-                writer.writerow([verdict.claim.id, part, *values, seeds, *tail])
-    return out.getvalue()
+    rows = (
+        {
+            **_contrast(finding),
+            "id": verdict.claim.id,
+            "part": part,
+            "seeds": "-".join(str(count) for count in finding.seeds),
+        }
+        for verdict in shown
+        for part, branches in (("verdict", (verdict.tree,)), ("reported", verdict.reported))
+        for branch in branches
+        for finding in branch.findings
+    )
+    return _csv(assessment, _CSV_CONTRAST, rows)
 
 
-def _field(value: object) -> object:
-    return "" if value is None else value
+def _csv(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
+    frame = pd.DataFrame(list(rows), columns=list(columns)).assign(
+        source=assessment.source,
+        selection=assessment.settings.selection,
+        interval=assessment.settings.interval,
+    )
+    return frame.to_csv(index=False, lineterminator="\n")

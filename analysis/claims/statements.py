@@ -1,6 +1,6 @@
 """What a claim is made of: contrasts of scores, ratios of spreads, and how many of them have to hold.
 
-A contrast claims that a weighted sum of scores lies in an open region: `(0, inf)` for "better than", `(-m, m)`
+A contrast claims that a weighted sum of scores is in an open region: `(0, inf)` for "better than", `(-m, m)`
 for "comparable", `(1, 3)` for "by one to three points". A claim is a tree of those: "at each size" needs all of
 its parts, "most tasks" some of them, "differs somewhere" one.
 """
@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 from benchmarks.protocol import AVERAGE
 
 __all__ = [
-    "AtLeast", "Claim", "Contrast", "Leaf", "Node", "Spread", "Term", "all_of", "any_of", "difference", "leaves",
+    "AtLeast",
+    "Claim",
+    "Comparison",
+    "Contrast",
+    "Node",
+    "Spread",
+    "Term",
+    "all_of",
+    "any_of",
+    "comparisons",
+    "difference",
     "weighted",
 ]  # fmt: skip
 
@@ -37,7 +47,7 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """The statement that a weighted sum of scores, in points, lies in an open region."""
+    """The statement that a weighted sum of scores, in points, is in an open region."""
 
     label: str
     """What is compared, in words."""
@@ -62,7 +72,7 @@ class Contrast:
         return f"> {self.low:g}" if math.isfinite(self.low) else f"< {self.high:g}"
 
     def holds(self, effect: float) -> bool:
-        """Whether `effect` lies in the claimed region."""
+        """Whether `effect` is in the claimed region."""
         return self.low < effect < self.high
 
 
@@ -75,7 +85,7 @@ class Spread:
 
     label: str
     task: str
-    """The task whose average is looked at."""
+    """The task whose average is compared."""
     narrow: tuple[str, ...]
     """Models of the group claimed to spread less."""
     wide: tuple[str, ...]
@@ -95,11 +105,11 @@ class Spread:
         return False
 
     def holds(self, effect: float) -> bool:
-        """Whether `effect`, a ratio, lies in the claimed region."""
+        """Whether `effect`, a ratio, is in the claimed region."""
         return effect < 1
 
 
-Leaf = Contrast | Spread
+Comparison = Contrast | Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +118,7 @@ class AtLeast:
 
     label: str
     count: int
-    parts: tuple[Leaf | AtLeast, ...]
+    parts: tuple[Comparison | AtLeast, ...]
 
     def __post_init__(self) -> None:
         assert 1 <= self.count <= len(self.parts), self.label
@@ -124,7 +134,7 @@ class AtLeast:
         return f"one of {total} parts" if self.count == 1 else f"at least {self.count} of {total} parts"
 
 
-Node = Leaf | AtLeast
+Node = Comparison | AtLeast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +152,7 @@ class Claim:
     body: Node
     """What has to hold."""
     reported: tuple[Node, ...] = ()
-    """Statements judged beside it that its verdict does not use."""
+    """Statements judged next to it that its verdict does not use."""
     needs: str = "cells"
     """`cells`: published means and intervals are enough; `runs`: single runs are needed."""
     mixed: bool = False
@@ -155,8 +165,8 @@ class Claim:
 
 def all_of(label: str, parts: Iterable[Node]) -> AtLeast:
     """Return the statement that every part holds."""
-    found = tuple(parts)
-    return AtLeast(label=label, count=len(found), parts=found)
+    needed = tuple(parts)
+    return AtLeast(label=label, count=len(needed), parts=needed)
 
 
 def any_of(label: str, parts: Iterable[Node]) -> AtLeast:
@@ -189,10 +199,10 @@ def difference(
     return weighted(label, [(1.0, better, task), (-1.0, worse, task)], low=low, high=high)
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
+def comparisons(node: Node) -> Iterator[Comparison]:
     """Yield the contrasts and spreads of a statement, in order."""
     if isinstance(node, AtLeast):
         for part in node.parts:
-            yield from leaves(part)
+            yield from comparisons(part)
     else:
         yield node

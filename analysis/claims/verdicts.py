@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from analysis.claims.evidence import Evidence, Finding
 from analysis.claims.inference import holm, partial_conjunction
-from analysis.claims.statements import AtLeast, Claim, Contrast, Node, Spread
+from analysis.claims.statements import AtLeast, Claim, Comparison, Node
 
 __all__ = ["ALPHA", "VERDICTS", "Branch", "Verdict", "judge", "judge_claim", "unsupported"]
 
@@ -39,7 +39,7 @@ class Branch:
     @property
     def verdict(self) -> str:
         """Verdict of the statement taken alone, without adjustment for its family."""
-        return _decide(self.p_for, self.p_against, [leaf.known for leaf in self.findings])
+        return _decide(self.p_for, self.p_against, [finding.known for finding in self.findings])
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -59,7 +59,7 @@ class Verdict:
     tree: Branch
     """The claim's body, evaluated."""
     reported: tuple[Branch, ...]
-    """What is judged beside the claim, each statement alone."""
+    """What is judged next to the claim, each statement alone."""
     p_for: float
     """Raw p for the claim."""
     p_for_adjusted: float
@@ -73,10 +73,10 @@ class Verdict:
     def decisive(self) -> Finding:
         """The contrast that the verdict hangs on: the weakest link, or the strongest counter-example."""
         against = self.verdict == CONTRADICTED or (self.verdict != SUPPORTED and self.leans_against)
-        found = self.tree.decides_against if against else self.tree.decides_for
-        if not found.known and self.known:
+        decides = self.tree.decides_against if against else self.tree.decides_for
+        if not decides.known and self.known:
             return max(self.known, key=lambda finding: finding.p_for)
-        return found
+        return decides
 
     @property
     def leans_against(self) -> bool:
@@ -105,7 +105,7 @@ class Verdict:
         return {
             "contrasts": len(self.tree.findings),
             "known": len(known),
-            "point_that_way": sum(finding.leaf.holds(finding.effect) for finding in known),
+            "point_that_way": sum(finding.comparison.holds(finding.effect) for finding in known),
             "hold": sum(finding.p_for <= ALPHA for finding in known),
             "fail": sum(finding.p_against <= ALPHA for finding in known),
         }
@@ -113,19 +113,19 @@ class Verdict:
     @property
     def seeds(self) -> str:
         """Seeds behind the contrasts: `5`, `3-5`, or empty."""
-        found = [count for finding in self.known for count in finding.seeds]
-        if not found:
+        counts = [count for finding in self.known for count in finding.seeds]
+        if not counts:
             return ""
-        return str(found[0]) if min(found) == max(found) else f"{min(found)}-{max(found)}"
+        return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}-{max(counts)}"
 
 
-def judge_claim(claim: Claim, look: Callable[[Contrast | Spread], Finding]) -> Verdict:
+def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Verdict:
     """Return the verdict on one claim as a family of its own."""
-    tree = _evaluate(claim.body, look)
+    tree = _evaluate(claim.body, finding_of)
     decided = any(finding.known for finding in tree.findings)
     return Verdict(
         claim=claim, verdict=tree.verdict, tree=tree,
-        reported=tuple(_evaluate(node, look) for node in claim.reported),
+        reported=tuple(_evaluate(node, finding_of) for node in claim.reported),
         p_for=tree.p_for, p_for_adjusted=tree.p_for, p_against=tree.p_against,
         p_against_adjusted=tree.p_against, family_size=int(decided),
     )  # fmt: skip
@@ -137,38 +137,38 @@ def judge(claims: Mapping[str, Claim], evidence: Evidence) -> list[Verdict]:
     A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
     apart; claims that the source says nothing about do not count.
     """
-    seen: dict[Contrast | Spread, Finding] = {}
+    seen: dict[Comparison, Finding] = {}
 
-    def look(leaf: Contrast | Spread) -> Finding:
-        if leaf not in seen:
-            seen[leaf] = evidence.look(leaf)
-        return seen[leaf]
+    def finding_of(comparison: Comparison) -> Finding:
+        if comparison not in seen:
+            seen[comparison] = evidence.finding(comparison)
+        return seen[comparison]
 
-    found = {name: judge_claim(claim, look) for name, claim in claims.items()}
+    verdicts = {name: judge_claim(claim, finding_of) for name, claim in claims.items()}
     for family in dict.fromkeys(claim.family for claim in claims.values()):
-        members = [name for name, v in found.items() if v.claim.family == family and v.known]
-        adjusted_for = holm([found[name].p_for for name in members])
-        adjusted_against = holm([found[name].p_against for name in members])
+        members = [name for name, v in verdicts.items() if v.claim.family == family and v.known]
+        adjusted_for = holm([verdicts[name].p_for for name in members])
+        adjusted_against = holm([verdicts[name].p_against for name in members])
         for name, p_for, p_against in zip(members, adjusted_for, adjusted_against, strict=True):
-            verdict = found[name]
-            found[name] = replace(
+            verdict = verdicts[name]
+            verdicts[name] = replace(
                 verdict,
                 p_for_adjusted=p_for,
                 p_against_adjusted=p_against,
                 family_size=len(members),
                 verdict=_decide(p_for, p_against, [finding.known for finding in verdict.tree.findings]),
             )
-    return list(found.values())
+    return list(verdicts.values())
 
 
-def _evaluate(node: Node, look: Callable[[Contrast | Spread], Finding]) -> Branch:
+def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch:
     if not isinstance(node, AtLeast):
-        finding = look(node)
+        finding = finding_of(node)
         return Branch(
             node=node, p_for=finding.p_for, p_against=finding.p_against, decides_for=finding,
             decides_against=finding, finding=finding,
         )  # fmt: skip
-    parts = tuple(_evaluate(part, look) for part in node.parts)
+    parts = tuple(_evaluate(part, finding_of) for part in node.parts)
     p_for, place_for = partial_conjunction([part.p_for for part in parts], node.count)
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
     p_against, place_against = partial_conjunction(
@@ -185,7 +185,7 @@ def unsupported(branch: Branch) -> list[Branch]:
     if branch.p_for <= ALPHA:
         return []
     if isinstance(branch.node, AtLeast) and branch.node.count == len(branch.parts):
-        return [found for part in branch.parts for found in unsupported(part)]
+        return [one for part in branch.parts for one in unsupported(part)]
     return [branch]
 
 

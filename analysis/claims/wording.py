@@ -16,17 +16,9 @@ from analysis.claims.verdicts import (
     unsupported,
 )
 from analysis.published_cells import N_SEEDS
+from analysis.statistics.intervals import INTERVALS
 
-__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "sentence", "shortfall"]
-
-_TESTS = {
-    "paper": "the normal distribution on differences within seeds",
-    "t": "Student's t on differences within seeds",
-    "bootstrap": "a percentile bootstrap over seeds of differences within seeds",
-    "bca": "a BCa bootstrap over seeds of differences within seeds",
-    "hierarchical": "Student's t on differences within seeds, with the error over seeds and test instances together",
-}
-_FROM_CELLS = {"paper": "normal tests", "t": "Welch's t tests"}
+__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "p_texts", "sentence", "shortfall"]
 
 
 def format_p(p: float) -> str:
@@ -38,28 +30,33 @@ def format_p(p: float) -> str:
     return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
 
 
+def p_texts(verdict: Verdict) -> tuple[str, str]:
+    """Return p and Holm's p of the direction the evidence leans to; `-` when the source knows nothing."""
+    if not verdict.known:
+        return "-", "-"
+    return format_p(verdict.p), format_p(verdict.p_adjusted)
+
+
 def format_effect(finding: Finding) -> str:
     """Return `+2.09 [+1.67, +2.51]`, a ratio without signs, or `-`."""
     if not finding.known:
         return "-"
-    sign = "" if finding.leaf.unit.startswith("ratio") else "+"
+    sign = "" if finding.comparison.unit.startswith("ratio") else "+"
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
 
 
 def how_tested(interval: str, *, published: bool) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity."""
+    method = INTERVALS[interval]
+    over = "fine-tuning seeds, on the same test instances"
     if published:
         test = (
-            f"{_FROM_CELLS[interval]} from each model's mean and printed interval "
+            f"{method.need_independent().words} from each model's mean and printed interval "
             f"({N_SEEDS} seeds, models taken as independent)"
         )
     else:
-        test = f"{_TESTS[interval]} (Welch's t where models share no seeds)"
-    over = (
-        "fine-tuning seeds and test instances"
-        if interval == "hierarchical" and not published
-        else ("fine-tuning seeds, on the same test instances")
-    )
+        test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
+        over = "fine-tuning seeds and test instances" if method.needs_instances else over
     return (
         f"Tests and 95 % intervals: {test}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
@@ -78,8 +75,10 @@ def sentence(verdict: Verdict) -> str:
             f"Not decidable from this source: {counts['known']} of {counts['contrasts']} contrasts can be computed "
             f"({counts['point_that_way']} point that way, {counts['hold']} hold on their own); {missing.missing}."
         )
-    leaf = decisive.leaf
-    hangs = f"{leaf.label}, is {format_effect(decisive)} {leaf.unit} (claimed: {leaf.region})"
+    comparison = decisive.comparison
+    hangs = (
+        f"{comparison.label}, is {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})"
+    )
     if verdict.verdict == SUPPORTED:
         if isinstance(verdict.tree.node, AtLeast) and len(verdict.tree.findings) == len(verdict.tree.parts):
             return f"Supported: {verdict.tree.node.rule} hold; the weakest, {hangs}."
@@ -115,15 +114,15 @@ def shortfall(branch: Branch) -> list[str]:
         finding = part.finding
         if finding is None:
             finding = part.decides_for
-            lead = f"{part.node.label}: {finding.leaf.label}"
+            lead = f"{part.node.label}: {finding.comparison.label}"
         else:
-            lead = finding.leaf.label
+            lead = finding.comparison.label
         if not finding.known:
             lines.append(f"{lead}: {finding.missing}")
             continue
-        remains = finding.leaf.is_range and finding.leaf.holds(0.0) and finding.p_zero <= ALPHA
+        remains = finding.comparison.is_range and finding.comparison.holds(0.0) and finding.p_zero <= ALPHA
         left = ", a difference that remains" if remains else ""
-        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.leaf.region}{left}")
+        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.comparison.region}{left}")
     return lines
 
 

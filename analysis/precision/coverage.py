@@ -8,17 +8,19 @@ meant: m + b (these test instances, any seed) and m (any instances, any seed).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics import intervals
+from analysis.statistics.bounds import resample_seeds
+from analysis.statistics.intervals import CROSSED, INTERVALS, Interval, Sample
 from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
@@ -35,15 +37,15 @@ __all__ = [
 ]
 
 COVERAGE_TRIALS = 4_000
-"""Simulated cells a dataset, unless told otherwise."""
+"""Simulated cells of a dataset by default."""
 COVERAGE_RESAMPLES = 1_000
 """Resamples of each bootstrap in them."""
 
 
 Array = npt.NDArray[np.float64]
 
-KINDS = ("paper", "t", "bootstrap", "bca", "hierarchical", "crossed")
-"""The intervals simulated: those of `statistics.intervals`, and `crossed`, with which the claims are tested."""
+KINDS: Mapping[str, Interval] = ChainMap({CROSSED.name: CROSSED}, cast("dict[str, Interval]", INTERVALS))
+"""The intervals simulated: those of `INTERVALS`, and last `crossed`, with which the claims are tested."""
 
 TARGETS = ("seeds", "seeds and instances")
 """The two truths: with these test instances, and with any."""
@@ -60,6 +62,17 @@ COMMON_SHARE = 0.7
 _CHUNK = 250
 _ROUNDING = 1e-9
 """Points. Where all seeds agree an interval is one value, and its last digit must not decide whether it covers."""
+
+
+@dataclass(frozen=True)
+class _SamePicks:
+    """The same resamples of the seeds for every bootstrap of a chunk of cells."""
+
+    given: npt.NDArray[np.int64]
+
+    def picks(self, count: int) -> npt.NDArray[np.int64]:
+        assert count == self.given.shape[1]
+        return self.given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +97,7 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
 
     A score of mean p in [0, 1] varies by p (1 - p) at most from instance to instance, exactly so when it is 0 or
     1. `common_share` of that is put to b and the rest to e_k, as far as the spread over seeds allows; NQ's test
-    set is drawn anew in each run, so there nothing is common.
+    set is drawn again for each run, so there nothing is common.
     """
     cells = published_values()
     rows = cells[cells["dataset"] == dataset]
@@ -178,15 +191,11 @@ def simulate_dataset(
         truth_here = rng.normal(size=len(place)) * cells.common_sd[place]
         noise = _deviations(cells, (len(place), n_seeds), rng) * cells.seed_sd[place, None]
         values = truth_here[:, None] + noise
-        picks = intervals.resample_seeds(n_seeds, resamples, rng)
-        bounds = {
-            "paper": intervals.paper_interval(values),
-            "t": intervals.t_interval(values),
-            "bootstrap": intervals.percentile_interval(values, picks),
-            "bca": intervals.bca_interval(values, picks),
-        }
-        bounds |= _with_instances(values, cells, place, picks, rng)
-        for kind, (low, high) in bounds.items():
+        picker = _SamePicks(resample_seeds(n_seeds, resamples, rng))
+        resampled, covariance = _over_instances(values, cells, place, resamples, rng)
+        sample = Sample(values=values, picker=picker, resampled=resampled, known_covariance=covariance)
+        for kind, interval in KINDS.items():
+            low, high = interval.bounds(sample)
             for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
                 hits[kind, target] += int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum())
     return {key: count / trials for key, count in hits.items()}
@@ -196,16 +205,11 @@ def _deviations(cells: Cells, size: tuple[int, int], rng: np.random.Generator) -
     return rng.normal(size=size) if not len(cells.shape) else rng.choice(cells.shape, size=size)
 
 
-def _with_instances(
-    values: Array,
-    cells: Cells,
-    place: npt.NDArray[np.intp],
-    picks: npt.NDArray[np.int64],
-    rng: np.random.Generator,
-) -> dict[str, tuple[Array, Array]]:
-    """Return the two intervals that use the instances, (n_trials,) each."""
+def _over_instances(
+    values: Array, cells: Cells, place: npt.NDArray[np.intp], resamples: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return scores on resamples of the instances, (n_trials, resamples, n_seeds), and the seeds' covariance."""
     trials, n_seeds = values.shape
-    resamples = len(picks)
     common, joint = cells.common_sd[place], cells.joint_sd[place]
     freedom = cells.instances - 1
     # The estimated covariance of the seeds over instances: Wishart, through its action on normal draws.
@@ -214,21 +218,9 @@ def _with_instances(
         + ((joint**2 + 1e-12)[:, None, None] * np.eye(n_seeds))
     )
     root = factors @ _wishart_root(trials, n_seeds, max(freedom, 1), rng)
-    estimated = root @ root.transpose(0, 2, 1)
+    estimated: Array = root @ root.transpose(0, 2, 1)
     normal = rng.normal(size=(trials, resamples, root.shape[2]))
-    draws = values[:, None, :] + normal @ root.transpose(0, 2, 1)
-    means = np.take_along_axis(draws, np.broadcast_to(picks, draws.shape), axis=2).mean(axis=2)
-    tail = (1 - intervals.LEVEL) / 2
-    low, high = np.quantile(means, [tail, 1 - tail], axis=1)
-    over_seeds = values.var(axis=1, ddof=1) / n_seeds
-    own = np.trace(estimated, axis1=1, axis2=2)
-    shared = np.maximum(0.0, (estimated.sum(axis=(1, 2)) - own) / (n_seeds * (n_seeds - 1)))
-    variance = over_seeds + shared
-    with np.errstate(divide="ignore", invalid="ignore"):
-        df = np.where(over_seeds > 0, (n_seeds - 1) * (variance / over_seeds) ** 2, np.inf)
-    half = stats.t.ppf(0.5 + intervals.LEVEL / 2, df) * np.sqrt(variance)
-    centre = values.mean(axis=1)
-    return {"hierarchical": (low, high), "crossed": (centre - half, centre + half)}
+    return values[:, None, :] + normal @ root.transpose(0, 2, 1), estimated
 
 
 def _wishart_root(trials: int, size: int, freedom: int, rng: np.random.Generator) -> Array:

@@ -1,145 +1,288 @@
-"""95 % intervals of a mean over seeds: pure functions of arrays and a `numpy.random.Generator`.
+"""The kinds of 95 % interval of a mean over seeds, each one object with all that depends on the kind.
 
-Each takes scores with the seeds on the last axis and returns (low, high) with that axis gone. One seed gives
-nan: there is no spread to see. Which interval to use, and what each one's true coverage is: docs/intervals.md.
+An interval is added by registering an `Interval` here: scores, captions, claims, the multiverse and the coverage
+simulation take it from the registry. Which to use, and what each one's true coverage is: docs/intervals.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from analysis.published_cells import NORMAL_QUANTILE
+from analysis.statistics import bounds
+from analysis.statistics.bounds import LEVEL, Bounds
+from analysis.statistics.estimates import (
+    Estimate,
+    Student,
+    crossed_estimate,
+    paired_estimate,
+    seed_bootstrap,
+)
+from common.errors import UserError
+from common.registry import Registry
 
 __all__ = [
-    "DEFAULT_SEED", "INTERVALS", "LEVEL", "RESAMPLES", "bca_interval", "hierarchical_interval", "paper_interval",
-    "percentile_interval", "resample_seeds", "standard_error", "t_interval",
+    "BCA",
+    "BOOTSTRAP",
+    "CROSSED",
+    "DEFAULT_SEED",
+    "HIERARCHICAL",
+    "INTERVALS",
+    "LEVEL",
+    "PAPER",
+    "RESAMPLES",
+    "IndependentTest",
+    "Interval",
+    "PairedTest",
+    "Picker",
+    "Sample",
+    "T",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
-Bounds = tuple[Array, Array]
 
-INTERVALS = ("paper", "t", "bootstrap", "bca", "hierarchical")
-"""`paper`: 1.96 sd/sqrt(n); `t`: Student's; `bootstrap` and `bca`: over seeds; `hierarchical`: seeds and instances."""
-
-LEVEL = 0.95
 RESAMPLES = 10_000
 DEFAULT_SEED = 20250701
 """Seed of the resampling when none is given; the paper's first day on arXiv."""
 
 
-def standard_error(values: Array) -> Array:
-    """Return sd / sqrt(n) over the last axis (sample sd, ddof 1); nan where n is 1."""
-    count = values.shape[-1]
-    if count < 2:
-        return np.full(values.shape[:-1], np.nan)
-    spread: Array = values.std(axis=-1, ddof=1)
-    error: Array = spread / np.sqrt(count)
-    return error
+class Picker(Protocol):
+    """Where a bootstrap's draws come from."""
+
+    def picks(self, count: int) -> npt.NDArray[np.int64]:
+        """Return (resamples, count) indices drawn with replacement from `count` seeds."""
 
 
-def paper_interval(values: Array) -> Bounds:
-    """Return the paper's interval: mean +- 1.96 sd / sqrt(n), ddof 1. values: (..., n_seeds)."""
-    half = NORMAL_QUANTILE * standard_error(values)
-    mean = values.mean(axis=-1)
-    return mean - half, mean + half
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What an interval or a test is computed from."""
+
+    values: Array
+    """(..., n_seeds) scores, or a contrast of scores within each seed."""
+    picker: Picker
+    resampled: Array | None = None
+    """(..., resamples, n_seeds) the same on resamples of the test instances, shared by the seeds of a row."""
+    known_covariance: Array | None = None
+    """(..., n_seeds, n_seeds) of the seeds over the test instances, where it need not be estimated."""
+
+    @property
+    def picks(self) -> npt.NDArray[np.int64]:
+        """(resamples, n_seeds) indices of resampled seeds."""
+        return self.picker.picks(self.values.shape[-1])
+
+    @property
+    def over_instances(self) -> Array:
+        """The scores on resamples of the test instances; only for intervals that need instances."""
+        assert self.resampled is not None
+        return self.resampled
+
+    @property
+    def covariance(self) -> Array:
+        """(..., n_seeds, n_seeds) of the seeds over the test instances."""
+        if self.known_covariance is not None:
+            return self.known_covariance
+        assert self.over_instances.ndim == 2
+        return np.cov(self.over_instances, rowvar=False)
 
 
-def t_interval(values: Array, level: float = LEVEL) -> Bounds:
-    """Return Student's interval with n - 1 degrees of freedom. values: (..., n_seeds)."""
-    quantile = special.stdtrit(max(values.shape[-1] - 1, 1), 0.5 + level / 2)
-    half = quantile * standard_error(values)
-    mean = values.mean(axis=-1)
-    return mean - half, mean + half
+@dataclass(frozen=True, kw_only=True)
+class PairedTest:
+    """The test of a contrast that is taken within each seed."""
+
+    words: str
+    """What the tests are by, for the legend of the claims."""
+    estimate: Callable[[Sample], tuple[Estimate, str]]
+    """Estimate of the contrast, and the test's name in a finding; `values` has two seeds or more."""
 
 
-def resample_seeds(count: int, resamples: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return (resamples, count) indices drawn with replacement from `count` seeds."""
-    return rng.integers(0, count, size=(resamples, count))
+@dataclass(frozen=True, kw_only=True)
+class IndependentTest:
+    """The test of a contrast of models that share no seeds: published cells, or runs of different seeds."""
+
+    words: str
+    """What the tests are, for the legend of the claims."""
+    name: str
+    """The test's name in a finding from printed intervals."""
+    estimate: Callable[[Student], Student]
+    """From Welch's estimate to the test's."""
 
 
-def percentile_interval(values: Array, picks: npt.NDArray[np.int64], level: float = LEVEL) -> Bounds:
-    """Return the percentile bootstrap interval of the mean over seeds.
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A kind of 95 % interval, and the tests of differences that go with it."""
 
-    Args:
-        values: (..., n_seeds).
-        picks: (resamples, n_seeds) indices of `resample_seeds`; the same picks serve all leading axes, so an
-            interval depends neither on its neighbours nor on their order.
-        level: nominal coverage.
-    """
-    if values.shape[-1] < 2:
-        return _no_spread(values)
-    tail = (1 - level) / 2
-    low, high = np.quantile(_resampled_means(values, picks), [tail, 1 - tail], axis=-1)
-    return low, high
+    name: str
+    """What users call it, and what the column `interval` says."""
+    words: str
+    """As captions say it."""
+    bounds: Callable[[Sample], Bounds]
+    """(low, high) over seeds, each without the last axis of `Sample.values`; nan for what has no spread."""
+    is_resampled: bool = False
+    """Whether it depends on the number of resamples and their seed."""
+    needs_instances: bool = False
+    """Whether it needs `Sample.resampled`, so that it is about other test instances too."""
+    printed_factor: Callable[[int], float] | None = None
+    """The factor on a printed half-width (1.96 standard errors) of so many seeds; None: only runs can give it."""
+    paired: PairedTest | None = None
+    """None: no test within seeds goes with it, and runs give no verdicts by it."""
+    independent: IndependentTest | None = None
+    """None: no test goes with it for models that share no seeds."""
+    coverage: float | None = None
+    """In percent, with five seeds and the published cells' variances (docs/intervals.md): of the mean over seeds and
+    instances where it needs instances, else of the mean over seeds on the same instances. None: not known."""
 
+    def need_paired(self) -> PairedTest:
+        """Return the test within seeds, or raise a `UserError` that names the intervals with one."""
+        if self.paired is None:
+            raise _refusal(
+                f"no test of differences within seeds goes with the {self.name} interval:", lambda i: i.paired
+            )
+        return self.paired
 
-def bca_interval(values: Array, picks: npt.NDArray[np.int64], level: float = LEVEL) -> Bounds:
-    """Return the bias-corrected and accelerated bootstrap interval (Efron 1987); arguments as `percentile_interval`.
+    def need_independent(self) -> IndependentTest:
+        """Return the test of printed cells, or raise a `UserError` that names the intervals with one."""
+        self.need_printed_factor()
+        if self.independent is None:
+            raise _refusal(
+                f"no test of differences of printed cells goes with the {self.name} interval:",
+                lambda i: i.printed_factor and i.independent,
+            )
+        return self.independent
 
-    Where all seeds agree the interval is that one value.
-    """
-    count = values.shape[-1]
-    if count < 2:
-        return _no_spread(values)
-    mean = values.mean(axis=-1, keepdims=True)
-    means = _resampled_means(values, picks)
-    rounding = 1e-12 * np.maximum(np.abs(mean), 1.0)
-    below = ((means < mean - rounding).mean(axis=-1) + (means <= mean + rounding).mean(axis=-1)) / 2
-    left_out = (values.sum(axis=-1, keepdims=True) - values) / (count - 1)
-    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
-    with np.errstate(divide="ignore", invalid="ignore"):
-        acceleration = (deviations**3).sum(axis=-1) / (6 * (deviations**2).sum(axis=-1) ** 1.5)
-        bias = special.ndtri(below)
-        tails = special.ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
-        shifted = bias[..., None] + tails
-        shares = special.ndtr(bias[..., None] + shifted / (1 - acceleration[..., None] * shifted))
-    flat_means, flat_shares = means.reshape(-1, means.shape[-1]), shares.reshape(-1, 2)
-    bounds = np.full(flat_shares.shape, np.nan)
-    constant = (np.ptp(values, axis=-1, keepdims=True) <= rounding).reshape(-1)
-    for row, (sample, share) in enumerate(zip(flat_means, flat_shares, strict=True)):
-        bounds[row] = sample[0] if constant[row] else np.quantile(sample, share)
-    bounds = bounds.reshape(shares.shape)
-    return bounds[..., 0], bounds[..., 1]
+    def need_printed_factor(self) -> Callable[[int], float]:
+        """Return `printed_factor`, or raise a `UserError` that names the intervals with one."""
+        if self.printed_factor is None:
+            raise _refusal(
+                f"the {self.name} interval needs single runs, and the published cells are only means and normal "
+                "intervals: give runs with --source, or",
+                lambda i: i.printed_factor,
+            )
+        return self.printed_factor
 
-
-def hierarchical_interval(resampled: Array, picks: npt.NDArray[np.int64], level: float = LEVEL) -> Bounds:
-    """Return the percentile interval of a bootstrap over seeds and test instances at once.
-
-    Args:
-        resampled: (resamples, n_seeds), each seed's score on one resample of the test instances (the same
-            resample for all seeds of a row; see `analysis.statistics.instance_bootstrap`).
-        picks: (resamples, n_seeds) indices of `resample_seeds`.
-        level: nominal coverage.
-    """
-    tail = (1 - level) / 2
-    if resampled.shape[-1] < 2:
-        picks = np.zeros_like(picks)
-    rows = np.arange(len(resampled))
-    means = _mean_in_order(resampled[rows, picks[:, index]] for index in range(picks.shape[1]))
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return low, high
-
-
-def _resampled_means(values: Array, picks: npt.NDArray[np.int64]) -> Array:
-    return _mean_in_order(values[..., picks[:, index]] for index in range(picks.shape[1]))
+    def need_instances(self, instances: Path | None) -> Path | None:
+        """Return the per-instance scores if this interval needs them; without them, raise a `UserError`."""
+        if self.needs_instances and instances is None:
+            raise _refusal(
+                f"the {self.name} interval needs per-instance scores: read the run store with `python -m analysis "
+                "ingest STORE --instances DIR`, or",
+                lambda i: not i.needs_instances,
+            )
+        return instances if self.needs_instances else None
 
 
-def _mean_in_order(columns: Iterable[Array]) -> Array:
-    """Return the elementwise mean of `columns`, summed in one order so that every machine rounds alike."""
-    total: Array | None = None
-    count = 0
-    for column in columns:
-        total = column.copy() if total is None else total + column
-        count += 1
-    assert total is not None
-    mean: Array = total / count
-    return mean
+def _refusal(why: str, others: Callable[[Interval], object]) -> UserError:
+    *names, last = (name for name, interval in INTERVALS.items() if others(interval))
+    return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")
 
 
-def _no_spread(values: Array) -> Bounds:
-    nan = np.full(values.shape[:-1], np.nan)
-    return nan, nan.copy()
+def _from_welch(welch: Student) -> Student:
+    return welch
+
+
+def _normal(estimate: Student) -> Student:
+    """Return the estimate with normal quantiles instead of Student's."""
+    return replace(estimate, df=float("inf"))
+
+
+def _paired_by_instance(sample: Sample) -> tuple[Student, str]:
+    if sample.resampled is None:
+        return paired_estimate(sample.values), "paired by seed (instances missing)"
+    return crossed_estimate(sample.values, sample.covariance), "paired by seed and instance"
+
+
+_WELCH = IndependentTest(words="Welch's t tests", name="Welch from printed intervals", estimate=_from_welch)
+_BY_INSTANCE = PairedTest(
+    words="Student's t on differences within seeds, with the error over seeds and test instances together",
+    estimate=_paired_by_instance,
+)
+
+PAPER = Interval(
+    name="paper",
+    words="95 % interval as the paper computes it (1.96 sd/\u221an)",
+    bounds=lambda sample: bounds.normal_bounds(sample.values),
+    printed_factor=lambda n_seeds: 1.0,
+    paired=PairedTest(
+        words="the normal distribution on differences within seeds",
+        estimate=lambda sample: (_normal(paired_estimate(sample.values)), "paired by seed, normal"),
+    ),
+    independent=IndependentTest(
+        words="normal tests", name="normal approximation from printed intervals", estimate=_normal
+    ),
+    coverage=87.8,
+)
+
+T = Interval(
+    name="t",
+    words="95 % interval by Student's t",
+    bounds=lambda sample: bounds.t_bounds(sample.values),
+    printed_factor=lambda n_seeds: float(special.stdtrit(n_seeds - 1, 0.5 + LEVEL / 2)) / NORMAL_QUANTILE,
+    paired=PairedTest(
+        words="Student's t on differences within seeds",
+        estimate=lambda sample: (paired_estimate(sample.values), "paired by seed, t"),
+    ),
+    independent=_WELCH,
+    coverage=95.0,
+)
+
+BOOTSTRAP = Interval(
+    name="bootstrap",
+    words="95 % percentile bootstrap interval over seeds",
+    bounds=lambda sample: bounds.percentile_bounds(sample.values, sample.picks),
+    is_resampled=True,
+    paired=PairedTest(
+        words="a percentile bootstrap over seeds of differences within seeds",
+        estimate=lambda sample: (
+            seed_bootstrap(sample.values, sample.picks),
+            "percentile bootstrap over paired seeds",
+        ),
+    ),
+    coverage=83.6,
+)
+
+BCA = Interval(
+    name="bca",
+    words="95 % BCa bootstrap interval over seeds",
+    bounds=lambda sample: bounds.bca_bounds(sample.values, sample.picks),
+    is_resampled=True,
+    paired=PairedTest(
+        words="a BCa bootstrap over seeds of differences within seeds",
+        estimate=lambda sample: (
+            seed_bootstrap(sample.values, sample.picks, bca=True),
+            "BCa bootstrap over paired seeds",
+        ),
+    ),
+    coverage=83.7,
+)
+
+HIERARCHICAL = Interval(
+    name="hierarchical",
+    words="95 % bootstrap interval over seeds and test instances",
+    bounds=lambda sample: bounds.hierarchical_bounds(sample.over_instances, sample.picks),
+    is_resampled=True,
+    needs_instances=True,
+    paired=_BY_INSTANCE,
+    independent=_WELCH,
+    coverage=94.7,
+)
+
+CROSSED = Interval(
+    name="crossed",
+    words="95 % interval by Student's t, with the error over seeds and test instances together",
+    bounds=lambda sample: bounds.crossed_bounds(sample.values, sample.covariance),
+    is_resampled=True,
+    needs_instances=True,
+    paired=_BY_INSTANCE,
+    independent=_WELCH,
+    coverage=94.9,
+)
+"""What the claims are tested with where instances are known; simulated, but not offered for scores."""
+
+INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, BOOTSTRAP, BCA, HIERARCHICAL))
+"""The intervals that users can choose, in the order in which they are listed."""

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special
 
 from analysis.frames import records
-from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.statistics import intervals
+from analysis.published_cells import N_SEEDS, published_values
+from analysis.statistics.bounds import resample_seeds
 from analysis.statistics.instance_bootstrap import resample_instances
-from analysis.statistics.selection import SELECTIONS, select_runs
+from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, Interval, Sample
+from analysis.statistics.selection import SELECTIONS, Selection, select_runs
 from analysis.store.instances import read_instances
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.progress import progress
 from pretraining.study import MODELS
 
@@ -54,26 +54,35 @@ class Settings:
     """Rule that chooses the learning rate; one of `selection.SELECTIONS`."""
     interval: str = "paper"
     """Kind of 95 % interval; one of `intervals.INTERVALS`."""
-    resamples: int = intervals.RESAMPLES
+    resamples: int = RESAMPLES
     """Resamples of the bootstraps."""
-    seed: int = intervals.DEFAULT_SEED
+    seed: int = DEFAULT_SEED
     """Seed of the bootstraps' generators."""
 
     def __post_init__(self) -> None:
-        for what, value, known in (
-            ("selection", self.selection, SELECTIONS),
-            ("interval", self.interval, intervals.INTERVALS),
-        ):
-            if value not in known:
-                raise UserError(f"unknown {what} {value!r}{nearest(value, known)}; one of {', '.join(known)}")
+        _ = self.rule, self.method  # refuses unknown names
         if self.resamples < 100:
             raise UserError(f"{self.resamples} resamples are too few for a 95 % interval; take 100 or more")
         if self.seed < 0:
             raise UserError(f"--seed {self.seed}: a generator's seed is a whole number from 0 on")
 
+    @property
+    def rule(self) -> Selection:
+        """The selection rule."""
+        return SELECTIONS[self.selection]
+
+    @property
+    def method(self) -> Interval:
+        """The interval."""
+        return INTERVALS[self.interval]
+
     def rng(self, *key: int) -> np.random.Generator:
         """Return the generator for a purpose named by `key`: the same whatever was drawn for other purposes."""
         return np.random.default_rng([self.seed, *key])
+
+    def picks(self, count: int) -> npt.NDArray[np.int64]:
+        """Return the resamples of `count` seeds, (resamples, count) indices; always the same for a count."""
+        return resample_seeds(count, self.resamples, self.rng(count))
 
 
 def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
@@ -111,44 +120,34 @@ def run_scores(
     Args:
         runs: a runs table (see `analysis.store.runs_table`).
         settings: selection rule, interval and resampling.
-        source: what the `source` column says.
-        instances: the per-instance Parquet, which `hierarchical` needs.
+        source: content of the `source` column.
+        instances: the per-instance Parquet, for intervals that need it.
 
     Raises:
-        UserError: `hierarchical` without instances.
+        UserError: an interval that needs instances, without them.
     """
     values = seed_scores(runs, settings.selection)
     frame = values.index.to_frame(index=False)
     frame["mean"] = values.mean(axis=1).to_numpy()
     frame["low"], frame["high"] = np.nan, np.nan
     frame["n_seeds"] = values.notna().sum(axis=1).to_numpy()
-    if settings.interval == "hierarchical":
-        if instances is None:
-            raise UserError(
-                "the hierarchical interval needs per-instance scores: read the run store with "
-                "`python -m analysis ingest STORE --instances DIR`, or choose --interval t or bootstrap"
-            )
-        bounds = _hierarchical_bounds(runs, values, settings, instances)
+    needed = settings.method.need_instances(instances)
+    if needed is None:
+        frame[["low", "high"]] = _seed_bounds(values, settings)
     else:
-        bounds = _seed_bounds(values, settings)
-    frame[["low", "high"]] = bounds
+        frame[["low", "high"]] = _instance_bounds(runs, values, settings, needed)
     frame["interval"], frame["source"] = settings.interval, source
     return order_scores(frame)
 
 
 def published_scores(interval: str = "paper") -> pd.DataFrame:
-    """Return the published cells as scores; `t` widens the printed interval to Student's with 4 degrees of freedom.
+    """Return the published cells as scores, the printed half-widths times the interval's `printed_factor`.
 
     Raises:
-        UserError: an interval that printed cells cannot give.
+        UserError: an unknown interval, or one that printed cells cannot give.
     """
-    if interval not in ("paper", "t"):
-        raise UserError(
-            f"the {interval} interval needs runs, and the published cells are only means and normal intervals: "
-            "choose --interval paper or t, or give runs with --source"
-        )
+    factor = INTERVALS[interval].need_printed_factor()(N_SEEDS)
     cells = published_values()
-    factor = 1.0 if interval == "paper" else special.stdtrit(N_SEEDS - 1, 0.975) / NORMAL_QUANTILE
     half = cells.pop("ci95") * factor
     cells["low"], cells["high"] = cells["mean"] - half, cells["mean"] + half
     cells["n_seeds"], cells["interval"], cells["source"] = N_SEEDS, interval, "published"
@@ -168,23 +167,14 @@ def order_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seed_bounds(values: pd.DataFrame, settings: Settings) -> Array:
-    """Return (n_rows, 2) bounds; rows with the same number of seeds are computed together."""
+    """Return (n_rows, 2) bounds over seeds; rows with the same number of seeds are computed together."""
     matrix = values.to_numpy()
     bounds = np.full((len(matrix), 2), np.nan)
     counts = np.isfinite(matrix).sum(axis=1)
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         present = np.stack([row[np.isfinite(row)] for row in matrix[rows]])
-        if settings.interval == "paper":
-            low, high = intervals.paper_interval(present)
-        elif settings.interval == "t":
-            low, high = intervals.t_interval(present)
-        else:
-            picks = intervals.resample_seeds(int(count), settings.resamples, settings.rng(int(count)))
-            method = (
-                intervals.percentile_interval if settings.interval == "bootstrap" else intervals.bca_interval
-            )
-            low, high = method(present, picks)
+        low, high = settings.method.bounds(Sample(values=present, picker=settings))
         bounds[rows, 0], bounds[rows, 1] = low, high
     return bounds
 
@@ -201,7 +191,7 @@ def resampled_seed_scores(
         Arrays of shape (resamples,).
     """
     chosen = select_runs(runs, settings.selection)
-    found: dict[tuple[str, str, int], Array] = {}
+    resampled: dict[tuple[str, str, int], Array] = {}
     for rank, dataset in enumerate(progress(DATASETS.values(), "resample instances", unit="dataset")):
         rows = chosen[chosen["dataset"] == dataset.name]
         if rows.empty:
@@ -210,21 +200,21 @@ def resampled_seed_scores(
         rng = settings.rng(_INSTANCE_DRAWS, rank)
         means = resample_instances(scores, settings.resamples, rng, paired=dataset.paired)
         for column, (model, seed) in enumerate(records(rows, "model", "seed")):
-            found[model, dataset.name, seed] = means[:, column]
-    return found
+            resampled[model, dataset.name, seed] = means[:, column]
+    return resampled
 
 
-def _hierarchical_bounds(
-    runs: pd.DataFrame, values: pd.DataFrame, settings: Settings, instances: Path
-) -> Array:
-    """Return (n_rows, 2) bounds of the bootstrap over seeds and instances; an average resamples both jointly."""
+def _instance_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Settings, instances: Path) -> Array:
+    """Return (n_rows, 2) bounds over seeds and instances; the datasets of an average are resampled together."""
     resampled = resampled_seed_scores(runs, settings, instances)
     bounds = np.full((len(values), 2), np.nan)
     for row, (model, task, dataset) in enumerate(values.index):
         names = averaged_datasets(runs, task) if dataset == AVERAGE else (dataset,)
-        seeds = [int(seed) for seed in values.columns[values.iloc[row].notna()]]
-        per_seed = np.mean([[resampled[model, name, seed] for seed in seeds] for name in names], axis=0)
-        picks = intervals.resample_seeds(len(seeds), settings.resamples, settings.rng(len(seeds)))
-        low, high = intervals.hierarchical_interval(100 * per_seed.T, picks)
+        present = values.iloc[row].dropna()
+        per_seed = np.mean(
+            [[resampled[model, name, seed] for seed in present.index] for name in names], axis=0
+        )
+        sample = Sample(values=present.to_numpy(), picker=settings, resampled=100 * per_seed.T)
+        low, high = settings.method.bounds(sample)
         bounds[row] = float(low), float(high)
     return bounds

@@ -9,21 +9,27 @@ do not, and are here to show how much the rule matters:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pandas as pd
 
-from common.errors import UserError, nearest
+from common.registry import Registry
 
-__all__ = ["SELECTIONS", "SELECTION_WORDS", "select_runs"]
-
-SELECTION_WORDS = {
-    "seed": "learning rate chosen for each seed by its validation score",
-    "mean": "one learning rate for a model and dataset, by the mean validation score",
-    "pooled": "one learning rate for a model and task, by the mean validation score",
-}
-"""Each rule, as captions say it."""
-SELECTIONS = tuple(SELECTION_WORDS)
+__all__ = ["SEED", "SELECTIONS", "Selection", "select_runs"]
 
 _CELL = ["model", "task", "dataset"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """A rule that chooses learning rates."""
+
+    name: str
+    words: str
+    """As captions say it."""
+    choose: Callable[[pd.DataFrame], pd.DataFrame]
+    """From a runs table to its rows at the chosen rates, in any order; at most one a (model, dataset, seed)."""
 
 
 def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
@@ -42,17 +48,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     Raises:
         UserError: unknown rule.
     """
-    if selection == "seed":
-        chosen = _best(runs, [*_CELL, "seed"], "validation_score")
-    elif selection == "mean":
-        chosen = runs.merge(_best_rate(runs, _CELL), on=[*_CELL, "lr"])
-    elif selection == "pooled":
-        chosen = runs.merge(_best_rate(runs, _CELL[:2]), on=[*_CELL[:2], "lr"])
-    else:
-        raise UserError(
-            f"unknown selection {selection!r}{nearest(selection, SELECTIONS)}; one of {', '.join(SELECTIONS)}"
-        )
-    return chosen.sort_values([*_CELL, "seed"], ignore_index=True)
+    return SELECTIONS[selection].choose(runs).sort_values([*_CELL, "seed"], ignore_index=True)
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
@@ -60,7 +56,33 @@ def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
     return ordered.drop_duplicates(by)
 
 
-def _best_rate(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def _at_best_rate(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the runs at the rate with the best mean validation score over all runs that agree in `by`."""
     rates = runs.groupby([*by, "lr"], as_index=False)["validation_score"].agg(["mean", "count"])
     most = rates.groupby(by)["count"].transform("max")
-    return _best(rates[rates["count"] == most], by, "mean")[[*by, "lr"]]
+    best = _best(rates[rates["count"] == most], by, "mean")[[*by, "lr"]]
+    return runs.merge(best, on=[*by, "lr"])
+
+
+SEED = Selection(
+    name="seed",
+    words="learning rate chosen for each seed by its validation score",
+    choose=lambda runs: _best(runs, [*_CELL, "seed"], "validation_score"),
+)
+SELECTIONS: Registry[Selection] = Registry(
+    "selection rule",
+    (
+        SEED,
+        Selection(
+            name="mean",
+            words="one learning rate for a model and dataset, by the mean validation score",
+            choose=lambda runs: _at_best_rate(runs, _CELL),
+        ),
+        Selection(
+            name="pooled",
+            words="one learning rate for a model and task, by the mean validation score",
+            choose=lambda runs: _at_best_rate(runs, _CELL[:2]),
+        ),
+    ),
+)
+"""The rules that users can choose."""

@@ -10,7 +10,6 @@ from importlib import resources
 import jinja2
 
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.selection import SELECTION_WORDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from benchmarks.protocol import AVERAGE, DATASETS
@@ -46,7 +45,7 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         axis=axis,
         coverage=_coverage(content),
         has_runs=content.n_runs > 0,
-        selection_words=SELECTION_WORDS[content.settings.selection],
+        selection_words=content.settings.rule.words,
         tables_compared=_compared(content),
         provenance=json.dumps(provenance, indent=1, ensure_ascii=False),
     )

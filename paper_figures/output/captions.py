@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from analysis.frames import records
-from analysis.statistics.selection import SELECTION_WORDS
 from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Inputs, Missing, missing
 from paper_figures.registry import PaperFigure
@@ -20,14 +19,6 @@ __all__ = [
     "missing_sentence",
     "source_sentence",
 ]
-
-_INTERVALS = {
-    "paper": "95 % interval as the paper computes it (1.96 sd/\u221an)",
-    "t": "95 % interval by Student's t",
-    "bootstrap": "95 % percentile bootstrap interval over seeds",
-    "bca": "95 % BCa bootstrap interval over seeds",
-    "hierarchical": "95 % bootstrap interval over seeds and test instances",
-}
 
 
 def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
@@ -55,7 +46,7 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-        how = f", {SELECTION_WORDS[inputs.settings.selection]}"
+        how = f", {inputs.settings.rule.words}"
     if figure.measure == "spread":
         return f"Source: {where}{how if figure.number == 7 else ''}."
     seeds = data["n_seeds"]
@@ -63,7 +54,7 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
     many = f"{low}" if low == high else f"{low} to {high}"
     seeds_word = "seed" if high == 1 else "seeds"
     mean = f"task averages, mean over {many} {seeds_word}{how}"
-    return f"Source: {where}; {mean}, {_INTERVALS[inputs.settings.interval]}."
+    return f"Source: {where}; {mean}, {inputs.settings.method.words}."
 
 
 def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str:

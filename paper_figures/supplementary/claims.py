@@ -52,10 +52,10 @@ def claims_data(assessment: Assessment) -> pd.DataFrame:
 
 
 def _point(finding: Finding) -> dict[str, object]:
-    leaf = finding.leaf
-    region = (leaf.low, leaf.high) if isinstance(leaf, Contrast) else (-math.inf, 1.0)
+    comparison = finding.comparison
+    region = (comparison.low, comparison.high) if isinstance(comparison, Contrast) else (-math.inf, 1.0)
     return {
-        "contrast": leaf.label, "unit": leaf.unit, "effect": finding.effect, "low": finding.low,
+        "contrast": comparison.label, "unit": comparison.unit, "effect": finding.effect, "low": finding.low,
         "high": finding.high, "region_low": region[0], "region_high": region[1],
         "text": format_effect(finding),
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -14,10 +16,11 @@ from paper_figures.drawing.style import INK, LIGHT
 __all__ = ["describe_coverage", "draw_coverage"]
 
 _WIDTH, _ROW = 7.2, 0.19
-_MARKS = {
-    "paper": ("X", "#b3261e"), "t": ("o", "#15508f"), "bootstrap": ("v", "#b07d00"), "bca": ("^", "#8a8a8a"),
-    "hierarchical": ("s", "#8654b3"), "crossed": ("D", "#1f7a5c"),
-}  # fmt: skip
+_MARKS = (
+    ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#8a8a8a"), ("s", "#8654b3"), ("D", "#1f7a5c"),
+    ("P", "#3a3a3a"), ("*", "#c2518b"),
+)  # fmt: skip
+"""Marker and colour of the intervals in their order; they begin again when there are more."""
 _TITLES = {
     "seeds": "over seeds, on these test instances",
     "seeds and instances": "over seeds and test instances",
@@ -50,9 +53,8 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
         ax.axvline(95, color=INK, linewidth=0.9)
         titles = [DATASETS[name].title for name in names]
         ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names), fontsize=6.2)
-        for place, kind in enumerate(KINDS):
-            marker, color = _MARKS[kind]
-            heights = [row + (place - 2.5) * 0.1 for row in range(len(names))]
+        for place, (kind, (marker, color)) in enumerate(zip(KINDS, cycle(_MARKS))):
+            heights = [row + (place - (len(KINDS) - 1) / 2) * 0.1 for row in range(len(names))]
             ax.scatter(
                 100 * part[kind], heights, marker=marker, s=12, color=color, linewidths=0.4,
                 edgecolors="white", label=kind, zorder=3,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.statistics.selection import SELECTION_WORDS
 from paper_figures.figure_data import Inputs
 
 if TYPE_CHECKING:  # so that the command line can set matplotlib up before it is imported
@@ -80,7 +79,7 @@ def _from(inputs: Inputs) -> str:
 
 def _rule(inputs: Inputs) -> str:
     """Return how the learning rate was chosen, where that was up to us."""
-    words = SELECTION_WORDS[inputs.settings.selection]
+    words = inputs.settings.rule.words
     return "" if inputs.source.is_published else f" {words[0].upper()}{words[1:]}."
 
 

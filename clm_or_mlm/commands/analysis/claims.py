@@ -121,7 +121,8 @@ def choose(ids: list[str] | None) -> list[str]:
 
 
 def _multiverse(source: Source, settings: Settings, wanted: list[str], args: argparse.Namespace) -> str:
-    from analysis.claims.multiverse import explore, render_multiverse
+    from analysis.claims.formats import render_multiverse
+    from analysis.claims.multiverse import explore
 
     standard = (
         open_source(args.standard, add_models=args.add_model, protocol=STANDARD)

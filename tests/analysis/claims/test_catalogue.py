@@ -7,16 +7,16 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS, FAMILIES, MARGINS
 from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.statements import AtLeast, Contrast, Spread, leaves, weighted
+from analysis.claims.statements import AtLeast, Contrast, Spread, comparisons, weighted
 from analysis.published_cells import published_values
 from benchmarks.protocol import TASKS
 from pretraining.study import MODELS, RATIOS
 
-LOOK = PublishedEvidence().look
+FINDING_ON = PublishedEvidence().finding
 
 
 def contrasts(name: str) -> list[Contrast]:
-    return [leaf for leaf in leaves(CLAIMS[name].body) if isinstance(leaf, Contrast)]
+    return [comparison for comparison in comparisons(CLAIMS[name].body) if isinstance(comparison, Contrast)]
 
 
 def test_every_finding_has_an_entry_in_order():
@@ -31,26 +31,26 @@ def test_every_finding_has_an_entry_in_order():
 def test_only_the_studys_models_are_compared():
     for claim in CLAIMS.values():
         for node in (claim.body, *claim.reported):
-            for leaf in leaves(node):
+            for comparison in comparisons(node):
                 models = (
-                    [term.model for term in leaf.terms]
-                    if isinstance(leaf, Contrast)
-                    else [*leaf.narrow, *leaf.wide]
+                    [term.model for term in comparison.terms]
+                    if isinstance(comparison, Contrast)
+                    else [*comparison.narrow, *comparison.wide]
                 )
-                assert set(models) <= set(MODELS), (claim.id, leaf.label)
+                assert set(models) <= set(MODELS), (claim.id, comparison.label)
 
 
 def test_every_contrast_is_a_comparison():
     for claim in CLAIMS.values():
-        for leaf in leaves(claim.body):
-            if isinstance(leaf, Contrast):
-                assert sum(term.weight for term in leaf.terms) == pytest.approx(0, abs=1e-12)
-                assert leaf.low < leaf.high
+        for comparison in comparisons(claim.body):
+            if isinstance(comparison, Contrast):
+                assert sum(term.weight for term in comparison.terms) == pytest.approx(0, abs=1e-12)
+                assert comparison.low < comparison.high
 
 
 def test_claims_that_need_runs_are_those_about_spreads():
     for claim in CLAIMS.values():
-        spreads = any(isinstance(leaf, Spread) for leaf in leaves(claim.body))
+        spreads = any(isinstance(comparison, Spread) for comparison in comparisons(claim.body))
         assert spreads == (claim.needs == "runs"), claim.id
 
 
@@ -61,7 +61,11 @@ def test_slopes_and_curvatures_are_least_squares():
         y = [cells[f"{size}-mlm{ratio}-42k", task] for ratio in RATIOS]
         slope = np.polyfit(np.array(RATIOS) / 10, y, 1)[0]
         bend = np.polyfit(np.array(RATIOS) / 10, y, 2)[0]
-        found = {leaf.label: LOOK(leaf).effect for name in ("F5c", "F5d", "F5e") for leaf in contrasts(name)}
+        found = {
+            comparison.label: FINDING_ON(comparison).effect
+            for name in ("F5c", "F5d", "F5e")
+            for comparison in contrasts(name)
+        }
         if f"slope on {task}, {size}" in found:
             assert found[f"slope on {task}, {size}"] == pytest.approx(slope)
         if f"curvature on {task}, {size}" in found:
@@ -79,11 +83,13 @@ def test_slopes_and_curvatures_are_least_squares():
     ],
 )
 def test_effects_are_the_differences_of_printed_averages(name: str, effects: list[float]):
-    assert [LOOK(leaf).effect for leaf in contrasts(name)] == pytest.approx(effects, abs=1e-9)
+    assert [FINDING_ON(comparison).effect for comparison in contrasts(name)] == pytest.approx(
+        effects, abs=1e-9
+    )
 
 
 def test_numbers_of_comparisons():
-    counts = {name: len(list(leaves(claim.body))) for name, claim in CLAIMS.items()}
+    counts = {name: len(list(comparisons(claim.body))) for name, claim in CLAIMS.items()}
     assert counts["F1"] == 6 and counts["F6"] == 19 and counts["F8"] == 12 and counts["F9"] == 72
     body = CLAIMS["F14"].body
     assert isinstance(body, AtLeast) and body.count == 3 and len(body.parts) == 4

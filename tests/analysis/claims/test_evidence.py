@@ -9,15 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.claims.assessment import assess, default_interval
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
-from analysis.claims.mixed_model import MixedEvidence, fit_mixed
-from analysis.claims.statements import Contrast, Spread, Term, difference, leaves, weighted
-from analysis.published_cells import published_values
+from analysis.claims.statements import Contrast, Spread, Term, comparisons, difference, weighted
 from analysis.sources import Source
 from analysis.statistics.scores import Settings, seed_scores
-from benchmarks.protocol import DATASETS, datasets_of
+from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
 
@@ -47,7 +45,7 @@ def test_runs_are_paired_by_seed(runs):
     values = seed_scores(runs)
     first, second = (values.loc[[(m, "SC", "average")]].to_numpy()[0] for m in (MLM, CLM))
     expected = stats.ttest_rel(first, second)
-    found = RunEvidence(runs, settings()).look(GAP)
+    found = RunEvidence(runs, settings()).finding(GAP)
     assert found.p_zero == pytest.approx(expected.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert (found.seeds, found.df) == ((5,), 4.0)
@@ -57,10 +55,10 @@ def test_runs_are_paired_by_seed(runs):
 
 def test_seeds_that_a_model_lacks_are_left_out_and_counted(runs):
     partial = runs[~((runs["model"] == CLM) & (runs["dataset"] == "qqp") & (runs["seed"] >= 3))]
-    found = RunEvidence(partial, settings()).look(GAP)
+    found = RunEvidence(partial, settings()).finding(GAP)
     assert (found.seeds, found.df) == ((3,), 2.0)
     assert "seeds 0, 1, 2" in " ".join(found.inputs)
-    assert RunEvidence(partial, settings()).look(on_dataset("sst2", "SC")).seeds == (5,)
+    assert RunEvidence(partial, settings()).finding(on_dataset("sst2", "SC")).seeds == (5,)
 
 
 def test_without_common_seeds_it_is_welch(runs):
@@ -70,43 +68,43 @@ def test_without_common_seeds_it_is_welch(runs):
     values = seed_scores(apart)
     first, second = (values.loc[[(m, "SC", "average")]].to_numpy()[0] for m in (MLM, CLM))
     expected = stats.ttest_ind(first, second, equal_var=False, nan_policy="omit")
-    found = RunEvidence(apart, settings()).look(GAP)
+    found = RunEvidence(apart, settings()).finding(GAP)
     assert found.p_zero == pytest.approx(float(expected.pvalue))
     assert found.seeds == (3, 2)
-    assert "no two seeds" in RunEvidence(apart, settings("bootstrap")).look(GAP).missing
+    assert "no two seeds" in RunEvidence(apart, settings("bootstrap")).finding(GAP).missing
 
 
-def test_missing_models_and_single_seeds_are_told(runs):
+def test_missing_models_and_single_seeds_are_named(runs):
     evidence = RunEvidence(runs[runs["model"] == MLM], settings())
-    assert evidence.look(GAP).missing == f"no runs of {CLM} on SC average"
+    assert evidence.finding(GAP).missing == f"no runs of {CLM} on SC average"
     single = runs[(runs["seed"] == 0) | (runs["model"] == MLM)]
-    assert RunEvidence(single, settings()).look(GAP).missing == f"only one seed of {CLM} on SC average"
+    assert RunEvidence(single, settings()).finding(GAP).missing == f"only one seed of {CLM} on SC average"
 
 
 def test_learning_rates_that_are_missing_do_not_stop_it(runs):
     few = runs[runs["lr"] == 1e-4]
-    found = RunEvidence(few, settings()).look(GAP)
+    found = RunEvidence(few, settings()).finding(GAP)
     assert found.known and found.seeds == (5,)
-    spread = next(iter(leaves(CLAIMS["F7"].body)))
-    assert "missing" in RunEvidence(few, settings()).look(spread).missing
+    spread = next(iter(comparisons(CLAIMS["F7"].body)))
+    assert "missing" in RunEvidence(few, settings()).finding(spread).missing
 
 
 def test_the_papers_interval_uses_normal_quantiles(runs):
-    student, normal = (RunEvidence(runs, settings(kind)).look(GAP) for kind in ("t", "paper"))
+    student, normal = (RunEvidence(runs, settings(kind)).finding(GAP) for kind in ("t", "paper"))
     assert student.error == normal.error
     assert (normal.high - normal.low) / (2 * normal.error) == pytest.approx(stats.norm.ppf(0.975))
 
 
 @pytest.mark.parametrize("kind", ["bootstrap", "bca"])
 def test_bootstraps_over_seeds_are_repeatable(runs, kind):
-    first, second = (RunEvidence(runs, settings(kind, seed=7)).look(GAP) for _ in range(2))
+    first, second = (RunEvidence(runs, settings(kind, seed=7)).finding(GAP) for _ in range(2))
     assert repr(first) == repr(second) and "bootstrap" in first.test
 
 
 def test_spread_over_learning_rates_is_that_of_figure_5(runs):
-    spread = next(iter(leaves(CLAIMS["F7"].body)))
+    spread = next(iter(comparisons(CLAIMS["F7"].body)))
     assert isinstance(spread, Spread)
-    found = RunEvidence(runs, settings()).look(spread)
+    found = RunEvidence(runs, settings()).finding(spread)
     scores = (
         100
         * runs[(runs["task"] == spread.task) & (runs["lr"] <= 1e-4)]
@@ -133,10 +131,10 @@ def test_a_steadier_model_is_found_to_be_steadier():
 
 
 def test_spread_over_ratios_takes_the_selected_runs():
-    spread = next(iter(leaves(CLAIMS["F10"].body)))
+    spread = next(iter(comparisons(CLAIMS["F10"].body)))
     assert isinstance(spread, Spread)
     runs = made_up_runs(np.random.default_rng(2), models=(*spread.narrow, *spread.wide))
-    found = RunEvidence(runs, settings()).look(spread)
+    found = RunEvidence(runs, settings()).finding(spread)
     best = (
         100
         * runs[(runs["task"] == spread.task) & (runs["lr"] == 1e-4)]
@@ -161,11 +159,11 @@ def test_instances_widen_what_seeds_alone_show(instances):
     over_both = RunEvidence(runs, settings("hierarchical"), instances=folder)
     for dataset in ("msmarco", "sst2"):
         contrast = on_dataset(dataset, DATASETS[dataset].task)
-        narrow, wide = over_seeds.look(contrast), over_both.look(contrast)
+        narrow, wide = over_seeds.finding(contrast), over_both.finding(contrast)
         assert wide.effect == pytest.approx(narrow.effect)
         assert wide.error > 2 * narrow.error and wide.instance_share > 0.7
-    small = over_both.look(on_dataset("msmarco", "IR"))
-    large = over_both.look(on_dataset("sst2", "SC"))
+    small = over_both.finding(on_dataset("msmarco", "IR"))
+    large = over_both.finding(on_dataset("sst2", "SC"))
     assert small.error > 2 * large.error  # 43 queries against 400 sentences
 
 
@@ -182,7 +180,7 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(instan
     shared = np.cov(differences, bias=True)
     common = (shared.sum() - np.trace(shared)) / 20 / differences.shape[1]
     expected = differences.mean(axis=1).var(ddof=1) / 5 + common
-    found = RunEvidence(runs, Settings(interval="hierarchical"), instances=folder).look(
+    found = RunEvidence(runs, Settings(interval="hierarchical"), instances=folder).finding(
         on_dataset("msmarco", "IR")
     )
     assert found.error**2 == pytest.approx(expected, rel=0.05)
@@ -190,8 +188,8 @@ def test_the_error_over_seeds_and_instances_is_that_of_the_two_way_layout(instan
 
 def test_nq_is_never_paired_by_query(instances):
     runs, folder = instances
-    over_seeds = RunEvidence(runs, settings()).look(on_dataset("nq", "IR"))
-    over_both = RunEvidence(runs, Settings(interval="hierarchical"), instances=folder).look(
+    over_seeds = RunEvidence(runs, settings()).finding(on_dataset("nq", "IR"))
+    over_both = RunEvidence(runs, Settings(interval="hierarchical"), instances=folder).finding(
         on_dataset("nq", "IR")
     )
     # Each run has queries of its own: nothing is common to seeds, and their spread holds the queries' already.
@@ -203,136 +201,19 @@ def test_hierarchical_is_repeatable_and_needs_instances(instances):
     runs, folder = instances
     contrast = weighted("x", [(1, MLM, "IR"), (-1, CLM, "IR")])
     first, second = (
-        RunEvidence(runs, settings("hierarchical"), instances=folder).look(contrast) for _ in range(2)
+        RunEvidence(runs, settings("hierarchical"), instances=folder).finding(contrast) for _ in range(2)
     )
     assert repr(first) == repr(second) and first.test == "paired by seed and instance"
     with pytest.raises(UserError, match="needs per-instance scores"):
         RunEvidence(runs, settings("hierarchical"))
 
 
-def test_default_interval_follows_the_source(instances):
-    runs, folder = instances
-    assert default_interval(Source(label="published")) == "t"
-    assert default_interval(Source(label="x", runs=runs)) == "t"
-    assert default_interval(Source(label="x", runs=runs, instances=folder)) == "hierarchical"
-
-
 def test_published_cells_refuse_what_they_cannot_give():
     with pytest.raises(UserError, match="needs single runs"):
         PublishedEvidence("bca")
-    with pytest.raises(UserError, match="seed-wise"):
-        assess(Source(label="published"), Settings(interval="t", selection="mean"))
 
 
 def test_a_cell_printed_without_spread_keeps_the_rounding():
     contrast = difference("QA at 1k", "610m-clm-42k-1000", "610m-mlm40-42k-1000", "QA")
-    found = PublishedEvidence().look(contrast)
+    found = PublishedEvidence().finding(contrast)
     assert found.error == pytest.approx(np.hypot(0.24, 0.005) / 1.96)
-
-
-SIZES = ("210m", "610m", "1b")
-BASE = [f"{size}-{kind}-42k" for size in SIZES for kind in ("clm", "mlm40")]
-
-
-def mixed_rows(rng, *, effect=0.0, datasets=5.0, seeds=0.3, noise=0.2):
-    rows = []
-    for dataset in datasets_of("SC"):
-        level = rng.normal(80, datasets)
-        for seed in range(5):
-            own = rng.normal(0, seeds)
-            for model in BASE:
-                score = level + own + rng.normal(0, noise) + (effect if "mlm" in model else 0.0)
-                rows.append((score, model, dataset, seed))
-    return pd.DataFrame(rows, columns=["score", "model", "dataset", "seed"])
-
-
-def fit(rows: pd.DataFrame):
-    return fit_mixed(rows["score"].to_numpy(), rows["model"], rows["dataset"], rows["seed"])
-
-
-def gap_of(fitted) -> np.ndarray:
-    return np.array([{MLM: 1.0, CLM: -1.0}.get(model, 0.0) for model in fitted.models])
-
-
-def test_the_mixed_model_of_balanced_runs_is_the_two_way_analysis_of_variance():
-    rows = mixed_rows(np.random.default_rng(4), effect=0.5)
-    fitted = fit(rows)
-    estimate = fitted.contrast(gap_of(fitted))
-    table = rows.pivot(index=["dataset", "seed"], columns="model", values="score")
-    left = table.sub(table.mean(axis=1), axis=0) - (table.mean(axis=0) - table.to_numpy().mean())
-    residual = float((left.to_numpy() ** 2).sum()) / ((15 - 1) * (6 - 1))
-    assert estimate.effect == pytest.approx(table[MLM].mean() - table[CLM].mean(), abs=1e-6)
-    assert fitted.residual_variance == pytest.approx(residual, rel=1e-3)
-    assert estimate.error == pytest.approx(np.sqrt(2 * residual / 15), rel=1e-3)
-
-
-def test_type_one_error_of_the_mixed_model():
-    rng = np.random.default_rng(5)
-    trials = 150
-    wrong = 0
-    for _ in range(trials):
-        fitted = fit(mixed_rows(rng))
-        estimate = fitted.contrast(gap_of(fitted))
-        wrong += 2 * min(estimate.p_above(0), estimate.p_below(0)) <= 0.05
-    assert wrong / trials < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
-
-
-def test_a_fit_on_the_boundary_is_said(recwarn):
-    notes = [fit(mixed_rows(np.random.default_rng(seed), seeds=0.0)).note for seed in range(6)]
-    assert any("boundary" in note or "singular" in note for note in notes)
-    assert not recwarn.list
-
-
-def test_scores_without_variation_cannot_be_fitted():
-    rows = mixed_rows(np.random.default_rng(6), seeds=0.0, noise=0.0)
-    with pytest.raises(ValueError, match="nothing varies"):
-        fit(rows)
-
-
-def test_the_mixed_model_is_a_second_opinion_on_f1_to_f4():
-    runs = made_up_runs(np.random.default_rng(7), models=BASE, shift={m: 0.02 for m in BASE if "mlm" in m})
-    found = assess(Source(label="x", runs=runs), settings())
-    assert set(found.mixed) == {"F1", "F2", "F3", "F4"}
-    assert found.mixed["F1"].verdict == "supported"
-    assert {v.claim.id: v for v in found.verdicts}["F1"].verdict == "supported"
-    effects = [f.effect for f in found.mixed["F1"].tree.findings]
-    paired = [f.effect for f in {v.claim.id: v for v in found.verdicts}["F1"].tree.findings]
-    assert effects == pytest.approx(paired, abs=1e-5)
-
-
-def test_the_mixed_model_of_too_few_runs_is_not_decidable():
-    runs = made_up_runs(np.random.default_rng(8), models=(MLM,), seeds=(0,))
-    found = MixedEvidence(runs, "seed", BASE).look(GAP)
-    assert "no mixed model on SC" in found.missing
-
-
-@pytest.mark.slow
-def test_the_mixed_model_is_misled_by_unequal_variances():
-    """The table of docs/intervals.md: the published spreads of QA, no difference between MLM and CLM."""
-    cells = published_values()
-    cells = cells[(cells["task"] == "QA") & (cells["dataset"] != "average")].set_index(["model", "dataset"])
-    sds = cells["ci95"] / 1.96 * np.sqrt(5)
-    rng = np.random.default_rng(0)
-    trials, names = 1_000, datasets_of("QA")
-    mixed, paired = dict.fromkeys(SIZES, 0), dict.fromkeys(SIZES, 0)
-    for _ in range(trials):
-        rows = []
-        for dataset in names:
-            level = rng.normal(50, 20)
-            rows += [
-                (level + rng.normal(0, sds[model, dataset]), model, dataset, seed)
-                for seed in range(5)
-                for model in BASE
-            ]
-        frame = pd.DataFrame(rows, columns=["score", "model", "dataset", "seed"])
-        fitted = fit(frame)
-        per_seed = frame.groupby(["model", "seed"])["score"].mean()
-        for size in SIZES:
-            weights = {f"{size}-mlm40-42k": 1.0, f"{size}-clm-42k": -1.0}
-            estimate = fitted.contrast(np.array([weights.get(model, 0.0) for model in fitted.models]))
-            mixed[size] += 2 * min(estimate.p_above(0), estimate.p_below(0)) <= 0.05
-            differences = per_seed[f"{size}-mlm40-42k"] - per_seed[f"{size}-clm-42k"]
-            paired[size] += stats.ttest_1samp(differences, 0).pvalue <= 0.05
-    error = 3 * np.sqrt(0.05 * 0.95 / trials)
-    assert all(abs(count / trials - 0.05) < error for count in paired.values())
-    assert mixed["210m"] / trials < 0.04 < 0.07 < mixed["610m"] / trials

@@ -1,4 +1,4 @@
-"""Each test against another library, a closed form, or a simulation with a known truth."""
+"""Each test and adjustment against another library, a closed form, or a simulation with a known truth."""
 
 from __future__ import annotations
 
@@ -10,85 +10,16 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
-from analysis.claims.inference import (
+from analysis.claims.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
+from analysis.statistics import bounds
+from analysis.statistics.estimates import (
     Resampled,
     Student,
-    brown_forsythe,
-    crossed_estimate,
-    holm,
     paired_estimate,
-    partial_conjunction,
-    region_p,
-    seed_bootstrap,
-    spread_ratios,
-    welch_estimate,
 )
-from analysis.statistics import intervals
+from tests.analysis.simulated import rejections, two_sided, welch_of
 
 INF = float("inf")
-
-
-def two_sided(estimate) -> float:
-    return 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))
-
-
-def welch_of(first, second) -> Student:
-    values = (first, second)
-    return welch_estimate(
-        np.array([v.mean() for v in values]),
-        np.array([v.std(ddof=1) / np.sqrt(len(v)) for v in values]),
-        np.array([float(len(v)) for v in values]),
-        np.array([1.0, -1.0]),
-    )
-
-
-def test_welch_is_scipys():
-    rng = np.random.default_rng(0)
-    for counts in ((5, 5), (3, 5), (2, 9)):
-        first, second = rng.normal(1, 1, counts[0]), rng.normal(0, 3, counts[1])
-        ours, theirs = welch_of(first, second), stats.ttest_ind(first, second, equal_var=False)
-        assert two_sided(ours) == pytest.approx(theirs.pvalue, rel=1e-12)
-        assert ours.df == pytest.approx(theirs.df, rel=1e-12)
-        np.testing.assert_allclose(ours.interval(), theirs.confidence_interval(0.95), rtol=1e-12)
-
-
-def test_welch_from_printed_cells_is_scipys_from_statistics():
-    # SST-2 at 610M as published: 91.42 +- 0.62 against 91.10 +- 0.39.
-    sds = np.array([0.62, 0.39]) / 1.96 * np.sqrt(5)
-    theirs = stats.ttest_ind_from_stats(91.42, sds[0], 5, 91.10, sds[1], 5, equal_var=False)
-    ours = welch_estimate(
-        np.array([91.42, 91.10]), np.array([0.62, 0.39]) / 1.96, np.array([5.0, 5.0]), np.array([1.0, -1.0])
-    )
-    assert two_sided(ours) == pytest.approx(theirs.pvalue, rel=1e-12)
-
-
-def test_a_sum_of_four_cells_has_satterthwaites_degrees_of_freedom():
-    errors, weights = np.array([0.1, 0.2, 0.3, 0.05]), np.array([1.0, -1.0, -1.0, 1.0])
-    estimate = welch_estimate(np.array([4.0, 1.0, 2.0, 3.0]), errors, np.full(4, 5.0), weights)
-    variances = errors**2
-    assert estimate.effect == pytest.approx(4.0)
-    assert estimate.error == pytest.approx(np.sqrt(variances.sum()))
-    assert estimate.df == pytest.approx(4 * variances.sum() ** 2 / (variances**2).sum())
-
-
-def test_the_order_of_the_cells_changes_no_digit():
-    """So no processor's way of adding does, and an effect on a printed tie prints alike everywhere."""
-    rng = np.random.default_rng(3)
-    arrays = [rng.normal(90, 3, 8), rng.random(8), np.full(8, 5.0), rng.normal(0, 0.1, 8)]
-    estimates = {
-        (found.effect, found.error, found.df)
-        for order in (rng.permutation(8) for _ in range(50))
-        for found in [welch_estimate(*(values[order] for values in arrays))]
-    }
-    assert len(estimates) == 1
-
-
-def test_paired_is_scipys():
-    rng = np.random.default_rng(1)
-    first, second = rng.normal(0.5, 1, 5), rng.normal(0, 1, 5)
-    ours, theirs = paired_estimate(first - second), stats.ttest_rel(first, second)
-    assert two_sided(ours) == pytest.approx(theirs.pvalue, rel=1e-12)
-    np.testing.assert_allclose(ours.interval(), theirs.confidence_interval(0.95), rtol=1e-12)
 
 
 def test_two_one_sided_tests_are_statsmodels():
@@ -135,7 +66,7 @@ def test_holm_of_nothing_is_nothing():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
-def test_partial_conjunction_lies_between_bonferroni_and_the_largest(p_values, data):
+def test_partial_conjunction_is_between_bonferroni_and_the_largest(p_values, data):
     count = data.draw(st.integers(1, len(p_values)))
     p, place = partial_conjunction(p_values, count)
     assert p == min(1.0, (len(p_values) - count + 1) * sorted(p_values)[count - 1])
@@ -161,107 +92,6 @@ def test_brown_forsythe_is_an_analysis_of_variance_of_distances_to_the_median():
     assert brown_forsythe(np.ones((2, 3)), np.ones((2, 3))) == 1.0
 
 
-def test_the_bootstraps_are_those_of_the_interval_module():
-    rng = np.random.default_rng(5)
-    values = rng.exponential(1.0, 5)
-    picks = intervals.resample_seeds(5, 4_000, rng)
-    np.testing.assert_allclose(
-        seed_bootstrap(values, picks).interval(), intervals.percentile_interval(values, picks), rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        seed_bootstrap(values, picks, bca=True).interval(), intervals.bca_interval(values, picks), rtol=1e-9
-    )
-
-
-def test_bca_agrees_with_scipys():
-    values = np.random.default_rng(6).exponential(1.0, 12)
-    picks = intervals.resample_seeds(12, 40_000, np.random.default_rng(7))
-    theirs = stats.bootstrap(
-        (values,), np.mean, n_resamples=40_000, method="BCa", rng=np.random.default_rng(8), vectorized=True
-    ).confidence_interval
-    np.testing.assert_allclose(seed_bootstrap(values, picks, bca=True).interval(), theirs, atol=0.03)
-
-
-@pytest.mark.parametrize("bca", [False, True])
-def test_a_bootstrap_p_is_the_level_at_which_its_interval_touches_the_bound(bca):
-    values = np.random.default_rng(9).exponential(1.0, 12)
-    picks = intervals.resample_seeds(12, 20_000, np.random.default_rng(10))
-    estimate = seed_bootstrap(values, picks, bca=bca)
-    for level in (0.5, 0.8, 0.95):
-        low, high = estimate.interval(level)
-        assert estimate.p_above(low) == pytest.approx((1 - level) / 2, abs=5e-3)
-        assert estimate.p_below(high) == pytest.approx((1 - level) / 2, abs=5e-3)
-
-
-def test_a_bootstrap_never_claims_more_than_its_draws_can_tell():
-    estimate = Resampled(effect=1.0, draws=np.sort(np.random.default_rng(11).normal(1, 0.01, 500)))
-    assert estimate.p_above(0.0) == pytest.approx(0.5 / 500)
-    assert estimate.p_below(0.0) == pytest.approx(1 - 0.5 / 500)
-
-
-def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joint_sd=1.0, effect=0.0):
-    """Per-instance differences between two models: (n_seeds, n_instances)."""
-    return (
-        effect
-        + rng.normal(0, seed_sd, (seeds, 1))
-        + rng.normal(0, common_sd, (1, instances))
-        + rng.normal(0, joint_sd, (seeds, instances))
-    )
-
-
-def resample(data, resamples, rng):
-    picks = rng.integers(0, data.shape[1], (resamples, data.shape[1]))
-    return data[:, picks].mean(axis=2).T
-
-
-def test_the_crossed_error_is_that_of_the_two_way_layout():
-    rng = np.random.default_rng(12)
-    data = crossed_data(rng, common_sd=2.0)
-    seeds, instances = data.shape
-    means = data.mean(axis=1)
-    shared = np.cov(data, bias=True)
-    off = (shared.sum() - np.trace(shared)) / (seeds * (seeds - 1)) / instances
-    estimate = crossed_estimate(means, resample(data, 20_000, rng))
-    assert estimate.error**2 == pytest.approx(means.var(ddof=1) / seeds + off, rel=0.03)
-    assert estimate.instance_share == pytest.approx(off / (means.var(ddof=1) / seeds + off), rel=0.05)
-    assert estimate.effect == pytest.approx(means.mean())
-
-
-def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
-    values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
-    fixed = np.tile(values, (500, 1))
-    ours, paired = crossed_estimate(values, fixed), paired_estimate(values)
-    assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
-
-
-def rejections(trials, one):
-    """Share of `trials` simulations in which a two-sided p is at most 0.05, and three standard errors of 5 %."""
-    return np.mean([one() <= 0.05 for _ in range(trials)]), 3 * np.sqrt(0.05 * 0.95 / trials)
-
-
-def test_type_one_error_of_welch_and_paired():
-    rng = np.random.default_rng(13)
-    share, error = rejections(4_000, lambda: two_sided(welch_of(rng.normal(0, 1, 5), rng.normal(0, 1, 5))))
-    assert abs(share - 0.05) < error + 0.006  # Welch at n = 5 is known to be a touch conservative
-    share, error = rejections(4_000, lambda: two_sided(paired_estimate(rng.normal(0, 1, 5))))
-    assert abs(share - 0.05) < error
-
-
-@pytest.mark.parametrize(
-    ("seed_sd", "common_sd", "joint_sd"), [(0.3, 0.0, 0.5), (0.1, 2.0, 1.0), (0.02, 1.0, 0.5)]
-)
-def test_type_one_error_of_the_crossed_test(seed_sd, common_sd, joint_sd):
-    rng = np.random.default_rng(14)
-
-    def one():
-        data = crossed_data(rng, instances=60, seed_sd=seed_sd, common_sd=common_sd, joint_sd=joint_sd)
-        return two_sided(crossed_estimate(data.mean(axis=1), resample(data, 150, rng)))
-
-    share, error = rejections(1_500, one)
-    # Estimating the share of the instances costs a little where it is zero; 60 instances and 150 resamples too.
-    assert abs(share - 0.05) < error + 0.012
-
-
 def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
     rng = np.random.default_rng(15)
 
@@ -276,7 +106,7 @@ def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
 
 def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
     rng = np.random.default_rng(16)
-    picks = intervals.resample_seeds(5, 300, rng)
+    picks = bounds.resample_seeds(5, 300, rng)
 
     def both(scale):
         first, second = rng.normal(0, 1, (4, 5)), rng.normal(0, scale, (4, 5))
@@ -292,23 +122,6 @@ def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
     assert np.mean(found[:, 1] <= 0.05) <= 0.05 + error
     shares = [np.mean([both(scale)[1] <= 0.05 for _ in range(300)]) for scale in (1.5, 2.5, 4.0)]
     assert shares[0] < shares[1] < shares[2]
-
-
-def test_power_rises_with_the_effect():
-    rng = np.random.default_rng(17)
-
-    def power(effect):
-        def welch():
-            return two_sided(welch_of(rng.normal(effect, 1, 5), rng.normal(0, 1, 5)))
-
-        def crossed():
-            data = crossed_data(rng, instances=40, effect=effect)
-            return two_sided(crossed_estimate(data.mean(axis=1), resample(data, 100, rng)))
-
-        return [rejections(400, one)[0] for one in (welch, crossed)]
-
-    small, middle, large = power(0.2), power(1.0), power(2.5)
-    assert all(a < b < c for a, b, c in zip(small, middle, large, strict=True))
 
 
 def test_the_ratio_of_spreads_is_taken_over_seeds_and_conditions():

@@ -6,43 +6,17 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import Finding, PublishedEvidence
-from analysis.claims.statements import Claim, Contrast, Node, all_of, any_of, difference
-from analysis.claims.verdicts import judge, judge_claim
+from analysis.claims.evidence import PublishedEvidence
+from analysis.claims.statements import all_of, any_of
+from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence, shortfall
-
-
-def part(name: str) -> Contrast:
-    return difference(name, "610m-clm-42k", "610m-mlm40-42k", "SC")
-
-
-def claim_of(body: Node, name: str = "X", family: str = "ratio") -> Claim:
-    return Claim(id=name, statement="S.", where="here", family=family, body=body)
-
-
-class Given:
-    """p's by label: (for, against), or None for a contrast that the source does not know."""
-
-    def __init__(self, **ps: tuple[float, float] | None) -> None:
-        self.ps = ps
-
-    def look(self, leaf) -> Finding:
-        p = self.ps[leaf.label]
-        if p is None:
-            return Finding(leaf=leaf, missing="not there")
-        return Finding(
-            leaf=leaf, effect=1.0 if p[0] < p[1] else -1.0, low=-1, high=1, p_for=p[0], p_against=p[1]
-        )
-
-
-def verdict_of(body: Node, **ps):
-    return judge_claim(claim_of(body), Given(**ps).look)
+from tests.analysis.claims.given import Given, claim_of, part, verdict_of
 
 
 def test_all_needs_its_weakest_part():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=(0.04, 1.0))
-    assert (found.verdict, found.p_for, found.decisive.leaf.label) == ("supported", 0.04, "b")
+    assert (found.verdict, found.p_for, found.decisive.comparison.label) == ("supported", 0.04, "b")
     found = verdict_of(body, a=(0.001, 1.0), b=(0.06, 1.0))
     assert (found.verdict, found.p_for) == ("inconclusive", 0.06)
 
@@ -50,7 +24,7 @@ def test_all_needs_its_weakest_part():
 def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.02))
-    assert (found.verdict, found.p_against, found.decisive.leaf.label) == ("contradicted", 0.04, "b")
+    assert (found.verdict, found.p_against, found.decisive.comparison.label) == ("contradicted", 0.04, "b")
     assert verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "inconclusive"
 
 
@@ -67,14 +41,14 @@ def test_nested_statements_combine():
     found = verdict_of(body, a=(0.01, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
     assert found.p_for == pytest.approx(0.03)
     found = verdict_of(body, a=(0.02, 1.0), b=(0.5, 0.5), c=(0.03, 1.0))
-    assert found.p_for == pytest.approx(0.04) and found.decisive.leaf.label == "a"
+    assert found.p_for == pytest.approx(0.04) and found.decisive.comparison.label == "a"
 
 
 def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=None)
     assert found.verdict == "not decidable from this source"
-    assert found.decisive.leaf.label == "a"
+    assert found.decisive.comparison.label == "a"
     assert "1 of 2 contrasts can be computed" in sentence(found) and "not there" in sentence(found)
     assert verdict_of(body, a=(1.0, 0.01), b=None).verdict == "contradicted"
     nothing = verdict_of(body, a=None, b=None)
@@ -101,14 +75,6 @@ def test_a_claim_that_only_holds_unadjusted_is_inconclusive_and_says_so():
     found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)))[0]
     assert found.verdict == "inconclusive"
     assert "holds on its own (p 0.040) but not after Holm" in sentence(found)
-
-
-def test_shortfalls_are_the_needed_parts_that_do_not_hold():
-    tree = verdict_of(
-        all_of("all", [part("a"), part("b"), part("c")]), a=(0.01, 1), b=(0.5, 0.5), c=None
-    ).tree
-    lines = shortfall(tree)
-    assert len(lines) == 2 and lines[0].startswith("b is") and lines[1] == "c: not there"
 
 
 def test_published_cells_decide_what_they_can():

@@ -21,7 +21,7 @@ from analysis.precision.coverage import (
     simulate_dataset,
 )
 from analysis.sources import Source
-from analysis.statistics import intervals
+from analysis.statistics import bounds
 from analysis.statistics.scores import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -58,7 +58,7 @@ def test_intervals_over_seeds_miss_the_test_sets_noise_and_the_crossed_one_does_
     # A normal truth 2 away from the centre of Student's interval, integrated.
     rng = np.random.default_rng(1)
     values = rng.normal(size=(200_000, 5)) + 2 * rng.normal(size=(200_000, 1))
-    low, high = intervals.t_interval(values)
+    low, high = bounds.t_bounds(values)
     assert found["t", "seeds and instances"] == pytest.approx(np.mean((low <= 0) & (high >= 0)), abs=ERROR)
     assert found["crossed", "seeds and instances"] == pytest.approx(0.95, abs=ERROR)
     assert found["t", "seeds"] == pytest.approx(0.95, abs=ERROR)
@@ -73,9 +73,7 @@ def test_the_normal_limit_agrees_with_resampling_43_queries_one_by_one():
         data = shared + rng.normal(0, 0.5, (seeds, 1)) + rng.normal(0, 5, (seeds, queries))
         picks = rng.integers(0, queries, (resamples, queries))
         resampled = data[:, picks].mean(axis=2).T
-        low, high = intervals.hierarchical_interval(
-            resampled, intervals.resample_seeds(seeds, resamples, rng)
-        )
+        low, high = bounds.hierarchical_bounds(resampled, bounds.resample_seeds(seeds, resamples, rng))
         hits += bool(low <= 0 <= high)
     joint = 5 / np.sqrt(queries)
     found = cover(
@@ -96,7 +94,7 @@ def test_published_variances_are_those_printed():
     assert np.median(small.common_sd) > 8 * np.median(large.common_sd)
 
 
-def test_observed_variances_are_found_again(tmp_path):
+def test_observed_variances_are_recovered(tmp_path):
     rng = np.random.default_rng(3)
     runs = made_up_runs(rng, models=("610m-clm-42k", "610m-mlm40-42k"))
     found = observed_cells(Source(label="x", runs=runs), "qqp")
@@ -124,7 +122,7 @@ def test_the_estimated_covariance_has_the_moments_of_wisharts_distribution(freed
     assert drawn[:, 0, 1].var() == pytest.approx(1 / freedom, rel=0.05)
 
 
-def test_tiny_test_sets_and_seeds_that_agree_are_no_obstacle():
+def test_tiny_test_sets_and_seeds_that_agree_can_be_simulated():
     for instances in (1, 2, 5):
         found = cover(cells(seed=1.0, common=1.0, joint=0.5, instances=instances), 100)
         assert all(0 <= share <= 1 for share in found.values())

@@ -1,138 +1,246 @@
-"""Intervals against closed forms, scipy and statsmodels."""
+"""Every interval is one object: a made-up one is used under its own name everywhere, an unknown one nowhere."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-from statsmodels.stats.weightstats import DescrStatsW
+from scipy import special
 
-from analysis.statistics import intervals
-from analysis.statistics.instance_bootstrap import resample_instances
-
-CELLS = np.random.default_rng(7).normal(85, 2, size=(20, 5))
-
-
-def test_paper_interval_is_its_formula() -> None:
-    low, high = intervals.paper_interval(CELLS)
-    for cell, lowest, highest in zip(CELLS, low, high, strict=True):
-        mean = sum(cell) / 5
-        sd = (sum((value - mean) ** 2 for value in cell) / 4) ** 0.5
-        assert lowest == pytest.approx(mean - 1.96 * sd / 5**0.5)
-        assert highest == pytest.approx(mean + 1.96 * sd / 5**0.5)
-
-
-def test_t_interval_equals_statsmodels() -> None:
-    low, high = intervals.t_interval(CELLS)
-    for cell, bounds in zip(CELLS, zip(low, high, strict=True), strict=True):
-        assert bounds == pytest.approx(DescrStatsW(cell).tconfint_mean(0.05))
-
-
-@pytest.mark.parametrize(
-    ("name", "method"), [("percentile", intervals.percentile_interval), ("BCa", intervals.bca_interval)]
+from analysis.claims.assessment import assess
+from analysis.claims.evidence import PublishedEvidence, RunEvidence
+from analysis.claims.multiverse import explore
+from analysis.claims.statements import difference
+from analysis.claims.wording import how_tested
+from analysis.precision.coverage import KINDS, Cells, simulate, simulate_dataset
+from analysis.published_cells import published_values
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.bounds import Bounds
+from analysis.statistics.estimates import Student
+from analysis.statistics.intervals import (
+    CROSSED,
+    INTERVALS,
+    IndependentTest,
+    Interval,
+    PairedTest,
+    Sample,
 )
-@pytest.mark.parametrize("count", [5, 12, 40])
-def test_bootstraps_equal_scipy_within_resampling_error(name, method, count) -> None:
-    values = np.random.default_rng(count).gamma(2.0, size=count)
-    picks = intervals.resample_seeds(count, 60_000, np.random.default_rng(0))
-    low, high = method(values, picks)
-    theirs = stats.bootstrap(
-        (values,), np.mean, method=name, n_resamples=60_000, rng=np.random.default_rng(1)
+from analysis.statistics.scores import Settings, published_scores, run_scores, seed_scores
+from clm_or_mlm.options import ScoreOptions
+from common.errors import UserError
+from common.provenance import ROOT
+from paper_figures.figure_data import Inputs
+from paper_figures.output.captions import source_sentence
+from paper_figures.registry import get_figure
+from paper_figures.supplementary.coverage import describe_coverage, draw_coverage
+from tests.analysis.made_up import made_up_runs, with_instances
+
+MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
+GAP = difference("MLM - CLM", MLM, CLM, "SC")
+WIDENING = 3.0
+
+
+def jackknife_error(values: np.ndarray) -> np.ndarray:
+    """Tukey's: sqrt((n - 1) / n times the squared deviations of the means with one seed left out)."""
+    count = values.shape[-1]
+    left_out = (values.sum(axis=-1, keepdims=True) - values) / (count - 1)
+    deviations = left_out - left_out.mean(axis=-1, keepdims=True)
+    return np.sqrt((count - 1) / count * (deviations**2).sum(axis=-1))
+
+
+def jackknife_bounds(sample: Sample) -> Bounds:
+    half = WIDENING * jackknife_error(sample.values)
+    mean = sample.values.mean(axis=-1)
+    return mean - half, mean + half
+
+
+def jackknife_estimate(sample: Sample) -> tuple[Student, str]:
+    error = float(jackknife_error(sample.values))
+    return Student(effect=float(sample.values.mean()), error=error, df=2.0), "jackknife over paired seeds"
+
+
+JACKKNIFE = Interval(
+    name="jackknife",
+    words="three jackknife errors either side",
+    bounds=jackknife_bounds,
+    printed_factor=lambda n_seeds: n_seeds / 10,
+    paired=PairedTest(words="jackknives", estimate=jackknife_estimate),
+    independent=IndependentTest(
+        words="wide tests", name="wide, from printed intervals", estimate=lambda welch: replace(welch, df=1.0)
+    ),
+)
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[[Interval], None]]:
+    yield INTERVALS.register  # type: ignore[misc]
+    INTERVALS.unregister("jackknife")
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    return made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01})
+
+
+def settings(interval: str = "jackknife") -> Settings:
+    return Settings(interval=interval, resamples=200)
+
+
+def test_a_new_interval_gives_its_own_bounds_of_runs_and_of_printed_cells(registered, runs) -> None:
+    registered(JACKKNIFE)
+    scores = run_scores(runs, settings(), source="x").set_index(["model", "task", "dataset"])
+    assert set(scores["interval"]) == {"jackknife"}
+    for key, values in seed_scores(runs).iterrows():
+        row, half = scores.loc[key], 3 * values.std(ddof=1) / 5**0.5
+        assert [row["low"], row["high"]] == pytest.approx([row["mean"] - half, row["mean"] + half])
+    printed = published_scores("jackknife").set_index(["model", "task", "dataset"])
+    cells = published_values().set_index(["model", "task", "dataset"])
+    assert (printed["high"] - printed["mean"]).to_numpy() == pytest.approx(
+        cells.loc[printed.index, "ci95"].to_numpy() / 2
     )
-    width = theirs.confidence_interval.high - theirs.confidence_interval.low
-    assert float(low) == pytest.approx(theirs.confidence_interval.low, abs=0.03 * width)
-    assert float(high) == pytest.approx(theirs.confidence_interval.high, abs=0.03 * width)
 
 
-def test_percentile_interval_of_five_seeds_equals_full_enumeration() -> None:
-    """All 5^5 resamples of five values are few enough to list."""
-    values = CELLS[0]
-    every = np.stack(np.meshgrid(*[np.arange(5)] * 5), axis=-1).reshape(-1, 5)
-    low, high = intervals.percentile_interval(values, every)
-    assert [low, high] == pytest.approx(np.quantile(values[every].mean(axis=1), [0.025, 0.975]).tolist())
+def test_a_new_interval_has_its_own_test_and_words_in_the_claims(registered, runs) -> None:
+    registered(JACKKNIFE)
+    finding = RunEvidence(runs, settings()).finding(GAP)
+    assert (finding.test, finding.df) == ("jackknife over paired seeds", 2.0)
+    apart = runs[(runs["model"] == CLM) == (runs["seed"] >= 3)]
+    assert RunEvidence(apart, settings()).finding(GAP).df == 1.0
+    finding = PublishedEvidence("jackknife").finding(GAP)
+    assert (finding.test, finding.df) == ("wide, from printed intervals", 1.0)
+    assert "jackknives (Welch's" in how_tested("jackknife", published=False)[0]
+    assert "wide tests from each" in how_tested("jackknife", published=True)[0]
 
 
-@given(st.lists(st.floats(0, 100), min_size=5, max_size=5), st.floats(-50, 50))
-def test_adding_a_constant_shifts_every_interval(cell: list[float], shift: float) -> None:
-    values = np.array(cell)
-    picks = intervals.resample_seeds(5, 200, np.random.default_rng(3))
-    for method in (intervals.paper_interval, intervals.t_interval):
-        assert np.allclose(np.array(method(values + shift)), np.array(method(values)) + shift, atol=1e-9)
-    moved = np.array(intervals.percentile_interval(values + shift, picks))
-    assert np.allclose(moved, np.array(intervals.percentile_interval(values, picks)) + shift, atol=1e-9)
-
-
-def test_one_seed_has_no_interval() -> None:
-    one = np.array([[80.0]])
-    picks = intervals.resample_seeds(1, 100, np.random.default_rng(0))
-    for bounds in (
-        intervals.paper_interval(one),
-        intervals.t_interval(one),
-        intervals.percentile_interval(one, picks),
-        intervals.bca_interval(one, picks),
+def test_a_new_interval_without_tests_is_refused_by_the_claims(registered, runs) -> None:
+    registered(replace(JACKKNIFE, paired=None, independent=None))
+    source = Source(label="x", runs=runs)
+    for refused in (
+        lambda: RunEvidence(runs, settings()),
+        lambda: PublishedEvidence("jackknife"),
+        lambda: assess(source, settings()),
+        lambda: assess(PUBLISHED, settings()),
+        lambda: how_tested("jackknife", published=False),
     ):
-        assert np.isnan(np.array(bounds)).all()
+        with pytest.raises(
+            UserError, match=r"no test of differences .* goes with the jackknife interval: choose"
+        ):
+            refused()
+    assert "jackknife" not in set(explore(PUBLISHED, settings("t")).verdicts["interval"])
 
 
-def test_equal_seeds_have_an_interval_of_no_width() -> None:
-    same = np.full(5, 71.5)
-    picks = intervals.resample_seeds(5, 500, np.random.default_rng(0))
-    for method in (intervals.percentile_interval, intervals.bca_interval):
-        assert np.array(method(same, picks)).tolist() == [71.5, 71.5]
+def test_a_new_interval_that_needs_runs_or_instances_is_refused_without(registered, runs) -> None:
+    registered(replace(JACKKNIFE, printed_factor=None, needs_instances=True))
+    for refused in (lambda: published_scores("jackknife"), lambda: PublishedEvidence("jackknife")):
+        with pytest.raises(
+            UserError, match=r"the jackknife interval needs single runs.* choose --interval paper or t$"
+        ):
+            refused()
+    for refused in (lambda: run_scores(runs, settings(), source="x"), lambda: RunEvidence(runs, settings())):
+        with pytest.raises(
+            UserError, match=r"jackknife interval needs per-instance.*paper, t, bootstrap or bca$"
+        ):
+            refused()
 
 
-def test_cells_do_not_depend_on_their_neighbours() -> None:
-    picks = intervals.resample_seeds(5, 1000, np.random.default_rng(0))
-    for method in (intervals.percentile_interval, intervals.bca_interval):
-        together = np.array(method(CELLS, picks))
-        alone = np.array([method(cell, picks) for cell in CELLS]).T
-        assert (together == alone).all()
+def test_a_new_interval_that_needs_instances_is_given_them(registered, tmp_path: Path) -> None:
+    registered(
+        replace(
+            JACKKNIFE,
+            needs_instances=True,
+            bounds=lambda sample: (
+                sample.over_instances.min(axis=(-2, -1)),
+                sample.over_instances.max(axis=(-2, -1)),
+            ),
+        )
+    )
+    runs, folder = with_instances(tmp_path / "i", np.random.default_rng(1), models=(CLM, MLM), counts={})
+    scores = run_scores(runs, settings(), source="x", instances=folder)
+    plain = run_scores(runs, settings("hierarchical"), source="x", instances=folder)
+    assert (scores["low"] < plain["low"]).all() and (scores["high"] > plain["high"]).all()
 
 
-def test_instance_resamples_have_the_binomial_spread() -> None:
-    scores = np.zeros((1, 400))
-    scores[0, :300] = 1
-    means = resample_instances(scores, 20_000, np.random.default_rng(0))[:, 0]
-    assert means.mean() == pytest.approx(0.75, abs=0.001)
-    assert means.std() == pytest.approx((0.75 * 0.25 / 400) ** 0.5, rel=0.03)
+def test_a_new_interval_is_among_the_analyses_of_the_multiverse(registered, runs) -> None:
+    registered(JACKKNIFE)
+    found = explore(PUBLISHED, settings("t")).verdicts
+    assert set(found["interval"]) == {"paper", "t", "jackknife"}
+    cell = found[(found["id"] == "F1") & (found["interval"] == "jackknife")].iloc[0]
+    other = found[(found["id"] == "F1") & (found["interval"] == "t")].iloc[0]
+    assert cell["effect"] == other["effect"] and cell["low"] < other["low"]
+    found = explore(Source(label="x", runs=runs), settings("t")).verdicts
+    assert set(found["interval"]) == {"paper", "t", "bootstrap", "bca", "jackknife", "mixed"}
 
 
-def test_instance_resamples_equal_a_plain_loop() -> None:
-    rng = np.random.default_rng(11)
-    scores = rng.random((3, 17))
-    ours = resample_instances(scores, 50, np.random.default_rng(5))
-    [child] = np.random.default_rng(5).spawn(1)
-    draws = child.integers(0, 17, size=(50, 17), dtype=np.uint32)
-    loop = [[float(np.mean([row[pick] for pick in draw])) for row in scores] for draw in draws]
-    assert np.allclose(ours, loop, atol=1e-11)
+def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
+    registered(JACKKNIFE)
+    assert list(KINDS) == [*INTERVALS, "crossed"]
+    cells = Cells(
+        dataset="sst2", instances=500, seed_sd=np.ones(1), common_sd=np.zeros(1), joint_sd=np.zeros(1),
+        shape=np.empty(0),
+    )  # fmt: skip
+    found = simulate_dataset(cells, trials=3_000, resamples=100, rng=np.random.default_rng(0))
+    expected = 2 * special.stdtr(4, WIDENING) - 1
+    error = 4 * np.sqrt(expected * (1 - expected) / 3_000)
+    assert found["jackknife", "seeds"] == pytest.approx(expected, abs=error)
+    data = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
+    assert [text.get_text() for text in draw_coverage(data, "x").legends[0].get_texts()] == list(KINDS)
+    assert "jackknife 9" in describe_coverage(data)
 
 
-def test_paired_runs_share_resamples_and_unpaired_do_not() -> None:
-    scores = np.tile(np.random.default_rng(1).random(200), (2, 1))
-    paired = resample_instances(scores, 5_000, np.random.default_rng(2))
-    assert (paired[:, 0] == paired[:, 1]).all()
-    unpaired = resample_instances(scores, 5_000, np.random.default_rng(2), paired=False)
-    assert abs(np.corrcoef(unpaired.T)[0, 1]) < 0.05
-    assert sorted(unpaired[:, 0]) == sorted(paired[:, 0])
+def test_captions_have_the_words_of_a_new_interval(registered, runs) -> None:
+    registered(JACKKNIFE)
+    figure = get_figure(3)
+    inputs = Inputs(source=PUBLISHED, settings=settings())
+    data = pd.DataFrame({"model": [MLM], "n_seeds": [5]})
+    assert source_sentence(figure, data, inputs).endswith("three jackknife errors either side.")
 
 
-def test_hierarchical_interval_is_wider_than_either_part() -> None:
-    rng = np.random.default_rng(3)
-    skill = rng.normal(0.8, 0.01, size=5)
-    scores = (rng.random((5, 500)) < skill[:, None]).astype(float)
-    resampled = resample_instances(scores, 4_000, np.random.default_rng(0))
-    picks = intervals.resample_seeds(5, 4_000, np.random.default_rng(1))
-    both = np.ptp(intervals.hierarchical_interval(resampled, picks))
-    seeds = np.ptp(intervals.percentile_interval(scores.mean(axis=1), picks))
-    instances = np.ptp(np.quantile(resampled.mean(axis=1), [0.025, 0.975]))
-    assert both > seeds
-    assert both > instances
+@given(st.text(max_size=12).filter(lambda name: name not in INTERVALS))
+def test_an_unknown_interval_is_refused_at_every_entry(name: str) -> None:
+    for entry in (
+        lambda: Settings(interval=name),
+        lambda: ScoreOptions(interval=name).settings(),
+        lambda: published_scores(name),
+        lambda: PublishedEvidence(name),
+        lambda: how_tested(name, published=True),
+        lambda: how_tested(name, published=False),
+    ):
+        with pytest.raises(
+            UserError, match=r"unknown interval .*; one of paper, t, bootstrap, bca, hierarchical"
+        ):
+            entry()
 
 
-def test_bca_of_values_that_differ_by_rounding_alone_is_their_value() -> None:
-    picks = intervals.resample_seeds(2, 1_000, np.random.default_rng(0))
-    values = np.array([[50.0, np.nextafter(50.0, 51.0)]])
-    low, high = intervals.bca_interval(values, picks)
-    assert low == pytest.approx(50.0) and high == pytest.approx(50.0)
+def test_the_crossed_interval_is_not_offered() -> None:
+    with pytest.raises(UserError, match="unknown interval 'crossed'"):
+        Settings(interval=CROSSED.name)
+
+
+def test_the_crossed_interval_of_runs_is_that_of_its_test() -> None:
+    values = np.random.default_rng(2).normal(80, 1, 5)
+    resampled = values + np.random.default_rng(3).normal(0, 1, (400, 1))
+    sample = Sample(values=values, picker=settings("t"), resampled=resampled)
+    assert CROSSED.paired is not None
+    estimate, name = CROSSED.paired.estimate(sample)
+    assert name == "paired by seed and instance"
+    assert [float(end) for end in CROSSED.bounds(sample)] == pytest.approx(list(estimate.interval()))
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "jackknife"])
+def test_known_coverages_are_those_of_the_page(name: str) -> None:
+    """The last rows of the two tables of docs/intervals.md."""
+    page = (ROOT / "docs" / "intervals.md").read_text(encoding="utf-8")
+    tables = [
+        dict(zip(list(KINDS), map(float, re.findall(r"\d+\.\d", line)), strict=True))
+        for line in page.splitlines()
+        if line.startswith("| mean |")
+    ]
+    interval = KINDS[name]
+    assert interval.coverage == tables[int(interval.needs_instances)][name]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.selection import select_runs
+from analysis.statistics.scores import Settings, run_scores
+from analysis.statistics.selection import SELECTIONS, Selection, select_runs
 from analysis.store.runs_table import read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
@@ -84,6 +85,29 @@ def test_pooled_rule_takes_one_rate_for_a_task() -> None:
     assert set(select_runs(runs, "pooled")["lr"]) == {best}
 
 
-def test_unknown_rule_is_told_with_the_nearest(released: pd.DataFrame) -> None:
+def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
+    rule = Selection(
+        name="smallest",
+        words="the smallest learning rate",
+        choose=lambda runs: runs[runs["lr"] == runs["lr"].min()],
+    )
+    SELECTIONS.register(rule)
+    try:
+        runs = grid(np.random.default_rng(0).random((6, 5)))
+        assert set(select_runs(runs, "smallest")["lr"]) == {1e-5}
+        assert set(run_scores(runs, Settings(selection="smallest"), source="x")["mean"]) == {10.0}
+        assert Settings(selection="smallest").rule.words == "the smallest learning rate"
+    finally:
+        SELECTIONS.unregister("smallest")
+
+
+@given(st.text(max_size=9).filter(lambda name: name not in SELECTIONS))
+def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
+    for entry in (lambda: select_runs(pd.DataFrame(), name), lambda: Settings(selection=name)):
+        with pytest.raises(UserError, match=r"unknown selection rule .*; one of seed, mean, pooled"):
+            entry()
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest(released: pd.DataFrame) -> None:
     with pytest.raises(UserError, match="did you mean 'pooled'"):
         select_runs(released, "poold")

@@ -48,7 +48,7 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
         (["12"], "Figure 12 needs training logs"),
         (["3", "--source", "absent.parquet"], "absent.parquet: "),
         (["3", "--format", "jpg"], "unknown format 'jpg'"),
-        (["3", "--interval", "bootstrap"], "interval needs runs"),
+        (["3", "--interval", "bootstrap"], "interval needs single runs"),
         (["3", "--interval", "papre"], "did you mean 'paper'"),
     ],
 )

@@ -1,0 +1,100 @@
+"""The multiverse as text, Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.multiverse import Multiverse
+from analysis.claims.verdicts import CONTRADICTED, INCONCLUSIVE, SUPPORTED, UNDECIDABLE
+from analysis.frames import records
+from common.text_tables import grid
+
+__all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]
+
+SYMBOLS = {SUPPORTED: "+", CONTRADICTED: "x", INCONCLUSIVE: "o", UNDECIDABLE: "."}
+"""One character a verdict, for tables."""
+
+
+def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
+    """Return one row a claim and analysis."""
+    return _verdicts(multiverse, wanted).to_csv(index=False, lineterminator="\n", float_format="%.10g")
+
+
+def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
+    """Return all analyses, the shares that support each claim, and the gaps."""
+    content = {
+        "source": multiverse.source,
+        "verdicts": _plain(_verdicts(multiverse, wanted)),
+        "shares": _plain(_shares(multiverse, wanted).reset_index()),
+        "gaps": _plain(multiverse.gaps),
+    }
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: bool = False) -> str:
+    """Return a line a claim with a symbol an analysis, and the gaps by selection rule; for a terminal or Markdown."""
+    frame, shares = _verdicts(multiverse, wanted), _shares(multiverse, wanted)
+    keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
+    with_protocol = frame["protocol"].nunique() > 1
+    names = ["/".join(key if with_protocol else key[1:]) for key in keys]
+    cells = {
+        (name, *key): verdict
+        for name, *key, verdict in records(frame, "id", "protocol", "selection", "interval", "verdict")
+    }
+    lines = [
+        f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
+        "",
+    ]
+    rows = [["id", "supporting", *(str(number) for number in range(1, len(keys) + 1)), "claim"]]
+    for name, decided, share in zip(shares.index, shares["decided"], shares["share_supporting"], strict=True):
+        supporting = f"{share:.0%} of {int(decided)}" if decided else "-"
+        symbols = [SYMBOLS.get(cells.get((name, *key), ""), " ") for key in keys]
+        rows.append([str(name), supporting, *symbols, CLAIMS[name].short])
+    lines += grid(rows, markdown)
+    lines += [
+        "",
+        "+ supported, x contradicted, o inconclusive, . not decidable; blank: not among that analysis.",
+    ]
+    lines += ["", *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1))]
+    if not multiverse.gaps.empty:
+        lines += [
+            "",
+            "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
+            "",
+        ]
+        table = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
+        for row in multiverse.gaps.to_dict("records"):
+            origin = row["mlm_from"] if row["mlm_from"] == row["clm_from"] else (
+                f"MLM {row['mlm_from']}; CLM {row['clm_from']}"
+            )  # fmt: skip
+            table.append(
+                [
+                    row["size"], row["dataset"], row["selection"], f"{row['mlm']:.2f} +- {row['mlm_ci95']:.2f}",
+                    f"{row['clm']:.2f} +- {row['clm_ci95']:.2f}", f"{row['gap']:+.2f}", origin,
+                ]
+            )  # fmt: skip
+        lines += grid(table, markdown)
+        lines += [
+            "",
+            "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
+    return multiverse.verdicts[multiverse.verdicts["id"].isin(wanted)]
+
+
+def _shares(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
+    return multiverse.shares().loc[[name for name in CLAIMS if name in wanted]]
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, object]]:
+    return [
+        {str(name): None if value != value else value for name, value in row.items()}
+        for row in rows.to_dict("records")
+    ]

@@ -1,0 +1,192 @@
+"""95 % bounds of a mean over seeds: pure functions of arrays.
+
+Each takes scores with the seeds on the last axis and returns (low, high) with that axis gone. One seed gives
+nan: there is no spread to see. Which of them an interval uses: `analysis.statistics.intervals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from analysis.published_cells import NORMAL_QUANTILE
+
+__all__ = [
+    "LEVEL", "Bounds", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds", "crossed_variance",
+    "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds", "resampled_means",
+    "standard_error", "t_bounds",
+]  # fmt: skip
+
+Array = npt.NDArray[np.float64]
+Bounds = tuple[Array, Array]
+Picks = npt.NDArray[np.int64]
+
+LEVEL = 0.95
+"""Nominal coverage."""
+
+
+def standard_error(values: Array) -> Array:
+    """Return sd / sqrt(n) over the last axis (sample sd, ddof 1); nan where n is 1."""
+    count = values.shape[-1]
+    if count < 2:
+        return np.full(values.shape[:-1], np.nan)
+    spread: Array = values.std(axis=-1, ddof=1)
+    error: Array = spread / np.sqrt(count)
+    return error
+
+
+def normal_bounds(values: Array) -> Bounds:
+    """Return the paper's interval: mean +- 1.96 sd / sqrt(n), ddof 1. values: (..., n_seeds)."""
+    half = NORMAL_QUANTILE * standard_error(values)
+    mean = values.mean(axis=-1)
+    return mean - half, mean + half
+
+
+def t_bounds(values: Array, level: float = LEVEL) -> Bounds:
+    """Return Student's interval with n - 1 degrees of freedom. values: (..., n_seeds)."""
+    quantile = special.stdtrit(max(values.shape[-1] - 1, 1), 0.5 + level / 2)
+    half = quantile * standard_error(values)
+    mean = values.mean(axis=-1)
+    return mean - half, mean + half
+
+
+def resample_seeds(count: int, resamples: int, rng: np.random.Generator) -> Picks:
+    """Return (resamples, count) indices drawn with replacement from `count` seeds."""
+    return rng.integers(0, count, size=(resamples, count))
+
+
+def percentile_bounds(values: Array, picks: Picks, level: float = LEVEL) -> Bounds:
+    """Return the percentile bootstrap interval of the mean over seeds.
+
+    Args:
+        values: (..., n_seeds).
+        picks: (resamples, n_seeds) indices of `resample_seeds`; the same picks serve all leading axes, so an
+            interval depends neither on its neighbours nor on their order.
+        level: nominal coverage.
+    """
+    if values.shape[-1] < 2:
+        return _no_spread(values)
+    tail = (1 - level) / 2
+    low, high = np.quantile(resampled_means(values, picks), [tail, 1 - tail], axis=-1)
+    return low, high
+
+
+def bca_bounds(values: Array, picks: Picks, level: float = LEVEL) -> Bounds:
+    """Return the bias-corrected and accelerated bootstrap interval (Efron 1987); arguments as `percentile_bounds`.
+
+    Where all seeds agree the interval is that one value.
+    """
+    if values.shape[-1] < 2:
+        return _no_spread(values)
+    means = resampled_means(values, picks)
+    shares = accelerated_shares(*bca_corrections(values, means), level)
+    flat_means, flat_shares = means.reshape(-1, means.shape[-1]), shares.reshape(-1, 2)
+    flat = [np.quantile(sample, share) for sample, share in zip(flat_means, flat_shares, strict=True)]
+    bounds = np.array(flat).reshape(shares.shape)
+    return bounds[..., 0], bounds[..., 1]
+
+
+def bca_corrections(values: Array, means: Array) -> Bounds:
+    """Return bias and acceleration of the mean over seeds; both 0 where all seeds agree.
+
+    Args:
+        values: (..., n_seeds), two or more.
+        means: (..., resamples) of `resampled_means`.
+    """
+    count = values.shape[-1]
+    mean = values.mean(axis=-1, keepdims=True)
+    rounding = 1e-12 * np.maximum(np.abs(mean), 1.0)
+    below = ((means < mean - rounding).mean(axis=-1) + (means <= mean + rounding).mean(axis=-1)) / 2
+    left_out = (values.sum(axis=-1, keepdims=True) - values) / (count - 1)
+    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
+    constant = np.ptp(values, axis=-1) <= rounding[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        acceleration = (deviations**3).sum(axis=-1) / (6 * (deviations**2).sum(axis=-1) ** 1.5)
+    return np.where(constant, 0.0, special.ndtri(below)), np.where(constant, 0.0, acceleration)
+
+
+def accelerated_shares(bias: Array, acceleration: Array, level: float = LEVEL) -> Array:
+    """Return the shares of the resampled means that the BCa bounds cut off: (..., 2)."""
+    shifted = bias[..., None] + special.ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares: Array = special.ndtr(bias[..., None] + shifted / (1 - acceleration[..., None] * shifted))
+    return shares
+
+
+def hierarchical_bounds(resampled: Array, picks: Picks, level: float = LEVEL) -> Bounds:
+    """Return the percentile interval of a bootstrap over seeds and test instances at once.
+
+    Args:
+        resampled: (..., resamples, n_seeds), each seed's score on one resample of the test instances (the same
+            resample for all seeds of a row; see `analysis.statistics.instance_bootstrap`).
+        picks: (resamples, n_seeds) indices of `resample_seeds`.
+        level: nominal coverage.
+    """
+    tail = (1 - level) / 2
+    if resampled.shape[-1] < 2:
+        picks = np.zeros_like(picks)
+    rows = np.arange(len(picks))
+    means = _mean_in_order(resampled[..., rows, picks[:, index]] for index in range(picks.shape[1]))
+    low, high = np.quantile(means, [tail, 1 - tail], axis=-1)
+    return low, high
+
+
+def crossed_variance(values: Array, covariance: Array) -> tuple[Array, Array, Array]:
+    """Return the variance of a mean over seeds and test instances together, crossed random factors.
+
+    The variance of the mean is S^2 / n, which holds what differs between seeds (their own effect and their
+    interaction with the instances), plus what all seeds have in common because they share the test instances: the
+    covariance between seeds over resamples of the instances. Adding the variance over resamples of the mean itself
+    would count the interaction twice. Where runs are not paired by instance (NQ) that covariance is zero, and
+    S^2 / n holds the instances already.
+
+    Args:
+        values: (..., n_seeds) on the test set as it is; two or more.
+        covariance: (..., n_seeds, n_seeds) of the seeds over resamples of the instances.
+
+    Returns:
+        The seeds' part, the instances' part, and Satterthwaite's degrees of freedom: n - 1 for the seeds' part, as
+        good as infinite for the instances' part.
+    """
+    count = values.shape[-1]
+    over_seeds: Array = values.var(axis=-1, ddof=1) / count
+    own = np.trace(covariance, axis1=-2, axis2=-1)
+    shared = (covariance.sum(axis=(-2, -1)) - own) / (count * (count - 1))
+    over_instances: Array = np.maximum(0.0, shared)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (over_seeds + over_instances) / over_seeds
+        df = np.where(over_seeds > 0, (count - 1) * ratio**2, np.inf)
+    return over_seeds, over_instances, df
+
+
+def crossed_bounds(values: Array, covariance: Array, level: float = LEVEL) -> Bounds:
+    """Return Student's interval with the error of `crossed_variance`; arguments as there."""
+    over_seeds, over_instances, df = crossed_variance(values, covariance)
+    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
+    mean = values.mean(axis=-1)
+    return mean - half, mean + half
+
+
+def resampled_means(values: Array, picks: Picks) -> Array:
+    """Return the mean over seeds on every resample of them: (..., resamples)."""
+    return _mean_in_order(values[..., picks[:, index]] for index in range(picks.shape[1]))
+
+
+def _mean_in_order(columns: Iterable[Array]) -> Array:
+    """Return the elementwise mean of `columns`, summed in one order so that every machine rounds alike."""
+    total: Array | None = None
+    count = 0
+    for column in columns:
+        total = column.copy() if total is None else total + column
+        count += 1
+    assert total is not None
+    mean: Array = total / count
+    return mean
+
+
+def _no_spread(values: Array) -> Bounds:
+    nan = np.full(values.shape[:-1], np.nan)
+    return nan, nan.copy()

@@ -1,0 +1,170 @@
+"""Estimates of a contrast of scores with their errors: pure functions of numbers and arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from analysis.statistics import bounds
+
+__all__ = [
+    "Estimate",
+    "Resampled",
+    "Student",
+    "crossed_estimate",
+    "paired_estimate",
+    "seed_bootstrap",
+    "welch_estimate",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+class Estimate(Protocol):
+    """An estimated effect that can be held against bounds."""
+
+    @property
+    def effect(self) -> float:
+        """The point estimate."""
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """An estimate whose error is Student's with `df` degrees of freedom (infinite: normal)."""
+
+    effect: float
+    error: float
+    """Standard error."""
+    df: float
+    instance_share: float = 0.0
+    """Share of the squared error that comes from the test instances, 0 when they are held fixed."""
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return self._tail(self.effect - bound)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return self._tail(bound - self.effect)
+
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        share = 0.5 + level / 2
+        quantile = special.ndtri(share) if np.isinf(self.df) else special.stdtrit(self.df, share)
+        half = float(quantile) * self.error
+        return self.effect - half, self.effect + half
+
+    def _tail(self, distance: float) -> float:
+        if self.error == 0:
+            return 0.0 if distance > 0 else 1.0
+        ratio = distance / self.error
+        return float(special.ndtr(-ratio) if np.isinf(self.df) else special.stdtr(self.df, -ratio))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """An estimate with a bootstrap distribution; its p's are those at which its interval would touch the bound.
+
+    With `bias` and `acceleration` of 0 the interval is the percentile one, else BCa.
+    """
+
+    effect: float
+    draws: Array
+    """(resamples,), sorted."""
+    bias: float = 0.0
+    acceleration: float = 0.0
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p of "the effect is at most `bound`"."""
+        return self._level(bound)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p of "the effect is at least `bound`"."""
+        return 1 - self._level(bound)
+
+    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
+        """Two-sided interval."""
+        corrections = np.array(self.bias), np.array(self.acceleration)
+        low, high = np.quantile(self.draws, bounds.accelerated_shares(*corrections, level))
+        return float(low), float(high)
+
+    def _level(self, bound: float) -> float:
+        """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
+        count = len(self.draws)
+        rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
+        below = np.searchsorted(self.draws, bound - rounding) + np.searchsorted(self.draws, bound + rounding)
+        share = min(max(float(below) / 2, 0.5), count - 0.5) / count
+        shifted = float(special.ndtri(share)) - self.bias
+        return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
+
+
+def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:
+    """Return the weighted sum of independent means with Welch-Satterthwaite degrees of freedom.
+
+    Args:
+        means: (n,) means over seeds.
+        errors: (n,) their standard errors.
+        counts: (n,) seeds behind each.
+        weights: (n,).
+    """
+    # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
+    effect = math.fsum(weights * means)
+    parts = (weights * errors) ** 2
+    variance = math.fsum(parts)
+    if variance == 0:
+        return Student(effect=effect, error=0.0, df=float(counts.min() - 1))
+    df = variance**2 / math.fsum(parts**2 / (counts - 1))
+    return Student(effect=effect, error=math.sqrt(variance), df=df)
+
+
+def paired_estimate(values: Array) -> Student:
+    """Return the mean of a contrast that was taken within each seed; values: (n_seeds,), two or more."""
+    return Student(
+        effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1)
+    )
+
+
+def crossed_estimate(values: Array, covariance: Array) -> Student:
+    """Return the mean of a contrast over seeds, with the error over seeds and test instances together.
+
+    Args:
+        values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
+        covariance: (n_seeds, n_seeds) of the same over resamples of the instances (see `bounds.crossed_variance`).
+    """
+    over_seeds, over_instances, df = (float(part) for part in bounds.crossed_variance(values, covariance))
+    variance = over_seeds + over_instances
+    return Student(
+        effect=float(values.mean()),
+        error=math.sqrt(variance),
+        df=df,
+        instance_share=over_instances / variance if variance > 0 else 0.0,
+    )
+
+
+def seed_bootstrap(values: Array, picks: npt.NDArray[np.int64], *, bca: bool = False) -> Resampled:
+    """Return the bootstrap over seeds of a contrast taken within each seed.
+
+    Args:
+        values: (n_seeds,), two or more.
+        picks: (resamples, n_seeds) of `bounds.resample_seeds`.
+        bca: correct for bias and skewness (Efron 1987), as `bounds.bca_bounds` does.
+    """
+    means = bounds.resampled_means(values, picks)
+    bias, acceleration = bounds.bca_corrections(values, means) if bca else (0.0, 0.0)
+    return Resampled(
+        effect=float(values.mean()), draws=np.sort(means), bias=float(bias), acceleration=float(acceleration)
+    )

@@ -1,0 +1,44 @@
+"""Verdicts in words: p, effects, sentences, shortfalls."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.claims.evidence import Finding
+from analysis.claims.statements import Spread, all_of
+from analysis.claims.wording import format_effect, format_p, how_tested, shortfall
+from analysis.statistics.intervals import INTERVALS
+from common.errors import UserError
+from tests.analysis.claims.given import part, verdict_of
+
+
+def test_shortfalls_are_the_needed_parts_that_do_not_hold():
+    tree = verdict_of(
+        all_of("all", [part("a"), part("b"), part("c")]), a=(0.01, 1), b=(0.5, 0.5), c=None
+    ).tree
+    lines = shortfall(tree)
+    assert len(lines) == 2 and lines[0].startswith("b is") and lines[1] == "c: not there"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(float("nan"), "-"), (0.00009, "< 0.0001"), (0.00042, "0.0004"), (0.0123, "0.012")]
+)
+def test_a_p_has_as_many_digits_as_it_needs(p: float, text: str):
+    assert format_p(p) == text
+
+
+def test_an_effect_has_its_interval_and_a_ratio_no_sign():
+    known = Finding(comparison=part("a"), effect=1.0, low=0.5, high=1.5)
+    assert format_effect(known) == "+1.00 [+0.50, +1.50]"
+    ratio = Spread(label="r", task="SC", narrow=("x",), wide=("y",))
+    assert format_effect(Finding(comparison=ratio, effect=0.5, low=0.2, high=0.9)) == "0.50 [0.20, 0.90]"
+    assert format_effect(Finding(comparison=ratio, missing="no runs")) == "-"
+
+
+def test_the_words_on_tests_are_those_of_the_interval():
+    over = {name: how_tested(name, published=False)[1] for name in INTERVALS}
+    assert "other fine-tuning seeds and test instances;" in over.pop("hierarchical")
+    assert all("seeds, on the same test instances;" in line for line in over.values())
+    assert "Welch's t tests from each model's mean" in how_tested("t", published=True)[0]
+    with pytest.raises(UserError, match="needs single runs"):
+        how_tested("bca", published=True)

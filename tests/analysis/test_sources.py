@@ -1,0 +1,117 @@
+"""Sources by name and by path: what each opens, and what is refused with which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.sources import PUBLISHED, SOURCES, NamedSource, Request, Source, open_source, standard_of
+from analysis.statistics.scores import Settings
+from analysis.store.runs_table import write_runs
+from common.errors import UserError
+from tests.analysis.made_up import made_up_runs, random_runs
+from tests.analysis.stores import RELEASED
+
+CLM = "610m-clm-42k"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.parquet"
+    write_runs(path, made_up_runs(np.random.default_rng(0), models=(CLM,)))
+    return path
+
+
+def test_the_published_cells_have_no_runs() -> None:
+    source = open_source("published")
+    assert source is PUBLISHED and source.is_published and source.name == "published"
+    with pytest.raises(UserError, match="a figure needs single runs, which the published tables do not hold"):
+        source.need_runs("a figure")
+
+
+def test_the_miniature_stands_in_for_the_papers_models() -> None:
+    source = open_source("miniature")
+    assert source.stand_ins is not None and source.label == "miniature" and not source.comparable
+    assert source.own_words.startswith(source.title) and source.options == ("--source", "miniature")
+    with pytest.raises(UserError, match="leave it out"):
+        open_source("miniature", protocol="standard")
+
+
+def test_a_table_is_opened_by_its_path_with_its_neighbouring_instances(table: Path) -> None:
+    alone = open_source(str(table))
+    assert (alone.label, alone.instances, alone.store) == (str(table), None, None)
+    (neighbour := table.with_name("instances.parquet")).mkdir()
+    assert open_source(str(table)).instances == neighbour
+    assert open_source(str(table), instances=Path("elsewhere")).instances == Path("elsewhere")
+    assert standard_of(alone) is None
+
+
+def test_a_name_by_content_does_not_depend_on_path_or_order(tmp_path: Path) -> None:
+    runs = random_runs()
+    shuffled = runs.sample(frac=1, random_state=0)
+    names = {Source(label=label, runs=table).name for label, table in (("a", runs), ("b", shuffled))}
+    assert len(names) == 1 and names.pop().startswith("runs-")
+    assert Source(label="a", runs=runs.assign(test_score=0.5)).name not in names
+
+
+def test_scores_say_where_they_come_from() -> None:
+    assert set(PUBLISHED.scores(Settings())["source"]) == {"published"}
+    assert set(open_source(str(RELEASED)).scores(Settings())["source"]) == {str(RELEASED)}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("releasd", "did you mean 'released'"), ("publishd", "did you mean 'published'"),
+     ("minature", "did you mean 'miniature'"), ("", "an empty --source: no such source")],
+)  # fmt: skip
+def test_a_near_miss_is_answered_with_the_nearest_name(source: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        open_source(source)
+
+
+@given(st.text(st.characters(codec="ascii", exclude_characters="/.\x00"), max_size=12))
+def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
+    if source in SOURCES or Path(source).exists():
+        return
+    with pytest.raises(
+        UserError, match=r"no such source.* give published, released, miniature, or a path to a run"
+    ):
+        open_source(source)
+
+
+@pytest.mark.parametrize("source", ["published", "released"])
+def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
+    with pytest.raises(UserError, match=r"--protocol standard: the paper's .* of its own protocol alone"):
+        open_source(source, protocol="standard")
+
+
+def test_a_table_of_another_protocol_is_refused(table: Path) -> None:
+    with pytest.raises(UserError, match="holds scores of the paper protocol, not of standard"):
+        open_source(str(table), protocol="standard")
+
+
+@pytest.fixture
+def named() -> Iterator[list[Request]]:
+    requests: list[Request] = []
+
+    def open_it(request: Request) -> Source:
+        requests.append(request)
+        return Source(label="mine", runs=pd.DataFrame())
+
+    SOURCES.register(NamedSource(name="mine", open=open_it))
+    yield requests
+    SOURCES.unregister("mine")
+
+
+def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[Request]) -> None:
+    found = open_source("mine", need_instances=True, add_models=["x*"], models=["y"], protocol="standard")
+    assert found.label == "mine"
+    assert named == [Request(need_instances=True, add_models=("x*",), models=["y"], protocol="standard")]
+    with pytest.raises(UserError, match="give published, released, miniature, mine, or a path"):
+        open_source("nowhere")
