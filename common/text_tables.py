@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -27,11 +27,15 @@ class Format(Generic[T]):
     """Returns the text, which ends in a line break."""
 
 
-def plain_table(rows: Rows) -> list[str]:
-    """Return the lines of a table with aligned columns."""
+def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(
+            text.rjust(width) if column in numbers else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
     ]
 
 
@@ -47,9 +51,9 @@ def markdown_table(rows: Rows, rules: Sequence[str] = ()) -> list[str]:
     return [lines[0], f"|{'|'.join(rules or ['---'] * len(head))}|", *lines[1:]]
 
 
-def grid(rows: Rows, markdown: bool) -> list[str]:
-    """Return the lines of an aligned or a Markdown table, the first row its head."""
-    return markdown_table(rows) if markdown else plain_table(rows)
+def grid(rows: Rows, markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a Markdown table, or of an aligned one with the columns of `numbers` on the right."""
+    return markdown_table(rows) if markdown else plain_table(rows, numbers)
 
 
 def fill_template(path: Path, **values: object) -> str:

@@ -207,12 +207,12 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
 
     monkeypatch.setattr("analysis.store.results_json.os.fstat", growing)
     result = read_cell(store / "results", cell, None)
-    assert [(kind, sentence[:26]) for _, kind, sentence in result.problems] == [
+    assert [(problem.kind, problem.sentence[:26]) for problem in result.problems] == [
         ("unfinished", "changed while it was read;")
     ]
     target.unlink()
     result = read_cell(store / "results", cell, None)
-    assert [sentence[:8] for _, _, sentence in result.problems] == ["vanished"]
+    assert [problem.sentence[:8] for problem in result.problems] == ["vanished"]
 
 
 def test_a_file_without_permission_is_unreadable_for_root_too(
