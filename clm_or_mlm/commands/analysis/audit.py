@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from analysis.tables import audit as audits
 from analysis.tables.audit_report import FORMATS, runs_of_stand_ins, verdict
-from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
+from clm_or_mlm.options import Selection, SourceOptions
+from clm_or_mlm.output import OutFile, write_or_print
 
 __all__ = ["audit"]
 

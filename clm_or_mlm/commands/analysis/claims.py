@@ -12,7 +12,8 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.formats import FORMATS, render_claims
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import STANDARD
-from clm_or_mlm.options import ClaimScoreOptions, OutFile, SourceOptions, write_or_print
+from clm_or_mlm.options import ClaimScoreOptions, SourceOptions
+from clm_or_mlm.output import OutFile, write_or_print
 from common.cli import MANY
 from common.errors import UserError, nearest
 

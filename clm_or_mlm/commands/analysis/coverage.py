@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.coverage_report import FORMATS, CoverageReport
 from analysis.statistics.intervals import DEFAULT_SEED
-from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
+from clm_or_mlm.options import Selection, SourceOptions
+from clm_or_mlm.output import OutFile, write_or_print
 from common.errors import UserError
 
 __all__ = ["coverage"]

@@ -17,7 +17,7 @@ from analysis.store.model_names import model_error
 from analysis.store.problems import Problem, problem_records, summary
 from analysis.store.runs_table import protocol_of, read_runs, write_runs
 from benchmarks.protocol import PAPER
-from clm_or_mlm.options import OutFile
+from clm_or_mlm.output import OutFile
 from common.cli import MANY
 from common.errors import UserError
 from common.files import write_text

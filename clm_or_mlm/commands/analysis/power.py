@@ -7,7 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.precision.power import FORMATS, plan_seeds
-from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
+from clm_or_mlm.options import Selection, SourceOptions
+from clm_or_mlm.output import OutFile, write_or_print
 from common.errors import UserError
 
 __all__ = ["power"]

@@ -8,7 +8,8 @@ from cyclopts import Parameter
 
 from analysis.tables.score_list import FORMATS
 from benchmarks.protocol import AVERAGE, get_dataset
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+from clm_or_mlm.options import ScoreOptions, SourceOptions
+from clm_or_mlm.output import OutFile, write_or_print
 from common.cli import MANY
 from common.errors import UserError, nearest
 
