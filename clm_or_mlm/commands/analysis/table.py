@@ -21,7 +21,7 @@ __all__ = ["table"]
 
 
 def table(
-    number: Annotated[tuple[str, ...], MANY, Parameter(metavar="N")],
+    number: Annotated[tuple[str, ...], MANY],
     /,
     *,
     source: SourceOptions = SourceOptions(),
