@@ -126,13 +126,13 @@ def _deviations(source: Source, selection: str) -> list[tuple[str, str, Array, f
     """Return (task, dataset or average, standard deviations over seeds of all cells, correlation of models)."""
     keys = [(dataset.task, dataset.name) for dataset in DATASETS.values()]
     keys += [(task, AVERAGE) for task in TASKS]
-    found = []
+    deviations = []
     if source.is_published:
         cells = published_values()
         for task, dataset in keys:
             half = cells.loc[(cells["task"] == task) & (cells["dataset"] == dataset), "ci95"].to_numpy()
-            found.append((task, dataset, half / NORMAL_QUANTILE * math.sqrt(N_SEEDS), math.nan))
-        return found
+            deviations.append((task, dataset, half / NORMAL_QUANTILE * math.sqrt(N_SEEDS), math.nan))
+        return deviations
     values = seed_scores(source.need_runs("power"), selection)
     for task, dataset in keys:
         part = values[
@@ -141,8 +141,8 @@ def _deviations(source: Source, selection: str) -> list[tuple[str, str, Array, f
         ]
         part = part[part.notna().sum(axis=1) >= 2]
         if len(part):
-            found.append((task, dataset, part.std(axis=1, ddof=1).to_numpy(), _correlation(part)))
-    return found
+            deviations.append((task, dataset, part.std(axis=1, ddof=1).to_numpy(), _correlation(part)))
+    return deviations
 
 
 def _correlation(values: pd.DataFrame) -> float:
@@ -158,7 +158,7 @@ def _correlation(values: pd.DataFrame) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedPlan:
-    """How many seeds a difference needs, and what was asked."""
+    """How many seeds a difference needs, and for what power and level."""
 
     table: pd.DataFrame
     """As `power_table` returns it."""

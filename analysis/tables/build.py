@@ -104,13 +104,13 @@ def _cell(
     published: dict[tuple[str, str], tuple[float, float]],
     recomputed: dict[tuple[str, str], tuple[float, float, float, int]],
 ) -> Cell:
-    found = recomputed.get((model, dataset))
+    values = recomputed.get((model, dataset))
     return Cell(
         model=model,
         dataset=dataset,
         published=published.get((model, dataset)),
-        recomputed=None if found is None else found[:3],
-        n_seeds=0 if found is None else found[3],
+        recomputed=None if values is None else values[:3],
+        n_seeds=0 if values is None else values[3],
     )
 
 

@@ -167,10 +167,10 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     if not runs and not failed:
         raise UserError(f"{results} holds no runs")
     mismatches = [
-        found
+        mismatch
         for task, by_run in facts.items()
         for aspect in ASPECTS.values()
-        for found in _compare(task, aspect, by_run)
+        for mismatch in _compare(task, aspect, by_run)
     ]
     recorded = sum(len(by_run) for by_run in facts.values())
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
