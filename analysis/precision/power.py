@@ -23,7 +23,6 @@ __all__ = [
     "FORMATS",
     "SeedPlan",
     "detectable",
-    "plan_seeds",
     "power_of",
     "power_of_paired",
     "power_table",
@@ -170,14 +169,6 @@ class SeedPlan:
     """The wanted chance to find it."""
     alpha: float
     """The level of the test."""
-
-
-def plan_seeds(
-    source: Source, effect: float, *, power: float = 0.8, alpha: float = 0.05, selection: str = "seed"
-) -> SeedPlan:
-    """Return `power_table` with what it was made for."""
-    table = power_table(source, effect, power=power, alpha=alpha, selection=selection)
-    return SeedPlan(table=table, source=source.label, effect=effect, power=power, alpha=alpha)
 
 
 def power_text(plan: SeedPlan, table: Callable[[Rows], list[str]] = plain_table) -> str:

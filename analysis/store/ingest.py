@@ -22,7 +22,7 @@ from analysis.store.cell import CellResult, read_cell
 from analysis.store.instances import cell_path, check_folder, open_folder, prune
 from analysis.store.problems import Problem
 from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
-from analysis.store.scan import Cell, Scan, Stamp, scan_store
+from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
@@ -109,7 +109,7 @@ def ingest(
             raise refusal
         if strict and folder is not None and instances is not None:
             open_folder(instances)
-            results |= {result.name: result for result in _move(folder, instances, unread, results)}
+            _move(folder, instances)
     if strict:
         for cell in unread:
             state.add(results[cell.name])
@@ -247,16 +247,12 @@ def _usual_counts(results: Sequence[CellResult]) -> dict[str, tuple[int, int]]:
     }
 
 
-def _move(
-    staging: Path, instances: Path, cells: Sequence[Cell], results: dict[str, CellResult]
-) -> Iterator[CellResult]:
-    for cell in cells:
-        source = cell_path(staging, cell.model, cell.dataset)
-        if source.is_file():
-            target = cell_path(instances, cell.model, cell.dataset)
-            target.parent.mkdir(exist_ok=True)
-            source.replace(target)
-            yield replace(results[cell.name], instances=Stamp.of(target.stat()))
+def _move(staging: Path, instances: Path) -> None:
+    """Move all cells' instances; their sizes and modification times stay."""
+    for source in staging.glob("*/*.parquet"):
+        target = instances / source.relative_to(staging)
+        target.parent.mkdir(exist_ok=True)
+        source.replace(target)
 
 
 def _refusal(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> RefusedStoreError | None:

@@ -139,19 +139,24 @@ class _Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreTable:
+class _Numbered:
+    name: str
+    """Its number, as a command takes it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the paper."""
+        return int(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTable(_Numbered):
     """One of the paper's Tables 2-17: the scores of some models on a task."""
 
-    number: int
     task: Task
     layout: _Layout
     models: tuple[str, ...]
     """The paper's rows."""
-
-    @property
-    def name(self) -> str:
-        """Its number, as a command takes it."""
-        return str(self.number)
 
     def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
         """Return the table; arguments as in `build_table`."""
@@ -189,16 +194,8 @@ class ScoreTable:
         return [name for name in dict.fromkeys(names) if name not in held and self.layout.has(name)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettingsTable:
+class SettingsTable(_Numbered):
     """The paper's Table 1: architectures and training settings."""
-
-    number: int
-
-    @property
-    def name(self) -> str:
-        """Its number, as a command takes it."""
-        return str(self.number)
 
     def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
         """Return the table, which needs no scores."""
@@ -327,9 +324,9 @@ def _settings_table() -> Table:
 PAPER_TABLES: Registry[SettingsTable | ScoreTable] = Registry(
     "table",
     [
-        SettingsTable(number=1),
+        SettingsTable(name="1"),
         *(
-            ScoreTable(number=number, task=task, layout=layout, models=TABLES[number])
+            ScoreTable(name=str(number), task=task, layout=layout, models=TABLES[number])
             for number, (layout, task) in enumerate(product(_LAYOUTS, TASKS.values()), start=2)
         ),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,60 +65,40 @@ class Provenance:
     """Runs that are recorded as failed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Aspect:
     """Something that all runs of a table must have been made with."""
 
     name: str
     title: str
     """What it is called in a sentence."""
-    value: Callable[[_Record], object]
-    """What a `run.json` says about it; None (or only None) for nothing."""
+    paths: tuple[str, ...]
+    """Where a `run.json` says it; the sections of a path are separated by points."""
     of_dataset: bool = False
     """Whether only runs of one dataset share it; else all runs of a task do."""
 
-
-class _Record:
-    """The sections of a `run.json`; one that is absent is empty."""
-
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.protocol = content.get("protocol")
-        self.source, self.settings, self.machine = (
-            content.get(section) or {} for section in ("provenance", "settings", "machine")
-        )
+    def of(self, record: Mapping[str, Any]) -> str:
+        """Return what a `run.json` says about it, as short text; `?` for nothing."""
+        values = [_at(record, path) for path in self.paths]
+        if all(value is None for value in values):
+            return "?"
+        value = values[0] if len(values) == 1 else values
+        return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 ASPECTS: Registry[Aspect] = Registry(
     "aspect",
     [
-        Aspect(name="commit", title="commit of the code", value=lambda run: run.source.get("commit")),
-        Aspect(
-            name="lock",
-            title="lock file",
-            value=lambda run: (run.source.get("lock") or {}).get("sha256"),
-        ),
-        Aspect(name="python", title="Python", value=lambda run: run.source.get("python")),
-        Aspect(name="versions", title="package versions", value=lambda run: run.source.get("versions")),
-        Aspect(name="protocol", title="protocol", value=lambda run: run.protocol),
-        Aspect(
-            name="tuning",
-            title="fine-tuning settings",
-            value=lambda run: [run.settings.get(key) for key in ("tuning", "pooling")],
-        ),
-        Aspect(name="precision", title="precision", value=lambda run: run.machine.get("precision")),
-        Aspect(name="device", title="hardware", value=lambda run: run.machine.get("device")),
-        Aspect(
-            name="training_data",
-            title="training data",
-            value=lambda run: run.settings.get("training_data"),
-            of_dataset=True,
-        ),
-        Aspect(
-            name="evaluation_data",
-            title="evaluation data",
-            value=lambda run: run.settings.get("evaluation_data"),
-            of_dataset=True,
-        ),
+        Aspect("commit", "commit of the code", ("provenance.commit",)),
+        Aspect("lock", "lock file", ("provenance.lock.sha256",)),
+        Aspect("python", "Python", ("provenance.python",)),
+        Aspect("versions", "package versions", ("provenance.versions",)),
+        Aspect("protocol", "protocol", ("protocol",)),
+        Aspect("tuning", "fine-tuning settings", ("settings.tuning", "settings.pooling")),
+        Aspect("precision", "precision", ("machine.precision",)),
+        Aspect("device", "hardware", ("machine.device",)),
+        Aspect("training_data", "training data", ("settings.training_data",), of_dataset=True),
+        Aspect("evaluation_data", "evaluation data", ("settings.evaluation_data",), of_dataset=True),
     ],
 )
 """What is compared."""
@@ -126,13 +106,14 @@ ASPECTS: Registry[Aspect] = Registry(
 
 def facts_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what a `run.json` says about each aspect, as short text; `?` for what it does not say."""
-    run = _Record(record)
-    values = {aspect.name: aspect.value(run) for aspect in ASPECTS.values()}
-    return {name: "?" if value in (None, [None, None]) else _short(value) for name, value in values.items()}
+    return {name: aspect.of(record) for name, aspect in ASPECTS.items()}
 
 
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+def _at(record: Mapping[str, Any], path: str) -> Any:
+    value: Any = record
+    for section in path.split("."):
+        value = (value or {}).get(section)
+    return value
 
 
 def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:

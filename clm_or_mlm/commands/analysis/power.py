@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.precision.power import FORMATS, plan_seeds
+from analysis.precision.power import FORMATS, SeedPlan, power_table
 from clm_or_mlm.options import Selection, SourceOptions
 from clm_or_mlm.output import OutFile, write_or_print
 from common.errors import UserError
@@ -41,6 +41,8 @@ def power(
     for name, share in (("power", power), ("alpha", alpha)):
         if not 0 < share < 1:
             raise UserError(f"--{name} {share:g} is no share between 0 and 1")
-    plan = plan_seeds(source.open(), effect, power=power, alpha=alpha, selection=selection)
+    opened = source.open()
+    table = power_table(opened, effect, power=power, alpha=alpha, selection=selection)
+    plan = SeedPlan(table=table, source=opened.label, effect=effect, power=power, alpha=alpha)
     write_or_print(FORMATS[format].show(plan), out)
     return 0
