@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,15 +15,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, T
 from analysis.statistics.scores import Settings, published_scores, run_scores
-from analysis.statistics.selection import SELECTIONS
 from analysis.store.cache import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_table import protocol_of, read_runs
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
-from benchmarks.protocol import PAPER, PROTOCOLS, STANDARD, TASKS
+from benchmarks.protocol import PAPER, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
 from common.registry import Registry
@@ -35,11 +32,7 @@ __all__ = [
     "NamedSource",
     "Request",
     "Source",
-    "add_score_options",
-    "add_source_options",
     "open_source",
-    "score_settings",
-    "source_from",
     "standard_of",
 ]
 
@@ -311,66 +304,3 @@ def _fingerprint(runs: pd.DataFrame) -> str:
     columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
     rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
     return f"runs-{hashlib.sha256(np.sort(rows).astype('<u8').tobytes()).hexdigest()[:12]}"
-
-
-def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """Add --source, --protocol, --add-model and --instances."""
-    group = parser.add_argument_group("where the scores come from")
-    group.add_argument(
-        "--source", default="published", metavar="published|released|miniature|PATH",
-        help="the paper's tables (default), the authors' released runs, the miniature that comes with the package, "
-        "or the path of a run store or runs table",
-    )  # fmt: skip
-    group.add_argument(
-        "--protocol", choices=PROTOCOLS,
-        help="of a run store, whose metrics: the paper's (default), or the field's (standard); docs/run-store.md",
-    )  # fmt: skip
-    group.add_argument(
-        "--add-model", action="append", default=[], metavar="NAME",
-        help="take a model whose name is outside the released scheme (a shell pattern, may be repeated)",
-    )  # fmt: skip
-    group.add_argument(
-        "--instances", type=Path, metavar="PATH", help="per-instance scores that belong to a runs table"
-    )
-
-
-def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper") -> None:
-    """Add --selection, --interval, --resamples and --seed."""
-    group = parser.add_argument_group("from runs to scores")
-    group.add_argument(
-        "--selection", default="seed", metavar="|".join(SELECTIONS),
-        help="how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule "
-        "and the default), one for a model and dataset (mean), or one for a model and task (pooled)",
-    )  # fmt: skip
-    group.add_argument(
-        "--interval", default=interval, metavar="|".join(INTERVALS),
-        help=f"kind of 95 %% interval (default: {interval})",
-    )  # fmt: skip
-    group.add_argument(
-        "--resamples", type=int, default=RESAMPLES, help="resamples of a bootstrap (default: 10000)"
-    )
-    group.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of a bootstrap's generator")
-
-
-def score_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of `add_score_options`."""
-    return Settings(
-        selection=args.selection, interval=args.interval, resamples=args.resamples, seed=args.seed
-    )
-
-
-def source_from(
-    args: argparse.Namespace, models: Sequence[str] | None = None, *, need_instances: bool = False
-) -> Source:
-    """Open the source of `add_source_options`; `models` and `need_instances` as in `open_source`.
-
-    The hierarchical interval needs the instances in any case.
-    """
-    return open_source(
-        args.source,
-        instances=args.instances,
-        need_instances=need_instances or INTERVALS[getattr(args, "interval", None) or T.name].needs_instances,
-        add_models=args.add_model,
-        models=models,
-        protocol=args.protocol,
-    )

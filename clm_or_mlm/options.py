@@ -15,9 +15,18 @@ from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SELECTIONS
 from common.cli import MANY, shared_options
 
-__all__ = ["BootstrapScoreOptions", "ScoreOptions", "SourceOptions"]
+__all__ = [
+    "BootstrapScoreOptions",
+    "ClaimScoreOptions",
+    "ScoreOptions",
+    "Selection",
+    "SourceOptions",
+]
 
 _SCORES = "from runs to scores"
+
+Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS))]
+"""A rule for the learning rate."""
 
 
 @shared_options("where the scores come from")
@@ -52,7 +61,7 @@ class SourceOptions:
 class ScoreOptions:
     """How runs become scores."""
 
-    selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
+    selection: Selection = "seed"
     """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
     a model and dataset (mean), or one for a model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS))] = "paper"
@@ -62,10 +71,18 @@ class ScoreOptions:
     seed: int = DEFAULT_SEED
     """seed of a bootstrap's generator"""
 
-    def settings(self) -> Settings:
-        """Return the settings of these options."""
+    @property
+    def needs_instances(self) -> bool:
+        """Whether the interval, as named, is made of per-instance scores."""
+        return self.interval in ("", "hierarchical")
+
+    def settings(self, default_interval: str = "") -> Settings:
+        """Return the settings of these options, with `default_interval` where none is named."""
         return Settings(
-            selection=self.selection, interval=self.interval, resamples=self.resamples, seed=self.seed
+            selection=self.selection,
+            interval=self.interval or default_interval,
+            resamples=self.resamples,
+            seed=self.seed,
         )
 
 
@@ -76,3 +93,13 @@ class BootstrapScoreOptions(ScoreOptions):
 
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS))] = "bootstrap"
     """kind of 95 % interval"""
+
+
+@shared_options(_SCORES)
+@dataclass(frozen=True, kw_only=True)
+class ClaimScoreOptions(ScoreOptions):
+    """The same with the interval left open (empty): claims are tested with the best that the source allows."""
+
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """test and 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
+    default: hierarchical where instances are known, else t"""

@@ -9,12 +9,16 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
 from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from cyclopts.help import DefaultFormatter, HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 __all__ = ["MANY", "call", "program", "run", "sentence", "shared_options", "whole_numbers"]
 
@@ -55,6 +59,7 @@ def program(
         help=None if default else f"{description}\n\n{examples}".strip(),
         default_command=default,
         help_format="plaintext",
+        help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=()),
         config=whole_numbers,
@@ -108,6 +113,26 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         sys.stderr.write(f"error: {_os_sentence(error)}\n")
         code = 2
     sys.exit(code)
+
+
+class _Help:
+    """The library's help, but the lines that an option's text has in the source are one paragraph."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        for entry in panel.entries:
+            text = getattr(entry.description, "primary_renderable", None)
+            if text is not None:
+                text.plain = " ".join(text.plain.split())
+        _default_help()(console, options, panel)
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
+        _default_help().render_usage(console, options, usage)
+
+
+def _default_help() -> DefaultFormatter:
+    from cyclopts.help import DefaultFormatter  # it imports `rich`, which only the help needs
+
+    return DefaultFormatter()
 
 
 def whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:

@@ -98,7 +98,8 @@ def worker_pool(
     )
     try:
         with _interrupts_held():
-            pool.submit(os.getpid)  # starts all processes
+            for _ in range(workers):
+                pool.submit(os.getpid)  # each starts a process, as none is idle yet
         yield pool
     except BrokenProcessPool:
         raise UserError(killed) from None

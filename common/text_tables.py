@@ -1,22 +1,70 @@
-"""Rows of texts as a table for terminals or for Markdown."""
+"""Rows of texts as tables for terminals, Markdown and web pages, and the forms in which a thing can be printed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
 
-__all__ = ["grid"]
+__all__ = ["Format", "Rows", "fill_template", "grid", "markdown_table", "plain_table"]
+
+T = TypeVar("T")
+Rows = Sequence[Sequence[str]]
+"""Rows of texts of one length, the first of them the head."""
 
 
-def grid(rows: Sequence[Sequence[str]], markdown: bool) -> list[str]:
-    """Return the lines of an aligned or a Markdown table, the first row its head."""
-    if markdown:
-        head, *body = rows
-        return [
-            f"| {' | '.join(head)} |",
-            f"|{'---|' * len(head)}",
-            *(f"| {' | '.join(row)} |" for row in body),
-        ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+@dataclass(frozen=True, kw_only=True)
+class Format(Generic[T]):
+    """A form of text in which a thing is printed; a command has a `Registry` of them."""
+
+    name: str
+    """What `--format` calls it."""
+    ending: str
+    """The ending of its files, without a dot."""
+    show: Callable[[T], str]
+    """Returns the text, which ends in a line break."""
+
+
+def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(
+            text.rjust(width) if column in numbers else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
     ]
+
+
+def markdown_table(rows: Rows, rules: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a Markdown table, the first row its head.
+
+    Args:
+        rows: the texts; a `|` in one is escaped.
+        rules: for each column what stands below its heading: `---` (the default), or `---:` for numbers.
+    """
+    head, *body = ([text.replace("|", "\\|") for text in row] for row in rows)
+    lines = [f"| {' | '.join(row)} |" for row in (head, *body)]
+    return [lines[0], f"|{'|'.join(rules or ['---'] * len(head))}|", *lines[1:]]
+
+
+def grid(rows: Rows, markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a Markdown table, or of an aligned one with the columns of `numbers` on the right."""
+    return markdown_table(rows) if markdown else plain_table(rows, numbers)
+
+
+def fill_template(path: Path, **values: object) -> str:
+    """Return a jinja2 template of HTML with its values filled in, escaped unless the template calls them `safe`."""
+    import jinja2  # not for those who print text
+
+    environment = jinja2.Environment(
+        finalize=lambda value: value if hasattr(value, "__html__") else html.escape(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(path.read_text("utf-8")).render(values)

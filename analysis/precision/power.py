@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +12,28 @@ import pandas as pd
 from scipy import optimize, stats
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.sources import Source, add_source_options, source_from
+from analysis.sources import Source
 from analysis.statistics.scores import seed_scores
-from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
-from common.files import write_text
-from common.text_tables import grid
+from common.registry import Registry
+from common.text_tables import Format, Rows, markdown_table, plain_table
 
-__all__ = ["add_parser", "detectable", "power_of", "power_table", "seeds_needed", "seeds_needed_paired"]
+__all__ = [
+    "FORMATS",
+    "SeedPlan",
+    "detectable",
+    "power_of",
+    "power_of_paired",
+    "power_table",
+    "power_text",
+    "seeds_needed",
+    "seeds_needed_paired",
+]
 
 Array = npt.NDArray[np.float64]
 
 MOST_SEEDS = 100_000
-_FORMATS = ("text", "markdown", "csv")
 
 
 def power_of(effect: float, sd: float, seeds: int, alpha: float = 0.05) -> float:
@@ -150,47 +155,25 @@ def _correlation(values: pd.DataFrame) -> float:
     return shared / own if own > 0 else math.nan
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add `power`."""
-    parser = subparsers.add_parser(
-        "power",
-        help="how many seeds a difference needs, by dataset",
-        description="Print how many fine-tuning seeds each model needs for a difference between two models to be found "
-        "by a two-sided t test,\nwith the variances of the runs or, without runs, of the published cells.",
-    )
-    add_source_options(parser)
-    parser.add_argument(
-        "--effect", type=float, required=True, metavar="POINTS", help="the difference, in points"
-    )
-    parser.add_argument("--power", type=float, default=0.8, help="wanted chance to find it (default: 0.8)")
-    parser.add_argument("--alpha", type=float, default=0.05, help="level of the test (default: 0.05)")
-    parser.add_argument("--selection", default="seed", choices=SELECTIONS, help="rule for the learning rate")
-    parser.add_argument("--format", default="text", choices=_FORMATS, help="default: text")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of to standard output")
-    parser.set_defaults(function=_run)
+@dataclass(frozen=True, kw_only=True)
+class SeedPlan:
+    """How many seeds a difference needs, and for what power and level."""
+
+    table: pd.DataFrame
+    """As `power_table` returns it."""
+    source: str
+    """Where the variances come from."""
+    effect: float
+    """The difference, in points."""
+    power: float
+    """The wanted chance to find it."""
+    alpha: float
+    """The level of the test."""
 
 
-def _run(args: argparse.Namespace) -> int:
-    if not args.effect > 0:
-        raise UserError(f"--effect {args.effect:g}: a difference to look for is a positive number of points")
-    for name in ("power", "alpha"):
-        if not 0 < getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name):g} is no share between 0 and 1")
-    source = source_from(args)
-    table = power_table(source, args.effect, power=args.power, alpha=args.alpha, selection=args.selection)
-    if args.format == "csv":
-        text = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    else:
-        text = _text(table, source.label, args)
-    if args.out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(args.out, text)
-    return 0
-
-
-def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
-    paired = "seeds_paired" in table
+def power_text(plan: SeedPlan, table: Callable[[Rows], list[str]] = plain_table) -> str:
+    """Return the plan as a table under a sentence."""
+    paired = "seeds_paired" in plan.table
     head = [
         "dataset",
         "sd",
@@ -201,7 +184,7 @@ def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
         "5 seeds find",
     ]
     rows = [head + (["correlation", "seeds, paired"] if paired else [])]
-    for row in table.to_dict("records"):
+    for row in plan.table.to_dict("records"):
         name = f"{row['task']} average" if row["dataset"] == AVERAGE else DATASETS[row["dataset"]].title
         cells = [
             name, f"{row['sd']:.2f}", f"{row['sd_high']:.2f}", _count(row["seeds"]), _count(row["seeds_high"]),
@@ -212,14 +195,29 @@ def _text(table: pd.DataFrame, label: str, args: argparse.Namespace) -> str:
             cells += [f"{alike:+.2f}" if math.isfinite(alike) else "-", _count(row["seeds_paired"])]
         rows.append(cells)
     lines = [
-        f"Seeds each model needs for a difference of {args.effect:g} points to be found with power {args.power:.0%} "
-        f"at level {args.alpha:g} (two-sided t test);",
-        f"sd: standard deviation over seeds, median and upper quartile of the cells of {label}, in points.",
+        f"Seeds each model needs for a difference of {plan.effect:g} points to be found with power {plan.power:.0%} "
+        f"at level {plan.alpha:g} (two-sided t test);",
+        f"sd: standard deviation over seeds, median and upper quartile of the cells of {plan.source}, in points.",
         "",
-        *grid(rows, args.format == "markdown"),
+        *table(rows),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _csv(plan: SeedPlan) -> str:
+    return plan.table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
 def _count(value: float) -> str:
     return f"{int(value)}" if value == value else "-"
+
+
+FORMATS: Registry[Format[SeedPlan]] = Registry(
+    "format",
+    [
+        Format(name="text", ending="txt", show=power_text),
+        Format(name="markdown", ending="md", show=lambda plan: power_text(plan, markdown_table)),
+        Format(name="csv", ending="csv", show=_csv),
+    ],
+)
+"""How a plan is printed."""

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def open_store(
     store: Path, *, instances: bool = False, add_models: Sequence[str] = (), protocol: str = PAPER
 ) -> tuple[pd.DataFrame, Path | None]:
-    """Return a run store's runs table and, if asked for, the folder of its per-instance scores.
+    """Return a run store's runs table and, if wanted, the folder of its per-instance scores.
 
     The store is read as `ingest` does, into the cache: unchanged files are not read again the next time.
     `add_models` are names or shell patterns of models outside the released naming scheme, `protocol` chooses the

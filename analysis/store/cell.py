@@ -1,32 +1,45 @@
-"""Reading one cell of a run store: the unit of work that `ingest` spreads over processes and remembers."""
+"""Reading one cell of a run store: the unit of work that `ingest` spreads over processes and remembers.
+
+Reading processes import this module and no pandas, so that they start quickly.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.store.instances import RunScores, write_cell
+from analysis.store.problems import Problem
 from analysis.store.results_json import ResultsError, read_results
 from analysis.store.run_json import read_standard
-from analysis.store.scan import Cell, FoundRun
+from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
 from benchmarks.runs import RESULTS, RunKey
 
-__all__ = ["CellResult", "Row", "Stamps", "begin_reader", "read_cell", "stamps"]
+__all__ = ["CellResult", "Run", "read_cell"]
 
 _SETTLED_NS = 2_000_000_000
 """A file younger than this is read again next time: a clock tick may hide a second write."""
 
-Row = tuple[str, float, int, float, float, int, int]
-"""Folder, lr, seed, validation score, test score, number of validation and of test instances."""
-Stamps = tuple[tuple[str | int, ...], ...]
-"""Folder, size, modification and change time of each of a cell's files; for `standard` those of run.json too."""
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A usable run; the fields are columns of the runs table (`analysis.store.runs_table`), but for `folder`."""
+
+    folder: str
+    """Name of its folder."""
+    lr: float
+    seed: int
+    validation_score: float
+    test_score: float
+    n_validation: int
+    n_test: int
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Validation and test instances."""
+        return self.n_validation, self.n_test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +48,16 @@ class CellResult:
 
     name: str
     """`model/task/dataset`."""
-    stamps: Stamps
-    """As the files were when the store was scanned."""
+    files: tuple[RunFiles, ...]
+    """As they were when the store was scanned."""
     settled: bool
     """Whether equal stamps next time mean equal content."""
-    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
     """The usable runs, by learning rate and seed."""
-    problems: tuple[tuple[str, str, str], ...] = field(default=())
-    """Path below `results`, kind and sentence of each."""
-    instances: tuple[int, int] | None = None
-    """Size and modification time of the instances file; None when none was written."""
-
-
-def stamps(cell: Cell, protocol: str = PAPER) -> Stamps:
-    """Return what tells whether a cell has changed, as far as a protocol's scores are concerned."""
-    if protocol == PAPER:
-        return tuple((run.folder, *run.stamp) for run in cell.runs)
-    return tuple((run.folder, *run.stamp, *(run.record or ())) for run in cell.runs)
+    problems: tuple[Problem, ...] = ()
+    """Their paths are relative to `results`."""
+    instances: Stamp | None = None
+    """The instances file; None when none was written."""
 
 
 def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str = PAPER) -> CellResult:
@@ -60,65 +66,63 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`.
     """
     now = time.time_ns()
-    problems: list[tuple[str, str, str]] = []
-    good: dict[tuple[float, int], tuple[Row, RunScores]] = {}
-    for run in sorted(cell.runs, key=lambda run: (run.folder != _canonical(cell, run), run.folder)):
-        below = f"{cell.name}/{run.folder}"
+    problems: list[Problem] = []
+    runs: dict[RunKey, Run] = {}
+    scores: list[RunScores] = []
+    for key, files in _usual_names_first(cell):
+        below = f"{cell.name}/{files.folder}"
         try:
-            validation, test = read_results(results / below / RESULTS)
-            scores = (validation.score, test.score)
-            if protocol != PAPER:
-                key = RunKey(model=cell.model, dataset=cell.dataset, lr=run.lr, seed=run.seed)
-                scores = read_standard(results / below, key)
+            run, run_scores = _read_run(results / below, key, protocol)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
-            problems.append((path, error.kind, error.sentence))
+            problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
             continue
-        row = (
-            run.folder, run.lr, run.seed, *scores, len(validation.scores), len(test.scores)
-        )  # fmt: skip
-        if (first := good.get((run.lr, run.seed))) is not None:
-            same = row[3:] == first[0][3:]
-            told = (
-                "with the same scores" if same else f"whose test score is {first[0][4]:.4f}, not {row[4]:.4f}"
-            )
-            problems.append(
-                (below, "duplicate", f"is the run of {first[0][0]} again, {told}; remove one of them")
-            )
-            continue
-        good[run.lr, run.seed] = (
-            row,
-            RunScores(lr=run.lr, seed=run.seed, validation=validation.scores, test=test.scores),
-        )
+        first = runs.setdefault(key, run)
+        if first is run:
+            scores.append(run_scores)
+        else:
+            problems.append(Problem(path=below, kind="duplicate", sentence=_is_again(first, run)))
     written = None
-    if instances is not None and good:
-        stat = write_cell(instances, cell.model, cell.dataset, [scores for _, scores in good.values()]).stat()
-        written = (stat.st_size, stat.st_mtime_ns)
+    if instances is not None and runs:
+        written = Stamp.of(write_cell(instances, cell.model, cell.dataset, scores).stat())
+    stamps = [stamp for files in cell.runs for stamp in (files.results, files.record) if stamp is not None]
     return CellResult(
         name=cell.name,
-        stamps=stamps(cell, protocol),
-        settled=all(now - max(run.stamp[1:] + (run.record or ())[1:]) > _SETTLED_NS for run in cell.runs),
-        rows=tuple(good[key][0] for key in sorted(good)),
+        files=cell.runs,
+        settled=all(now - max(stamp.modified, stamp.changed) > _SETTLED_NS for stamp in stamps),
+        runs=tuple(runs[key] for key in sorted(runs)),
         problems=tuple(sorted(problems)),
         instances=written,
     )
 
 
-def begin_reader() -> None:
-    """Prepare a reading process: Ctrl-C is its parent's to answer, and it ends when its parent is killed.
+def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]:
+    validation, test = read_results(folder / RESULTS)
+    scores = (validation.score, test.score) if protocol == PAPER else read_standard(folder, key)
+    run = Run(
+        folder=folder.name,
+        lr=key.lr,
+        seed=key.seed,
+        validation_score=scores[0],
+        test_score=scores[1],
+        n_validation=len(validation.scores),
+        n_test=len(test.scores),
+    )
+    return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
 
-    Kept here, where importing it brings no pandas into the readers.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+def _usual_names_first(cell: Cell) -> list[tuple[RunKey, RunFiles]]:
+    """Return the runs, those whose folders are spelt as in the release first: of two spellings they count."""
+    keyed = [
+        (RunKey(model=cell.model, dataset=cell.dataset, lr=files.lr, seed=files.seed), files)
+        for files in cell.runs
+    ]
+    return sorted(keyed, key=lambda pair: (pair[1].folder != pair[0].folder.name, pair[1].folder))
 
 
-def _end_after(sentinel: int) -> None:
-    multiprocessing.connection.wait([sentinel])
-    os._exit(1)
-
-
-def _canonical(cell: Cell, run: FoundRun) -> str:
-    return RunKey(model=cell.model, dataset=cell.dataset, lr=run.lr, seed=run.seed).folder.name
+def _is_again(first: Run, run: Run) -> str:
+    same = replace(run, folder=first.folder) == first
+    how = "with the same scores"
+    if not same:
+        how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
+    return f"is the run of {first.folder} again, {how}; remove one of them"

@@ -1,27 +1,24 @@
 """From a run store to a runs table.
 
-Cells are read in parallel; the result does not depend on their order, the number of jobs, or what an earlier
-ingest had read. Files that cannot be used are told with path and reason, and the runs beside them are used.
+On the way a run is a `scan.RunFiles`, then a `cell.Run`, then a row of the table. Cells are read in parallel; the
+result does not depend on their order, the number of jobs, or what an earlier ingest had read. Files that cannot be
+used are reported with path and reason, and the other runs are used.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import multiprocessing
-import os
 import shutil
-import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.store.cell import CellResult, begin_reader, read_cell
+from analysis.store.cell import CellResult, read_cell
 from analysis.store.instances import cell_path, check_folder, open_folder, prune
 from analysis.store.problems import Problem
 from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
@@ -29,6 +26,7 @@ from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
+from common.processes import cores, worker_pool
 from common.progress import progress
 
 __all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest"]
@@ -83,7 +81,7 @@ def ingest(
 
     Args:
         store: a store in the release's layout, or its `results` folder.
-        out: the runs table, Parquet or CSV by its ending; `<out>.ingest.json` beside it remembers what was read.
+        out: the runs table, Parquet or CSV by its ending; `<out>.ingest.json` next to it remembers what was read.
         instances: folder for the per-instance scores (`analysis.store.instances`); None: not written.
         add_models: names or shell patterns of models outside the released naming scheme.
         strict: write nothing unless every cell is complete and nothing is wrong.
@@ -97,10 +95,10 @@ def ingest(
         UserError: no store there, or no place for the output.
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
-    scan = scan_store(store, add_models)
+    scan = scan_store(store, add_models, records=protocol != PAPER)
     _check_outputs(out, instances, scan, protocol)
     state = State(state_path(out), scan.results, instances, protocol)
-    results = {cell.name: found for cell in scan.cells if (found := state.known(cell)) is not None}
+    results = {cell.name: known for cell in scan.cells if (known := state.known(cell)) is not None}
     unread = [cell for cell in scan.cells if cell.name not in results]
     with _folder_to_fill(instances, scan, strict) as folder:
         fresh = _read_cells(scan.results, unread, folder, jobs or default_jobs(), protocol)
@@ -111,14 +109,14 @@ def ingest(
             raise refusal
         if strict and folder is not None and instances is not None:
             open_folder(instances)
-            results |= {result.name: result for result in _move(folder, instances, unread, results)}
+            _move(folder, instances)
     if strict:
         for cell in unread:
             state.add(results[cell.name])
     state.save({cell.name for cell in scan.cells})
     if instances is not None:
         prune(
-            instances, {cell_path(instances, c.model, c.dataset) for c in scan.cells if results[c.name].rows}
+            instances, {cell_path(instances, c.model, c.dataset) for c in scan.cells if results[c.name].runs}
         )
     write_runs(out, ingested.runs, add_models=scan.added_models, protocol=protocol)
     return ingested
@@ -146,7 +144,7 @@ def _check_outputs(out: Path, instances: Path | None, scan: Scan, protocol: str)
 
 @contextlib.contextmanager
 def _folder_to_fill(instances: Path | None, scan: Scan, strict: bool) -> Iterator[Path | None]:
-    """Yield the folder that the reading writes instances to: with `strict` one beside it, removed in the end.
+    """Yield the folder that the reading writes instances to: with `strict` one next to it, removed in the end.
 
     So nothing is written to `instances` before everything is known to be right.
     """
@@ -180,69 +178,48 @@ def _remembered(fresh: Iterable[CellResult], state: State) -> Iterator[CellResul
 
 
 def default_jobs() -> int:
-    """Return the number of processes used unless told otherwise: one a usable core, at most four."""
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    """Return the default number of processes: one a usable core, at most four."""
+    return min(4, cores())
 
 
 def _read_cells(
     results: Path, cells: Sequence[Cell], instances: Path | None, jobs: int, protocol: str
 ) -> Iterator[CellResult]:
-    size = sum(run.stamp[0] for cell in cells for run in cell.runs)
+    size = sum(files.results.size for cell in cells for files in cell.runs)
     if jobs == 1 or len(cells) < 2 or size < _POOL_BYTES:
-        yield from progress(
-            (read_cell(results, cell, instances, protocol) for cell in cells), "reading", len(cells), "cell"
-        )
+        here = (read_cell(results, cell, instances, protocol) for cell in cells)
+        yield from progress(here, "reading", len(cells), "cell")
         return
-    pool = concurrent.futures.ProcessPoolExecutor(
-        min(jobs, len(cells)), mp_context=multiprocessing.get_context("spawn"), initializer=begin_reader
+    killed = (
+        f"{results}: a reading process was killed, probably for lack of memory; "
+        "the same command resumes from there, with --jobs 1 in the least memory"
     )
-    try:
-        with _no_interrupts():
-            futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
-        finished = concurrent.futures.as_completed(futures)
-        yield from progress((future.result() for future in finished), "reading", len(cells), "cell")
-    except BrokenProcessPool:
-        raise UserError(
-            f"{results}: a reading process was killed, probably for lack of memory; "
-            "the same command goes on from there, with --jobs 1 in the least memory"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back while processes start: they inherit that, and so never answer it themselves."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with worker_pool(min(jobs, len(cells)), killed=killed) as pool:
+        futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
+        finished = (future.result() for future in concurrent.futures.as_completed(futures))
+        yield from progress(finished, "reading", len(cells), "cell")
 
 
 def _assemble(scan: Scan, results: Sequence[CellResult], cells_read: int) -> Ingested:
-    problems = list(scan.problems)
-    for result in results:
-        problems += [Problem(path=f"{scan.results}/{p}", kind=k, sentence=s) for p, k, s in result.problems]
+    problems = [replace(p, path=f"{scan.results}/{p.path}") for result in results for p in result.problems]
     usual = _usual_counts(results)
-    rows: list[tuple[object, ...]] = []
+    rows: list[dict[str, object]] = []
     complete = 0
     for result in results:
         model, task, dataset = result.name.split("/")
-        runs = set()
-        for folder, lr, seed, validation, test, n_validation, n_test in result.rows:
-            if (n_validation, n_test) != usual[dataset]:
+        present = set()
+        for run in result.runs:
+            if run.counts != usual[dataset]:
                 sentence = (
-                    f"has {n_validation:,} validation and {n_test:,} test instances where most runs of {dataset} "
-                    f"have {usual[dataset][0]:,} and {usual[dataset][1]:,}; the run is left out"
+                    f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of "
+                    f"{dataset} have {usual[dataset][0]:,} and {usual[dataset][1]:,}; the run is left out"
                 )
-                problems.append(
-                    Problem(path=f"{scan.results}/{result.name}/{folder}", kind="count", sentence=sentence)
-                )
+                path = f"{scan.results}/{result.name}/{run.folder}"
+                problems.append(Problem(path=path, kind="count", sentence=sentence))
                 continue
-            runs.add((lr, seed))
-            rows.append((model, task, dataset, lr, seed, validation, test, n_validation, n_test))
-        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in runs]
+            present.add((run.lr, run.seed))
+            rows.append({"model": model, "task": task, "dataset": dataset} | vars(run))
+        lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in present]
         complete += not lacking
         if lacking:
             names = ", ".join(lacking[:6]) + (f" and {len(lacking) - 6} more" if len(lacking) > 6 else "")
@@ -251,7 +228,7 @@ def _assemble(scan: Scan, results: Sequence[CellResult], cells_read: int) -> Ing
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_validation": "Int64", "n_test": "Int64"})
     return Ingested(
         runs=sort_runs(frame),
-        problems=tuple(sorted(problems)),
+        problems=tuple(sorted([*scan.problems, *problems])),
         complete=complete,
         incomplete=len(results) - complete,
         cells_read=cells_read,
@@ -262,21 +239,20 @@ def _usual_counts(results: Sequence[CellResult]) -> dict[str, tuple[int, int]]:
     """Return each dataset's most frequent (n_validation, n_test); of equally frequent ones the largest."""
     counts: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
     for result in results:
-        counts[result.name.rsplit("/", 1)[1]].update(row[5:7] for row in result.rows)
-    return {name: max(found, key=lambda pair: (found[pair], pair)) for name, found in counts.items() if found}
+        counts[result.name.rsplit("/", 1)[1]].update(run.counts for run in result.runs)
+    return {
+        name: max(of_dataset, key=lambda pair: (of_dataset[pair], pair))
+        for name, of_dataset in counts.items()
+        if of_dataset
+    }
 
 
-def _move(
-    staging: Path, instances: Path, cells: Sequence[Cell], results: dict[str, CellResult]
-) -> Iterator[CellResult]:
-    for cell in cells:
-        source = cell_path(staging, cell.model, cell.dataset)
-        if source.is_file():
-            target = cell_path(instances, cell.model, cell.dataset)
-            target.parent.mkdir(exist_ok=True)
-            source.replace(target)
-            stat = target.stat()
-            yield replace(results[cell.name], instances=(stat.st_size, stat.st_mtime_ns))
+def _move(staging: Path, instances: Path) -> None:
+    """Move all cells' instances; their sizes and modification times stay."""
+    for source in staging.glob("*/*.parquet"):
+        target = instances / source.relative_to(staging)
+        target.parent.mkdir(exist_ok=True)
+        source.replace(target)
 
 
 def _refusal(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> RefusedStoreError | None:
@@ -290,6 +266,6 @@ def _refusal(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> Refus
         where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
         first = f" ({len(wrong):,} problems, the first: {wrong[0]})" if wrong else ""
         return RefusedStoreError(
-            f"{store}: no usable run found; runs lie in {where}{first}", ingested.problems
+            f"{store}: no usable run found; runs are in {where}{first}", ingested.problems
         )
     return None

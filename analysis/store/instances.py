@@ -49,7 +49,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _AGREEMENT = 1e-6
-"""Largest distance between a run's score and the mean of its instances (cf. `results_file.MEAN_TOLERANCE`)."""
+"""Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +93,15 @@ def read_instances(
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
     rows: list[npt.NDArray[np.float64] | None] = [None] * len(runs)
     for model, places in runs.reset_index(drop=True).groupby("model", sort=False).groups.items():
-        found = _read_cell(path, str(model), dataset, split)
+        cell = _read_cell(path, str(model), dataset, split)
         for place in places:
             key = (float(runs["lr"].iloc[place]), int(runs["seed"].iloc[place]))
-            if key not in found:
+            if key not in cell:
                 raise UserError(
                     f"{cell_path(path, str(model), dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
                     f"read the store again with python -m analysis ingest STORE --instances {path}"
                 )
-            rows[place] = found[key]
+            rows[place] = cell[key]
     matrix = [row for row in rows if row is not None]
     lengths = {len(row) for row in matrix}
     if len(lengths) > 1:
@@ -120,7 +120,7 @@ def read_instances(
 
 
 def cell_path(folder: Path, model: str, dataset: str) -> Path:
-    """Return where a cell's instances lie."""
+    """Return the path of a cell's instances."""
     return folder / model / f"{dataset}.parquet"
 
 

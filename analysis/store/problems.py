@@ -26,7 +26,7 @@ KINDS: Mapping[str, str] = {
 """What each kind of problem means."""
 
 HARMLESS = frozenset({"unfinished", "missing", "left out"})
-"""Kinds that are told but leave the exit status at 0: every run that is there is used."""
+"""Kinds that are reported but leave the exit status at 0: every run that is there is used."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -1,7 +1,7 @@
-"""The authors' result files, by git at one pinned commit: only the wanted models, kept in the cache.
+"""The authors' result files, by git at one pinned commit: only the wanted models, in the cache.
 
 The clone is shallow, without file contents, and sparse: the contents of one model after the other are fetched
-and checked out, so a broken-off fetch goes on with the model it was at. Nothing in the clone is executed: no
+and checked out, so an interrupted fetch resumes with the model it was at. Nothing in the clone is executed: no
 hooks, filters or submodules, and links are written as plain files.
 """
 
@@ -57,7 +57,7 @@ _SETTINGS = {
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
 }
-_KEPT = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_PASSED = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """How the user's git reaches the network; every other GIT_ variable would point it at another repository."""
 _NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
 """Attributes that win over those of the clone: file contents are written as they are."""
@@ -70,7 +70,7 @@ def released_runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd
 
 
 def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:
-    """Return the names of the released models that lie whole in the cache."""
+    """Return the names of the released models that are complete in the cache."""
     clone = _Clone(cache or cache_folder(), URL, commit)
     return tuple(sorted(name for name in clone.record()["models"] if clone.holds(name)))
 
@@ -80,11 +80,11 @@ def released_store(
 ) -> Path:
     """Return a run store with the released runs of `models`; those that are not there yet are fetched.
 
-    Models that the release does not hold (Figure 11's 1b-clm-10k-mlm40-42k) are told and left out.
+    Models that the release does not hold (Figure 11's 1b-clm-10k-mlm40-42k) are logged and left out.
 
     Args:
         models: names in the released scheme.
-        cache: where the clone lies; None: the package's cache.
+        cache: the folder of the clone; None: the package's cache.
         url: where it comes from: the authors' repository or a mirror of it.
         commit: the pinned commit.
 
@@ -121,16 +121,16 @@ class _Clone:
         """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
         empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
         try:
-            found = json.loads(self._record.read_text())
+            record = json.loads(self._record.read_text())
         except (OSError, ValueError):
             return empty
-        return empty | found if isinstance(found, dict) else empty
+        return empty | record if isinstance(record, dict) else empty
 
     def holds(self, model: str) -> bool:
         """Whether all of a model's files are here."""
         expected = self.record()["models"].get(model)
-        found = sum(1 for _ in (self.folder / "results" / model).glob(f"*/*/*/{RESULTS}"))
-        return expected is not None and found == expected
+        present = sum(1 for _ in (self.folder / "results" / model).glob(f"*/*/*/{RESULTS}"))
+        return expected is not None and present == expected
 
     def complete(self, models: Sequence[str]) -> bool:
         """Whether nothing needs to be fetched."""
@@ -198,9 +198,9 @@ class _Clone:
     def git(self, *args: str, given: str = "") -> str:
         """Run git in the clone, unable to ask or to execute anything of it, and return its output."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        kept |= {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
-        environment = kept | {
+        passed = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        passed |= {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
+        environment = passed | {
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "true",
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
@@ -234,7 +234,7 @@ class _Clone:
             )
         if "No space left" in stderr:
             return UserError(
-                f"{self.folder}: no space left; free some and run the same command again, it goes on"
+                f"{self.folder}: no space left; free some and run the same command again to resume"
             )
         if step in ("fetch", "checkout", "sparse-checkout"):
             return UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")

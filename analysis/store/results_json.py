@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import orjson
 
 from benchmarks.runs import SPLITS
 
-__all__ = ["MEAN_TOLERANCE", "ResultsError", "Split", "parse_results", "read_results"]
+__all__ = ["MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
@@ -45,8 +45,15 @@ class Split:
     """(n_instances,) in dataset order."""
 
 
-def read_results(path: Path) -> tuple[Split, Split]:
-    """Return the validation and the test split of a file.
+class Results(NamedTuple):
+    """Both evaluations of a run."""
+
+    validation: Split
+    test: Split
+
+
+def read_results(path: Path) -> Results:
+    """Return the evaluations that a file holds.
 
     Raises:
         ResultsError: the file is unreadable, changes while it is read, or is no usable result.
@@ -62,15 +69,15 @@ def read_results(path: Path) -> tuple[Split, Split]:
         ) from None
     except OSError as error:
         raise ResultsError(
-            "unreadable", f"cannot be read ({error.strerror}); mend it and ingest again"
+            "unreadable", f"cannot be read ({error.strerror}); make it readable and ingest again"
         ) from None
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise ResultsError("unfinished", "changed while it was read; ingest again when its run is done")
     return parse_results(content)
 
 
-def parse_results(content: bytes) -> tuple[Split, Split]:
-    """Return the validation and the test split of a file's content.
+def parse_results(content: bytes) -> Results:
+    """Return the evaluations that a file's content holds.
 
     Raises:
         ResultsError: it is no JSON, lacks something, or its values contradict each other.
@@ -79,8 +86,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
-    validation, test = (_split(document, name) for name in SPLITS)
-    return validation, test
+    return Results(**{name: _split(document, name) for name in SPLITS})
 
 
 def _split(document: Any, name: str) -> Split:

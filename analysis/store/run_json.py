@@ -1,4 +1,4 @@
-"""The standard protocol's score of a run, from the `run.json` that `benchmarks` writes beside `results.json`."""
+"""The standard protocol's score of a run, from the `run.json` that `benchmarks` writes next to `results.json`."""
 
 from __future__ import annotations
 

@@ -82,10 +82,10 @@ def _recorded(path: Path) -> dict[str, Any]:
     except (pa.ArrowInvalid, OSError) as error:
         raise _unreadable(path, error) from None
     try:
-        found = json.loads(metadata.get(_METADATA, b"{}"))
+        record = json.loads(metadata.get(_METADATA, b"{}"))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
@@ -93,7 +93,7 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
 
     Args:
         path: the file.
-        add_models: names or shell patterns of models outside the released scheme that are accepted beside
+        add_models: names or shell patterns of models outside the released scheme that are accepted besides
             those that a Parquet file itself records.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What lies in a run store: its cells, the runs of each, and everything that is not where it belongs.
+"""What is in a run store: its cells, the runs of each, and everything that is not where it belongs.
 
 Only names and file times are looked at here; `analysis.store.cell` opens the files.
 """
@@ -19,7 +19,7 @@ from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
 
-__all__ = ["Cell", "FoundRun", "Scan", "results_folder", "scan_store"]
+__all__ = ["Cell", "RunFiles", "Scan", "Stamp", "results_folder", "scan_store"]
 
 _OS_LITTER = re.compile(r"\.DS_Store|\._.*|\.nfs.*|Thumbs\.db|desktop\.ini")
 """What file systems and desktops drop anywhere; nobody needs to hear of it."""
@@ -27,8 +27,29 @@ _TEMPORARY = re.compile(r"\..*\.tmp(\..*)?|.*\.(tmp|part|swp)|.*~")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundRun:
-    """A run's result file, unread."""
+class Stamp:
+    """What a file looks like from outside: the same stamp means the same content."""
+
+    size: int
+    """In bytes."""
+    modified: int
+    """Modification time in ns."""
+    changed: int
+    """Change time in ns, which nobody can set."""
+
+    @classmethod
+    def of(cls, stat: os.stat_result) -> Stamp:
+        """Return the stamp of a file."""
+        return cls(size=stat.st_size, modified=stat.st_mtime_ns, changed=stat.st_ctime_ns)
+
+    def is_of(self, stat: os.stat_result) -> bool:
+        """Whether size and modification time are still these; a file of our own can be copied and moved."""
+        return (self.size, self.modified) == (stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """A run's files, unread."""
 
     folder: str
     """Name of its folder."""
@@ -36,10 +57,10 @@ class FoundRun:
     """Learning rate, from the folder's name."""
     seed: int
     """Seed, from the folder's name."""
-    stamp: tuple[int, int, int]
-    """Size, modification and change time in ns: the same stamp means the same content."""
-    record: tuple[int, int, int] | None = None
-    """The stamp of the `run.json` beside it; None when there is none."""
+    results: Stamp
+    """Of its `results.json`."""
+    record: Stamp | None = None
+    """Of its `run.json`; None when there is none, or when the scores are not read from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +71,7 @@ class Cell:
     """Name of the model's folder."""
     dataset: str
     """One of the twelve."""
-    runs: tuple[FoundRun, ...] = field(repr=False)
+    runs: tuple[RunFiles, ...] = field(repr=False)
     """By folder name."""
 
     @property
@@ -75,7 +96,7 @@ class Scan:
     problems: tuple[Problem, ...]
     """What is out of place."""
     added_models: tuple[str, ...]
-    """Models outside the released naming scheme that were asked for and found."""
+    """Models outside the released naming scheme that were wanted and are there."""
 
 
 def results_folder(store: Path) -> Path:
@@ -92,24 +113,25 @@ def results_folder(store: Path) -> Path:
     return store / "results" if (store / "results").is_dir() else store
 
 
-def scan_store(store: Path, add_models: Sequence[str] = ()) -> Scan:
+def scan_store(store: Path, add_models: Sequence[str] = (), *, records: bool = False) -> Scan:
     """Look through a store.
 
     Args:
         store: the store, or its `results` folder.
         add_models: names or shell patterns of models that are taken although their names say nothing.
+        records: whether scores are read from `run.json`, so that a change of it counts.
 
     Raises:
         UserError: there is no store, it holds no model's folder at all, or it is a model's own folder.
     """
-    scanner = _Scanner(results_folder(store), add_models)
-    return scanner.scan()
+    return _Scanner(results_folder(store), add_models, records).scan()
 
 
 class _Scanner:
-    def __init__(self, results: Path, add_models: Sequence[str]) -> None:
+    def __init__(self, results: Path, add_models: Sequence[str], records: bool) -> None:
         self.results = results
         self.add_models = add_models
+        self.records = records
         self.problems: list[Problem] = []
         self.cells: list[Cell] = []
         self.added: set[str] = set()
@@ -124,13 +146,13 @@ class _Scanner:
             )
         for model in models:
             if (error := model_error(model.name, self.add_models)) is not None:
-                self.tell(model.path, "unknown", f"{error}; its runs are left out")
+                self.report(model.path, "unknown", f"{error}; its runs are left out")
                 continue
             if model_error(model.name) is not None:
                 self.added.add(model.name)
             self.scan_model(model)
         for dataset, counts in sorted(self.left_out.items()):
-            self.tell(
+            self.report(
                 self.results,
                 "left out",
                 f"{sum(counts):,} runs of {dataset} in {len(counts)} models are left out: "
@@ -148,7 +170,7 @@ class _Scanner:
         for task in self.folders(model.path):
             empty = False
             if task.name not in TASKS:
-                self.tell(
+                self.report(
                     task.path,
                     "unknown",
                     f"is no task{nearest(task.name, TASKS)}; tasks are {', '.join(TASKS)}",
@@ -156,11 +178,11 @@ class _Scanner:
                 continue
             datasets = list(self.folders(task.path))
             if not datasets:
-                self.tell(task.path, "unfinished", "holds no runs")
+                self.report(task.path, "unfinished", "holds no runs")
             for dataset in datasets:
                 self.scan_dataset(model.name, task.name, dataset)
         if empty:
-            self.tell(model.path, "unfinished", "holds no runs")
+            self.report(model.path, "unfinished", "holds no runs")
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
         name = entry.name
@@ -172,7 +194,7 @@ class _Scanner:
         if name not in DATASETS or DATASETS[name].task != task:
             known = [dataset.name for dataset in DATASETS.values() if dataset.task == task]
             hint = f"; it belongs under {DATASETS[name].task}" if name in DATASETS else nearest(name, known)
-            self.tell(entry.path, "unknown", f"is no dataset of {task}{hint}; they are {', '.join(known)}")
+            self.report(entry.path, "unknown", f"is no dataset of {task}{hint}; they are {', '.join(known)}")
             return
         runs, problems = [], len(self.problems)
         for folder in self.folders(entry.path):
@@ -182,71 +204,67 @@ class _Scanner:
             cell = Cell(model=model, dataset=name, runs=tuple(sorted(runs, key=lambda run: run.folder)))
             self.cells.append(cell)
         elif len(self.problems) == problems:
-            self.tell(entry.path, "unfinished", "holds no runs")
+            self.report(entry.path, "unfinished", "holds no runs")
 
-    def scan_run(self, dataset: str, folder: os.DirEntry[str]) -> FoundRun | None:
+    def scan_run(self, dataset: str, folder: os.DirEntry[str]) -> RunFiles | None:
         parsed = parse_run_folder(folder.name)
         expected = DATASETS[dataset].run_prefix
         if parsed is None or parsed[0] != expected or not 0 < parsed[1] < 1:
-            self.tell(
+            self.report(
                 folder.path, "unknown", f"is no run of {dataset}; a run's folder reads {expected}lr1e-04_sd0"
             )
             return None
-        stamp = record = None
+        results = record = None
         for entry in self.entries(folder.path):
             if entry.name == RESULTS:
                 try:
-                    stat = entry.stat()
+                    results = Stamp.of(entry.stat())
                 except OSError as error:
-                    self.tell(entry.path, "unreadable", f"cannot be read ({error.strerror})")
+                    self.report(entry.path, "unreadable", f"cannot be read ({error.strerror})")
                     return None
                 if not entry.is_file():
-                    self.tell(entry.path, "unreadable", "is no file; the run is left out")
+                    self.report(entry.path, "unreadable", "is no file; the run is left out")
                     return None
-                stamp = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-            elif _TEMPORARY.fullmatch(entry.name):
-                self.tell(
-                    entry.path,
-                    "unfinished",
-                    "is being written, or was broken off; delete it if no run is at it",
-                )
             elif entry.name == RUN:
-                with contextlib.suppress(OSError):
-                    stat = entry.stat()
-                    record = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+                if self.records:
+                    with contextlib.suppress(OSError):
+                        record = Stamp.of(entry.stat())
+            elif _TEMPORARY.fullmatch(entry.name):
+                sentence = "is being written, or was broken off; delete it if no process is writing it"
+                self.report(entry.path, "unfinished", sentence)
             elif not _OS_LITTER.fullmatch(entry.name):
-                self.tell(entry.path, "stray", f"is ignored; a run's folder holds {RESULTS} and {RUN}")
-        if stamp is None:
-            self.tell(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
+                self.report(entry.path, "stray", f"is ignored; a run's folder holds {RESULTS} and {RUN}")
+        if results is None:
+            self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return FoundRun(folder=folder.name, lr=parsed[1], seed=parsed[2], stamp=stamp, record=record)
+        return RunFiles(folder=folder.name, lr=parsed[1], seed=parsed[2], results=results, record=record)
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:
-            with os.scandir(path) as found:
-                return sorted(found, key=lambda entry: entry.name)
+            with os.scandir(path) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self.tell(path, "unreadable", f"cannot be read ({error.strerror}); what lies below is left out")
+            self.report(path, "unreadable", f"cannot be read ({error.strerror}); what is below is left out")
             return []
 
     def folders(self, path: str | Path) -> Iterator[os.DirEntry[str]]:
-        """Yield the folders in `path`, links followed; whatever else lies there is told as a problem."""
+        """Yield the folders in `path`, links followed; whatever else is there is reported as a problem."""
         for entry in self.entries(path):
             try:
                 is_folder = entry.is_dir()
             except OSError as error:  # a loop of links
-                self.tell(entry.path, "unreadable", f"cannot be read ({error.strerror})")
+                self.report(entry.path, "unreadable", f"cannot be read ({error.strerror})")
                 continue
             if is_folder:
                 yield entry
             elif entry.is_symlink() and not Path(entry.path).exists():
-                self.tell(entry.path, "unreadable", "is a link that leads nowhere")
+                self.report(entry.path, "unreadable", "is a link that leads nowhere")
             elif not _OS_LITTER.fullmatch(entry.name):
-                self.tell(
+                self.report(
                     entry.path, "stray", "is ignored; a store holds results/<model>/<task>/<dataset>/<run>"
                 )
 
-    def tell(self, path: str | Path, kind: str, sentence: str) -> None:
+    def report(self, path: str | Path, kind: str, sentence: str) -> None:
         self.problems.append(Problem(path=str(path), kind=kind, sentence=sentence))
 
 

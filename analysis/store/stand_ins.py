@@ -1,10 +1,10 @@
-"""Runs of a small study whose models stand in the places of the paper's: `stand_ins.json` beside them says how.
+"""Runs of a small study whose models stand in the places of the paper's: `stand_ins.json` next to them says how.
 
     {"title": "MINIATURE", "note": "...", "steps": 100, "models": {"mini-m-clm-420": "610m-clm-42k"}, "others": [],
      "stages": {"mini-m-clm": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models"}
 
 Tables, figures and claims are built around the paper's models. With stand-ins they show the small study's runs in
-these places, say so in every caption, and print none of the paper's numbers beside them.
+these places, say so in every caption, and print none of the paper's numbers with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from common.errors import UserError
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 
 STAND_INS = "stand_ins.json"
-"""Name of the file, in a run store or beside a runs table."""
+"""Name of the file, in a run store or next to a runs table."""
 
 _FAMILIES = "families"
 
@@ -88,5 +88,5 @@ def read_stand_ins(source: Path) -> StandIns | None:
 
 def _stages(content: dict[str, Any]) -> dict[str, Any]:
     """Return the stages; version 0.1 wrote them as `trajectories`."""
-    found: dict[str, Any] = content["stages"] if "stages" in content else content["trajectories"]
-    return found
+    stages: dict[str, Any] = content["stages"] if "stages" in content else content["trajectories"]
+    return stages

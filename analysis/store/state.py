@@ -1,28 +1,32 @@
 """What an earlier ingest read, so that only cells whose files changed are read again.
 
-The state lies beside the runs table (`runs.parquet.ingest.json`). Deleting it costs one full ingest, nothing else.
+The state is in a file next to the runs table (`runs.parquet.ingest.json`). Deleting it costs one full ingest, nothing
+else.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from analysis.store.cell import CellResult, stamps
+from analysis.store.cell import CellResult, Run
 from analysis.store.instances import cell_path
-from analysis.store.scan import Cell
+from analysis.store.problems import Problem
+from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
 from common.files import write_bytes
 
 __all__ = ["State", "state_path"]
 
-_FORMAT = 2
+_FORMAT = 3
 """Raised whenever the reading of files changes, so that older states are not believed."""
 
 
 def state_path(out: Path) -> Path:
-    """Return where the state of the runs table `out` lies."""
+    """Return the path of the state of the runs table `out`."""
     return out.with_name(f"{out.name}.ingest.json")
 
 
@@ -33,7 +37,6 @@ class State:
         """Load the state in `path`, if it is one of this store."""
         self.path = path
         self.instances = instances
-        self.protocol = protocol
         self._head = {
             "format": _FORMAT,
             "results": str(results.resolve()),
@@ -43,31 +46,30 @@ class State:
         self._cells: dict[str, CellResult] = {}
         self._changed = False
         try:
-            found = orjson.loads(path.read_bytes())
-            head = found["head"]
-            if any(head.get(name) != self._head[name] for name in ("format", "results", "protocol")):
+            content = orjson.loads(path.read_bytes())
+            head = content["head"]
+            if head | {"instances": None} != self._head | {"instances": None}:
                 return
-            same_instances = head["instances"] == self._head["instances"]
-            for entry in found["cells"]:
-                result = _result(entry, with_instances=same_instances)
-                self._cells[result.name] = result
             if instances is None:  # keep what is known about the folder of an earlier ingest
                 self._head["instances"] = head["instances"]
-                self._cells = {entry["name"]: _result(entry, with_instances=True) for entry in found["cells"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            self._cells = {}  # absent, cut off or foreign: read everything
+            results_of_cells = [_result(entry) for entry in content["cells"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return  # absent, cut off or foreign: read everything
+        if head["instances"] != self._head["instances"]:
+            results_of_cells = [replace(result, instances=None) for result in results_of_cells]
+        self._cells = {result.name: result for result in results_of_cells}
 
     def known(self, cell: Cell) -> CellResult | None:
         """Return the cell's result if its files, and the instances that were made of them, have not changed."""
         result = self._cells.get(cell.name)
-        if result is None or not result.settled or result.stamps != stamps(cell, self.protocol):
+        if result is None or not result.settled or result.files != cell.runs:
             return None
-        if self.instances is not None and result.rows:
+        if self.instances is not None and result.runs:
             try:
                 stat = cell_path(self.instances, cell.model, cell.dataset).stat()
             except OSError:
                 return None
-            if result.instances != (stat.st_size, stat.st_mtime_ns):
+            if result.instances is None or not result.instances.is_of(stat):
                 return None
         return result
 
@@ -87,17 +89,19 @@ class State:
             self._changed = False
 
 
-def _result(entry: dict[str, object], *, with_instances: bool) -> CellResult:
-    def tuples(value: object) -> tuple[tuple[object, ...], ...]:
-        assert isinstance(value, list)
-        return tuple(tuple(item) for item in value)
-
-    instances = entry["instances"]
+def _result(entry: dict[str, Any]) -> CellResult:
     return CellResult(
-        name=str(entry["name"]),
-        stamps=tuples(entry["stamps"]),  # type: ignore[arg-type]
-        settled=bool(entry["settled"]),
-        rows=tuples(entry["rows"]),  # type: ignore[arg-type]
-        problems=tuples(entry["problems"]),  # type: ignore[arg-type]
-        instances=tuple(instances) if with_instances and isinstance(instances, list) else None,
+        name=entry["name"],
+        files=tuple(
+            RunFiles(**files | {"results": Stamp(**files["results"]), "record": _stamp(files["record"])})
+            for files in entry["files"]
+        ),
+        settled=entry["settled"],
+        runs=tuple(Run(**run) for run in entry["runs"]),
+        problems=tuple(Problem(**problem) for problem in entry["problems"]),
+        instances=_stamp(entry["instances"]),
     )
+
+
+def _stamp(entry: dict[str, int] | None) -> Stamp | None:
+    return None if entry is None else Stamp(**entry)

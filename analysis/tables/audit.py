@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -31,7 +32,7 @@ class AuditedCell:
     task: str
     dataset: str
     status: str
-    """`exact`: mean and interval agree to the printed digits; `within interval`: the recomputed mean lies in the
+    """`exact`: mean and interval agree to the printed digits; `within interval`: the recomputed mean is in the
     published interval; `differs`; `no runs`; `incomplete: n of 30` (90 for an average): some runs are missing,
     whatever the rest say."""
     agreement: str | None
@@ -44,6 +45,14 @@ class AuditedCell:
     n_runs: int
     difference: float | None
     """Recomputed minus published mean, in points."""
+
+
+class _Value(NamedTuple):
+    """A cell's value, printed or recomputed."""
+
+    mean: float
+    ci95: float
+    n_seeds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,26 +111,21 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: {source.title.lower()} scores are of other networks or metrics than the paper's "
             "numbers, which they can neither confirm nor contradict"
         )
-    cells = published_cells()
-    recomputed: dict[tuple[str, str, str], tuple[float, float, int]] = {}
+    recomputed: dict[tuple[str, str, str], _Value] = {}
     counts: dict[tuple[str, str], int] = {}
     if source.runs is not None:
         scores = source.scores(Settings(selection=selection, interval="paper"))
         recomputed = {
-            (model, task, dataset): (mean, (high - low) / 2, n_seeds)
+            (model, task, dataset): _Value(mean, (high - low) / 2, n_seeds)
             for model, task, dataset, mean, low, high, n_seeds in records(
                 scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
             )
         }
         counts = _run_counts(source.runs)
+    columns = ("table", "model", "task", "dataset", "mean", "ci95")
     audited = [
-        _audit_cell(table, key, printed, recomputed.get(key), counts)
-        for table, key, printed in (
-            (table, (model, task, dataset), (mean, ci95))
-            for table, model, task, dataset, mean, ci95 in records(
-                cells, "table", "model", "task", "dataset", "mean", "ci95"
-            )
-        )
+        _audit_cell(table, key := (model, task, dataset), _Value(mean, ci95), recomputed.get(key), counts)
+        for table, model, task, dataset, mean, ci95 in records(published_cells(), *columns)
     ]
     return Audit(
         source=source.label,
@@ -140,15 +144,15 @@ def _run_counts(runs: pd.DataFrame) -> dict[tuple[str, str], int]:
 def _audit_cell(
     table: int,
     key: tuple[str, str, str],
-    printed: tuple[float, float],
-    found: tuple[float, float, int] | None,
+    printed: _Value,
+    value: _Value | None,
     counts: dict[tuple[str, str], int],
 ) -> AuditedCell:
     model, task, dataset = key
     names = datasets_of(task) if dataset == AVERAGE else (dataset,)
     n_runs = sum(counts.get((model, name), 0) for name in names)
     full = FULL_CELL * len(names)
-    agreement = None if found is None else _agreement(printed, found)
+    agreement = None if value is None else _agreement(printed, value)
     if n_runs == 0:
         status = "no runs"
     elif n_runs < full or agreement is None:
@@ -162,18 +166,18 @@ def _audit_cell(
         dataset=dataset,
         status=status,
         agreement=agreement,
-        published_mean=printed[0],
-        published_ci95=printed[1],
-        mean=None if found is None else round(found[0], 6),
-        ci95=None if found is None or found[1] != found[1] else round(found[1], 6),
-        n_seeds=0 if found is None else found[2],
+        published_mean=printed.mean,
+        published_ci95=printed.ci95,
+        mean=None if value is None else round(value.mean, 6),
+        ci95=None if value is None or value.ci95 != value.ci95 else round(value.ci95, 6),
+        n_seeds=0 if value is None else value.n_seeds,
         n_runs=n_runs,
-        difference=None if found is None else round(found[0] - printed[0], 6),
+        difference=None if value is None else round(value.mean - printed.mean, 6),
     )
 
 
-def _agreement(printed: tuple[float, float], found: tuple[float, float, int]) -> str:
-    off, wider = abs(found[0] - printed[0]), abs(found[1] - printed[1])
+def _agreement(printed: _Value, value: _Value) -> str:
+    off, wider = abs(value.mean - printed.mean), abs(value.ci95 - printed.ci95)
     if off <= _HALF_DIGIT and wider <= _HALF_DIGIT:
         return "exact"
-    return "within interval" if off <= printed[1] + _HALF_DIGIT else "differs"
+    return "within interval" if off <= printed.ci95 + _HALF_DIGIT else "differs"

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import pandas as pd
 
 from analysis.frames import records
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
+from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of
 from common.errors import UserError
+from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.study import MODELS, TABLES, Model, format_steps, parse
 
-__all__ = ["Cell", "Table", "build_table", "table_numbers"]
+__all__ = ["PAPER_TABLES", "Cell", "ScoreTable", "SettingsTable", "Table", "build_table", "table_numbers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +68,10 @@ class Table:
 
 def table_numbers() -> tuple[int, ...]:
     """Return the numbers of the paper's tables."""
-    return tuple(TABLES)
+    return tuple(table.number for table in PAPER_TABLES.values())
 
 
-def build_table(
-    number: int,
-    scores: pd.DataFrame | None = None,
-    *,
-    source: Source = PUBLISHED,
-) -> Table:
+def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
     """Return a table of the paper.
 
     Args:
@@ -86,48 +83,9 @@ def build_table(
     Raises:
         UserError: no such table.
     """
-    if number not in TABLES:
-        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {max(TABLES)}")
-    if number == 1:
-        return _settings_table()
-    task = _task(number)
-    alone, stand_ins = not source.comparable, source.stand_ins
-    metric = TASKS[task].metric if source.protocol == PAPER else TASKS[task].standard_metric
-    printed = published_cells().query("table == @number")
-    published = (
-        {}
-        if alone
-        else {
-            (model, dataset): (mean, ci95)
-            for model, dataset, mean, ci95 in records(printed, "model", "dataset", "mean", "ci95")
-        }
-    )
-    recomputed = {} if scores is None else _by_cell(scores, task)
-    models = [*TABLES[number], *_own_models(number, [] if scores is None else scores["model"])]
-    datasets = [*(datasets_of(task) if stand_ins is None else stand_ins.families.get(task, ())), AVERAGE]
-    if alone:
-        measured = {model for model, _ in recomputed}
-        models = [name for name in models if name in measured]
-    group = _GROUPS[(number - 2) // 4]
-    return Table(
-        number=number,
-        caption=f"{source.own_words} {TASKS[task].title} ({metric}, %): {group.title}.".lstrip(),
-        stubs=group.stubs,
-        labels=tuple(group.label(name) for name in models),
-        columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
-        cells=tuple(
-            tuple(replace(_cell(model, name, published, recomputed), alone=alone) for name in datasets)
-            for model in models
-        ),
-        models=tuple(models),
-        alone=alone,
-        source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
-        interval="" if scores is None or scores.empty else str(scores["interval"].iloc[0]),
-    )
-
-
-def _task(number: int) -> str:
-    return list(TASKS)[(number - 2) % 4]
+    if str(number) not in PAPER_TABLES:
+        raise UserError(f"there is no Table {number}; the paper has Tables 1 to {table_numbers()[-1]}")
+    return PAPER_TABLES[str(number)].build(scores, source)
 
 
 def _by_cell(scores: pd.DataFrame, task: str) -> dict[tuple[str, str], tuple[float, float, float, int]]:
@@ -146,24 +104,111 @@ def _cell(
     published: dict[tuple[str, str], tuple[float, float]],
     recomputed: dict[tuple[str, str], tuple[float, float, float, int]],
 ) -> Cell:
-    found = recomputed.get((model, dataset))
+    values = recomputed.get((model, dataset))
     return Cell(
         model=model,
         dataset=dataset,
         published=published.get((model, dataset)),
-        recomputed=None if found is None else found[:3],
-        n_seeds=0 if found is None else found[3],
+        recomputed=None if values is None else values[:3],
+        n_seeds=0 if values is None else values[3],
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Four tables of one layout, one for each task."""
+class _Layout:
+    """What four tables, one for each task, have in common."""
 
     title: str
     stubs: tuple[str, ...]
-    label: Callable[[str], tuple[str, ...]]
-    takes: Callable[[Model], bool]
+    label: Callable[[Model], tuple[str, ...]]
+    """Returns a model's entries under `stubs`."""
+    kind: str
+    """The kind of model that has its rows here (`pretraining.study.Model.kind`)."""
+    takes_foreign: bool = False
+    """Whether models whose names are outside the study's scheme have their rows here."""
+
+    def label_of(self, name: str) -> tuple[str, ...]:
+        """Return the entries under `stubs` of a model, also of one whose name says nothing."""
+        model = _model(name)
+        return (name, "") if model is None else self.label(model)
+
+    def has(self, name: str) -> bool:
+        """Whether a model that the paper does not have belongs here."""
+        model = _model(name)
+        return self.takes_foreign if model is None else model.kind == self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Numbered:
+    name: str
+    """Its number, as a command takes it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the paper."""
+        return int(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTable(_Numbered):
+    """One of the paper's Tables 2-17: the scores of some models on a task."""
+
+    task: Task
+    layout: _Layout
+    models: tuple[str, ...]
+    """The paper's rows."""
+
+    def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
+        """Return the table; arguments as in `build_table`."""
+        task, alone, stand_ins = self.task, not source.comparable, source.stand_ins
+        metric = task.metric if source.protocol == PAPER else task.standard_metric
+        published = {} if alone else _published(self.number)
+        recomputed = {} if scores is None else _by_cell(scores, task.name)
+        models = [*self.models, *self._own_models(() if scores is None else scores["model"])]
+        datasets = [
+            *(datasets_of(task.name) if stand_ins is None else stand_ins.families.get(task.name, ())),
+            AVERAGE,
+        ]
+        if alone:
+            measured = {model for model, _ in recomputed}
+            models = [name for name in models if name in measured]
+        return Table(
+            number=self.number,
+            caption=f"{source.own_words} {task.title} ({metric}, %): {self.layout.title}.".lstrip(),
+            stubs=self.layout.stubs,
+            labels=tuple(self.layout.label_of(name) for name in models),
+            columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
+            cells=tuple(
+                tuple(replace(_cell(model, name, published, recomputed), alone=alone) for name in datasets)
+                for model in models
+            ),
+            models=tuple(models),
+            alone=alone,
+            source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
+            interval="" if scores is None or scores.empty else str(scores["interval"].iloc[0]),
+        )
+
+    def _own_models(self, names: Iterable[str]) -> list[str]:
+        """Return the models that no table of the paper holds and that belong into this one."""
+        held = {name for names_of_table in TABLES.values() for name in names_of_table}
+        return [name for name in dict.fromkeys(names) if name not in held and self.layout.has(name)]
+
+
+class SettingsTable(_Numbered):
+    """The paper's Table 1: architectures and training settings."""
+
+    def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
+        """Return the table, which needs no scores."""
+        del scores, source
+        return _settings_table()
+
+
+def _published(number: int) -> dict[tuple[str, str], tuple[float, float]]:
+    cells = published_cells().query("table == @number")
+    return {
+        (model, dataset): (mean, ci95)
+        for model, dataset, mean, ci95 in records(cells, "model", "dataset", "mean", "ci95")
+    }
 
 
 def _model(name: str) -> Model | None:
@@ -181,14 +226,6 @@ def _objective(objective: str) -> str:
 
 def _thousands(steps: int) -> str:
     return format_steps(steps).replace("k", "K")
-
-
-def _labelled(label: Callable[[Model], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
-    def of(name: str) -> tuple[str, ...]:
-        model = _model(name)
-        return (name, "") if model is None else label(model)
-
-    return of
 
 
 def _size_label(model: Model) -> tuple[str, ...]:
@@ -220,28 +257,17 @@ def _own_size(model: Model, text: str) -> str:
     return text if model.size == "610m" else f"{model.size.upper()} {text}"
 
 
-_GROUPS = (
-    _Group(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
-           label=_labelled(_size_label), takes=lambda model: model.kind == "base"),
-    _Group(title="checkpoints along pretraining, 610M", stubs=("Objective", "Step"),
-           label=_labelled(_step_label), takes=lambda model: model.kind == "intermediate"),
-    _Group(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
-           label=_labelled(_mix_label), takes=lambda model: model.kind == "two-stage"),
-    _Group(title="continued pretraining with MLM from either start, 610M", stubs=("Start", "CPT steps"),
-           label=_labelled(_cpt_label), takes=lambda model: model.kind == "continued"),
+_LAYOUTS = (
+    _Layout(title="model size and pretraining objective, 42K steps", stubs=("Size", "Objective"),
+            label=_size_label, kind="base", takes_foreign=True),
+    _Layout(title="checkpoints along pretraining, 610M", stubs=("Objective", "Step"),
+            label=_step_label, kind="intermediate"),
+    _Layout(title="training budget and its split into CLM and MLM steps, 610M", stubs=("Budget", "CLM+MLM"),
+            label=_mix_label, kind="two-stage"),
+    _Layout(title="continued pretraining with MLM from either start, 610M", stubs=("Start", "CPT steps"),
+            label=_cpt_label, kind="continued"),
 )  # fmt: skip
-
-
-def _own_models(number: int, names: Iterable[str]) -> list[str]:
-    """Return the models that no table of the paper holds and that belong into this one."""
-    group, first = _GROUPS[(number - 2) // 4], number < 6
-    held = {name for names_of_table in TABLES.values() for name in names_of_table}
-    found = []
-    for name in dict.fromkeys(names):
-        model = _model(name)
-        if name not in held and (first if model is None else group.takes(model)):
-            found.append(name)
-    return found
+"""In the paper's order; within each the tasks in theirs."""
 
 
 def _settings_table() -> Table:
@@ -293,3 +319,16 @@ def _settings_table() -> Table:
         texts=tuple(tuple(values) for _, values in rows),
         source="study plan",
     )
+
+
+PAPER_TABLES: Registry[SettingsTable | ScoreTable] = Registry(
+    "table",
+    [
+        SettingsTable(name="1"),
+        *(
+            ScoreTable(name=str(number), task=task, layout=layout, models=TABLES[number])
+            for number, (layout, task) in enumerate(product(_LAYOUTS, TASKS.values()), start=2)
+        ),
+    ],
+)
+"""The paper's tables."""

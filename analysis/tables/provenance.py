@@ -1,7 +1,7 @@
 """Whether the runs of a store may stand in one table: the same code, locks, data, protocol and hardware.
 
 Every run made by this package has a `run.json` that says what it was made with. Within one table all runs must
-agree on it; what a few runs differ in is told with their paths, since it is they that were made otherwise.
+agree on it; what a few runs differ in is reported with their paths, since it is they that were made otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,12 @@ from benchmarks.protocol import DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError
 from common.progress import progress
+from common.registry import Registry
 
-__all__ = ["ASPECTS", "Failed", "Mismatch", "Provenance", "audit_provenance", "facts_of"]
+__all__ = [
+    "ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "facts_of", "provenance_json",
+    "provenance_text",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,7 @@ class Failed:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What an audit of provenance found."""
+    """The outcome of an audit of provenance."""
 
     runs: int
     """Runs with results."""
@@ -61,44 +65,55 @@ class Provenance:
     """Runs that are recorded as failed."""
 
 
-ASPECTS: dict[str, tuple[str, bool]] = {
-    "commit": ("commit of the code", False),
-    "lock": ("lock file", False),
-    "python": ("Python", False),
-    "versions": ("package versions", False),
-    "protocol": ("protocol", False),
-    "tuning": ("fine-tuning settings", False),
-    "precision": ("precision", False),
-    "device": ("hardware", False),
-    "training_data": ("training data", True),
-    "evaluation_data": ("evaluation data", True),
-}
-"""What is compared: its title, and whether only runs of one dataset share it (else all runs of a task do)."""
+@dataclass(frozen=True)
+class Aspect:
+    """Something that all runs of a table must have been made with."""
+
+    name: str
+    title: str
+    """What it is called in a sentence."""
+    paths: tuple[str, ...]
+    """Where a `run.json` says it; the sections of a path are separated by points."""
+    of_dataset: bool = False
+    """Whether only runs of one dataset share it; else all runs of a task do."""
+
+    def of(self, record: Mapping[str, Any]) -> str:
+        """Return what a `run.json` says about it, as short text; `?` for nothing."""
+        values = [_at(record, path) for path in self.paths]
+        if all(value is None for value in values):
+            return "?"
+        value = values[0] if len(values) == 1 else values
+        return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+ASPECTS: Registry[Aspect] = Registry(
+    "aspect",
+    [
+        Aspect("commit", "commit of the code", ("provenance.commit",)),
+        Aspect("lock", "lock file", ("provenance.lock.sha256",)),
+        Aspect("python", "Python", ("provenance.python",)),
+        Aspect("versions", "package versions", ("provenance.versions",)),
+        Aspect("protocol", "protocol", ("protocol",)),
+        Aspect("tuning", "fine-tuning settings", ("settings.tuning", "settings.pooling")),
+        Aspect("precision", "precision", ("machine.precision",)),
+        Aspect("device", "hardware", ("machine.device",)),
+        Aspect("training_data", "training data", ("settings.training_data",), of_dataset=True),
+        Aspect("evaluation_data", "evaluation data", ("settings.evaluation_data",), of_dataset=True),
+    ],
+)
+"""What is compared."""
 
 
 def facts_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what a `run.json` says about each aspect, as short text; `?` for what it does not say."""
-    source = record.get("provenance") or {}
-    settings = record.get("settings") or {}
-    machine = record.get("machine") or {}
-    lock = source.get("lock") or {}
-    found = {
-        "commit": source.get("commit"),
-        "lock": lock.get("sha256"),
-        "python": source.get("python"),
-        "versions": source.get("versions"),
-        "protocol": record.get("protocol"),
-        "tuning": [settings.get(key) for key in ("tuning", "pooling")],
-        "precision": machine.get("precision"),
-        "device": machine.get("device"),
-        "training_data": settings.get("training_data"),
-        "evaluation_data": settings.get("evaluation_data"),
-    }
-    return {key: "?" if value in (None, [None, None]) else _short(value) for key, value in found.items()}
+    return {name: aspect.of(record) for name, aspect in ASPECTS.items()}
 
 
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+def _at(record: Mapping[str, Any], path: str) -> Any:
+    value: Any = record
+    for section in path.split("."):
+        value = (value or {}).get(section)
+    return value
 
 
 def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
@@ -106,7 +121,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
 
     Args:
         store: a run store, or its `results` folder.
-        logs: folder of the workflow's logs; `logs` beside the store's `results` when left out.
+        logs: folder of the workflow's logs; `logs` next to the store's `results` when left out.
 
     Raises:
         UserError: no run is there, or a record is no JSON.
@@ -133,10 +148,10 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     if not runs and not failed:
         raise UserError(f"{results} holds no runs")
     mismatches = [
-        found
+        mismatch
         for task, by_run in facts.items()
-        for aspect, (_, own) in ASPECTS.items()
-        for found in _compare(task, aspect, by_run, own)
+        for aspect in ASPECTS.values()
+        for mismatch in _compare(task, aspect, by_run)
     ]
     recorded = sum(len(by_run) for by_run in facts.values())
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
@@ -152,15 +167,16 @@ def _read(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _compare(task: str, aspect: str, by_run: Mapping[str, dict[str, str]], own: bool) -> Iterable[Mismatch]:
+def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) -> Iterable[Mismatch]:
     groups: dict[str, dict[str, str]] = {}
-    for name, found in by_run.items():
-        groups.setdefault(name.split("/")[2] if own else task, {})[name] = found[aspect]
+    for run, facts in by_run.items():
+        table = run.split("/")[2] if aspect.of_dataset else task
+        groups.setdefault(table, {})[run] = facts[aspect.name]
     for table, values in groups.items():
         counts = Counter(values.values()).most_common()
         if len(counts) > 1:
-            rare = [name for name, value in values.items() if value != counts[0][0]]
-            yield Mismatch(aspect=aspect, table=table, values=dict(counts), examples=tuple(rare[:5]))
+            rare = [run for run, value in values.items() if value != counts[0][0]]
+            yield Mismatch(aspect=aspect.name, table=table, values=dict(counts), examples=tuple(rare[:5]))
 
 
 def _failed(name: str, record: Mapping[str, Any], logs: Path) -> Failed:
@@ -170,3 +186,25 @@ def _failed(name: str, record: Mapping[str, Any], logs: Path) -> Failed:
     if path.is_file():
         tail = tuple(path.read_text("utf-8", errors="replace").splitlines()[-5:])
     return Failed(run=name, reason=str(record.get("reason", "unknown")), log=tail)
+
+
+def provenance_json(result: Provenance) -> str:
+    """Return the outcome as JSON."""
+    return json.dumps(asdict(result), indent=1) + "\n"
+
+
+def provenance_text(result: Provenance) -> str:
+    """Return the outcome as text."""
+    lines = [f"{result.runs} runs, {result.recorded} of them with a record of what they were made with"]
+    for item in result.mismatches:
+        lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect].title}")
+        lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]
+        lines += [f"            such as {name}" for name in item.examples]
+    if not result.mismatches:
+        titles = ", ".join(aspect.title for aspect in ASPECTS.values())
+        lines.append(f"all agree within each table on {titles}")
+    for run in result.failed:
+        lines.append(f"FAILED   {run.run}: {run.reason}")
+        lines += [f"            {line[:160]}" for line in run.log]
+    lines.append(f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs")
+    return "\n".join(lines) + "\n"

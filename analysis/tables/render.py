@@ -10,34 +10,24 @@ import csv
 import html
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from analysis.published_cells import N_SEEDS
 from analysis.tables.build import Cell, Table
-from common.errors import UserError, nearest
+from common.registry import Registry
+from common.text_tables import Format, fill_template, markdown_table
 
-__all__ = ["FORMATS", "render", "render_csv", "render_html", "render_latex", "render_markdown"]
+__all__ = ["FORMATS", "recomputed_text", "render_csv", "render_html", "render_latex", "render_markdown"]
 
-
-def render(table: Table, form: str) -> str:
-    """Return the table in one of `FORMATS`; the text ends in a line break.
-
-    Raises:
-        UserError: unknown format.
-    """
-    if form not in FORMATS:
-        raise UserError(f"unknown format {form!r}{nearest(form, FORMATS)}; one of {', '.join(FORMATS)}")
-    return FORMATS[form](table)
+_TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 
 def render_markdown(table: Table) -> str:
     """Return a GitHub-flavoured Markdown table under its caption."""
-    head = [*table.stubs, *table.columns]
     rows = [[*label, *entries] for label, entries in _rows(table, _plain_cell, "<br>")]
-    lines = [f"**{_title(table)}** {table.caption} {_note(table)}".rstrip(), ""]
-    lines.append(f"| {' | '.join(head)} |")
-    lines.append(f"|{'---|' * len(table.stubs)}{'---:|' * len(table.columns)}")
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    rules = ["---"] * len(table.stubs) + ["---:"] * len(table.columns)
+    caption = f"**{_title(table)}** {table.caption} {_note(table)}".rstrip()
+    return "\n".join([caption, "", *markdown_table([[*table.stubs, *table.columns], *rows], rules)]) + "\n"
 
 
 def render_latex(table: Table) -> str:
@@ -92,31 +82,25 @@ def render_csv(table: Table) -> str:
 
 def render_html(table: Table) -> str:
     """Return a `<table>` element with caption, header cells and scopes; no styles of its own."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in [*table.stubs, *table.columns])
-    lines = [
-        f'<table class="paper-table" id="table-{table.number}">',
-        f"<caption><b>{_title(table)}</b> {html.escape(table.caption)} {html.escape(_note(table))}</caption>",
-        f"<thead><tr>{head}</tr></thead>",
-        "<tbody>",
-    ]
-    for label, entries in _rows(table, _html_cell, "<br>"):
-        stubs = "".join(f'<th scope="row">{html.escape(name)}</th>' for name in label)
-        cells = "".join(f"<td>{entry}</td>" for entry in entries)
-        lines.append(f"<tr>{stubs}{cells}</tr>")
-    lines += ["</tbody>", "</table>"]
-    return "\n".join(lines) + "\n"
+    return fill_template(
+        _TEMPLATE,
+        table=table,
+        title=_title(table),
+        note=_note(table),
+        rows=_rows(table, _html_cell, "<br>"),
+    )
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
-    "markdown": render_markdown,
-    "latex": render_latex,
-    "csv": render_csv,
-    "html": render_html,
-}
-"""Printers by the name of their format."""
-
-EXTENSIONS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html"}
-"""File ending of each format."""
+FORMATS: Registry[Format[Table]] = Registry(
+    "format",
+    [
+        Format(name="markdown", ending="md", show=render_markdown),
+        Format(name="latex", ending="tex", show=render_latex),
+        Format(name="csv", ending="csv", show=render_csv),
+        Format(name="html", ending="html", show=render_html),
+    ],
+)
+"""How a table is printed; each text ends in a line break."""
 
 
 def _rows(
@@ -155,18 +139,20 @@ def _published(cell: Cell, sign: str) -> str:
     return f"{cell.published[0]:.2f} ({sign}{cell.published[1]:.2f})" if cell.published else "-"
 
 
-def _recomputed(cell: Cell) -> str:
-    assert cell.recomputed is not None
+def recomputed_text(cell: Cell, unusual_seeds: str = " n={}") -> str:
+    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
+    if cell.recomputed is None:
+        return ""
     mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else f" n={cell.n_seeds}"
+    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
     bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
     return f"{mean:.2f}{bounds}{seeds}"
 
 
 def _lines(cell: Cell, sign: str) -> list[str]:
     if cell.alone:
-        return [_recomputed(cell) if cell.recomputed else "-"]
-    return [_published(cell, sign), *([_recomputed(cell)] if cell.recomputed else [])]
+        return [recomputed_text(cell) or "-"]
+    return [_published(cell, sign), *([recomputed_text(cell)] if cell.recomputed else [])]
 
 
 def _plain_cell(cell: Cell) -> Sequence[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.sources import (
-    add_score_options,
-    add_source_options,
-    open_source,
-    score_settings,
-    source_from,
-)
+from analysis.sources import Source, open_source
+from analysis.statistics import intervals, selection
+from analysis.statistics.scores import Settings
+from benchmarks.protocol import PROTOCOLS
 from common.errors import UserError, nearest
 from common.old_parser import Parser
 from common.progress import progress
@@ -112,3 +110,68 @@ def main(argv: Sequence[str]) -> int | None:
     for sentence in refused:
         print(f"not drawn: {sentence}")
     return 0 if made and (every or not refused) else 2
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """Add --source, --protocol, --add-model and --instances."""
+    group = parser.add_argument_group("where the scores come from")
+    group.add_argument(
+        "--source", default="published", metavar="published|released|miniature|PATH",
+        help="the paper's tables (default), the authors' released runs, the miniature that comes with the package, "
+        "or the path of a run store or runs table",
+    )  # fmt: skip
+    group.add_argument(
+        "--protocol", choices=PROTOCOLS,
+        help="of a run store, whose metrics: the paper's (default), or the field's (standard); docs/run-store.md",
+    )  # fmt: skip
+    group.add_argument(
+        "--add-model", action="append", default=[], metavar="NAME",
+        help="take a model whose name is outside the released scheme (a shell pattern, may be repeated)",
+    )  # fmt: skip
+    group.add_argument(
+        "--instances", type=Path, metavar="PATH", help="per-instance scores that belong to a runs table"
+    )
+
+
+def add_score_options(parser: argparse.ArgumentParser, *, interval: str = "paper") -> None:
+    """Add --selection, --interval, --resamples and --seed."""
+    group = parser.add_argument_group("from runs to scores")
+    group.add_argument(
+        "--selection", default="seed", metavar="|".join(selection.SELECTIONS),
+        help="how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule "
+        "and the default), one for a model and dataset (mean), or one for a model and task (pooled)",
+    )  # fmt: skip
+    group.add_argument(
+        "--interval", default=interval, metavar="|".join(intervals.INTERVALS),
+        help=f"kind of 95 %% interval (default: {interval})",
+    )  # fmt: skip
+    group.add_argument(
+        "--resamples", type=int, default=intervals.RESAMPLES, help="resamples of a bootstrap (default: 10000)"
+    )
+    group.add_argument(
+        "--seed", type=int, default=intervals.DEFAULT_SEED, help="seed of a bootstrap's generator"
+    )
+
+
+def score_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of `add_score_options`."""
+    return Settings(
+        selection=args.selection, interval=args.interval, resamples=args.resamples, seed=args.seed
+    )
+
+
+def source_from(
+    args: argparse.Namespace, models: Sequence[str] | None = None, *, need_instances: bool = False
+) -> Source:
+    """Open the source of `add_source_options`; `models` and `need_instances` as in `open_source`.
+
+    The hierarchical interval needs the instances in any case.
+    """
+    return open_source(
+        args.source,
+        instances=args.instances,
+        need_instances=need_instances or getattr(args, "interval", "") == "hierarchical",
+        add_models=args.add_model,
+        models=models,
+        protocol=args.protocol,
+    )

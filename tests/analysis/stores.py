@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.sources import Source, open_source
 from analysis.store.ingest import Ingested, ingest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
@@ -71,3 +72,18 @@ def cut(store: Path) -> None:
 
 def twice(store: Path) -> None:
     shutil.copytree(run_folder(store), run_folder(store, name="lr1e-4_sd0"))
+
+
+def twice_differently(store: Path) -> None:
+    twice(store)
+    shutil.copyfile(
+        run_folder(store, name="lr1e-05_sd1") / RESULTS, run_folder(store, name="lr1e-4_sd0") / RESULTS
+    )
+
+
+def released_source(change: float = 0.0, keep: int = 30) -> Source:
+    """The released runs of one model on SST-2, their test scores changed, the first `keep` of them."""
+    runs = open_source(str(RELEASED)).runs
+    assert runs is not None
+    runs = runs.assign(test_score=np.clip(runs["test_score"] + change, 0, 1)).iloc[:keep]
+    return Source(label="test", runs=runs)

@@ -1,15 +1,36 @@
+"""Tables for terminals, Markdown and web pages."""
+
 from __future__ import annotations
 
-from common.text_tables import grid
+from pathlib import Path
 
-ROWS = [("name", "score"), ("a", "91.42"), ("longer", "7")]
+import jinja2
+import pytest
+
+from common.text_tables import fill_template, grid, markdown_table, plain_table
+
+ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
 
 
-def test_a_plain_table_is_aligned_without_trailing_spaces() -> None:
-    assert grid(ROWS, markdown=False) == ["name    score", "a       91.42", "longer  7"]
+def test_plain_columns_are_aligned_and_numbers_on_the_right_where_wanted() -> None:
+    assert plain_table(ROWS) == ["name       n", "a          10", "long name  1"]
+    assert plain_table(ROWS, numbers={1}) == ["name        n", "a          10", "long name   1"]
 
 
-def test_a_markdown_table_has_a_rule_under_its_head() -> None:
-    assert grid(ROWS, markdown=True) == [
-        "| name | score |", "|---|---|", "| a | 91.42 |", "| longer | 7 |",
-    ]  # fmt: skip
+def test_markdown_has_a_rule_for_each_column_and_escapes_its_separator() -> None:
+    assert markdown_table(ROWS)[:3] == ["| name | n |", "|---|---|", "| a | 10 |"]
+    assert markdown_table(ROWS, ["---", "---:"])[1] == "|---|---:|"
+    assert markdown_table([["a|b"], ["c|d"]]) == ["| a\\|b |", "|---|", "| c\\|d |"]
+
+
+def test_a_grid_is_one_or_the_other() -> None:
+    assert grid(ROWS, markdown=True) == markdown_table(ROWS)
+    assert grid(ROWS, numbers={1}) == plain_table(ROWS, {1})
+
+
+def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>{{ text }}</p>{{ markup|safe }}\n")
+    assert fill_template(page, text="a < 'b'", markup="<br>") == "<p>a &lt; &#x27;b&#x27;</p><br>\n"
+    with pytest.raises(jinja2.UndefinedError, match="markup"):
+        fill_template(page, text="a")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
+import sys
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from analysis.store import release
+from common.cli import MANY
 from common.errors import UserError, nearest
-from common.old_parser import Parser
 from pretraining.study import FIGURES, MODELS, TABLES
 
-__all__ = ["add_parser", "models_for"]
+__all__ = ["fetch_released", "models_for"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,40 +35,33 @@ def models_for(what: str) -> tuple[str, ...]:
     return _SETS[what]
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    """Add `fetch-released` to the commands of `python -m analysis`."""
-    parser = subparsers.add_parser(
-        "fetch-released",
-        help="bring the authors' result files into the cache",
-        description="Bring the authors' result files into the cache by git, at the pinned commit; what is there "
-        "is not fetched again, and a broken-off fetch goes on. Afterwards --source released needs no network.",
-    )
-    parser.add_argument(
-        "--for", dest="sets", action="append", default=[], metavar="FIGURE|TABLE|all",
-        help="the models of figure3, table10, ...; repeatable (default, without --model: all)",
-    )  # fmt: skip
-    parser.add_argument("--model", action="append", default=[], metavar="NAME", help="this model; repeatable")
-    parser.add_argument(
-        "--cache", type=Path, metavar="DIR",
-        help="where to keep them (default: CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--url", default=release.URL, help="a mirror of the authors' repository (default: %(default)s)"
-    )
-    parser.set_defaults(function=_main)
+def fetch_released(
+    *,
+    for_: Annotated[tuple[str, ...], MANY, Parameter(name="--for", metavar="FIGURE|TABLE|all")] = (),
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    cache: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    url: str = release.URL,
+) -> int:
+    """Bring the authors' result files into the cache by git, at the pinned commit.
 
+    What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
+    network.
 
-def _main(args: argparse.Namespace) -> int:
-    for name in args.model:
+    Args:
+        for_: the models of figure3, table10, ...; repeatable (default, without --model: all)
+        model: this model; repeatable
+        cache: where to keep them (default: CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder)
+        url: a mirror of the authors' repository
+    """
+    for name in model:
         if name not in MODELS:
             raise UserError(f"--model {name}: not one of the study's models{nearest(name, MODELS)}")
-    wanted = [*args.model, *(name for what in args.sets for name in models_for(what))]
-    if not wanted:
-        wanted = list(models_for("all"))
-    store = release.released_store(wanted, cache=args.cache, url=args.url, commit=release.COMMIT)
-    here = release.cached_release(args.cache, commit=release.COMMIT)
-    logger.info("%d released models are in %s", len(here), store)
-    if args.cache is not None:
-        logger.info("set CLM_OR_MLM_CACHE=%s for --source released to find them", args.cache)
-    print(store)
+    wanted = [*model, *(name for what in for_ for name in models_for(what))] or models_for("all")
+    store = release.released_store(wanted, cache=cache, url=url, commit=release.COMMIT)
+    logger.info(
+        "%d released models are in %s", len(release.cached_release(cache, commit=release.COMMIT)), store
+    )
+    if cache is not None:
+        logger.info("set CLM_OR_MLM_CACHE=%s for --source released to find them", cache)
+    sys.stdout.write(f"{store}\n")
     return 0

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from analysis.tables.provenance import ASPECTS, Provenance, audit_provenance
+from cyclopts import Parameter
 
-__all__ = ["add_parser", "report"]
+from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 
-
-def add_parser(subparsers: Any) -> None:
-    """Add `provenance`."""
-    parser = subparsers.add_parser(
-        "provenance",
-        help="whether all runs of a table were made with the same code, data and hardware",
-        description="Compare what the runs of a store were made with, and list failed runs with their logs' ends.",
-        epilog="exit code: 0 all agree; 1 some differ",
-    )
-    parser.add_argument("store", type=Path, help="a run store, or its results folder")
-    parser.add_argument("--logs", type=Path, metavar="DIR", help="the workflow's logs (logs beside results)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(function=_main)
+__all__ = ["provenance"]
 
 
-def _main(args: argparse.Namespace) -> int:
-    found = audit_provenance(args.store, args.logs)
-    text = json.dumps(dataclasses.asdict(found), indent=1) + "\n" if args.json else report(found)
-    sys.stdout.write(text)
-    return 1 if found.mismatches else 0
+def provenance(
+    store: Path,
+    /,
+    *,
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    json: bool = False,
+) -> int:
+    """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
 
+    Exit status: 0 all agree; 1 some differ.
 
-def report(found: Provenance) -> str:
-    """Return the findings as text."""
-    lines = [f"{found.runs} runs, {found.recorded} of them with a record of what they were made with"]
-    for item in found.mismatches:
-        lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect][0]}")
-        lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]
-        lines += [f"            such as {name}" for name in item.examples]
-    if not found.mismatches:
-        lines.append(f"all agree within each table on {', '.join(title for title, _ in ASPECTS.values())}")
-    for run in found.failed:
-        lines.append(f"FAILED   {run.run}: {run.reason}")
-        lines += [f"            {line[:160]}" for line in run.log]
-    lines.append(f"{len(found.mismatches)} mismatches, {len(found.failed)} failed runs")
-    return "\n".join(lines) + "\n"
+    Args:
+        store: a run store, or its results folder
+        logs: the workflow's logs (default: logs next to results)
+        json: print JSON
+    """
+    result = audit_provenance(store, logs)
+    sys.stdout.write((provenance_json if json else provenance_text)(result))
+    return 1 if result.mismatches else 0

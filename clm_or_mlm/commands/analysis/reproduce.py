@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -11,23 +10,26 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.formats import render_claims
-from analysis.sources import Source, add_source_options, source_from
+from analysis.sources import Source
 from analysis.statistics.scores import Settings
-from analysis.statistics.selection import SELECTIONS
 from analysis.tables.audit import audit
 from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import EXTENSIONS, render
-from clm_or_mlm.commands.analysis.scores import scores_csv
+from analysis.tables.render import FORMATS
+from analysis.tables.score_list import scores_csv
+from clm_or_mlm.options import Selection, SourceOptions
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress
 from common.provenance import ROOT, provenance
 
-__all__ = ["Outcome", "add_parser", "reproduce"]
+__all__ = ["Outcome", "make_all", "reproduce"]
 
 FIGURES_BESIDE = ("claims", "multiverse", "coverage")
 """What is drawn beside the paper's own figures."""
@@ -56,9 +58,7 @@ class Outcome:
         return "\n".join(lines) + "\n"
 
 
-def reproduce(
-    source: Source, out: Path, *, selection: str = "seed", arguments: Sequence[str] = ()
-) -> Outcome:
+def make_all(source: Source, out: Path, *, selection: str = "seed", arguments: Sequence[str] = ()) -> Outcome:
     """Write scores, tables, audit, claims and figures of a source under `out`.
 
     Args:
@@ -98,26 +98,26 @@ def _tables(source: Source, out: Path, selection: str) -> list[Path]:
     paths = []
     for number in table_numbers():
         table = build_table(number, scores, source=source)
-        for form, ending in EXTENSIONS.items():
-            paths.append(out / "tables" / f"table{number:02d}.{ending}")
-            write_text(paths[-1], render(table, form))
+        for form in FORMATS.values():
+            paths.append(out / "tables" / f"table{number:02d}.{form.ending}")
+            write_text(paths[-1], form.show(table))
     return paths
 
 
 def _audit(source: Source, out: Path, selection: str) -> list[Path]:
     found = audit(source, selection=selection)
     paths = []
-    for form, show in AUDIT_FORMATS.items():
-        paths.append(out / f"audit.{EXTENSIONS.get(form, form)}")
-        write_text(paths[-1], show(found))
+    for form in AUDIT_FORMATS.values():
+        paths.append(out / f"audit.{form.ending}")
+        write_text(paths[-1], form.show(found))
     return paths
 
 
 def _claims(source: Source, out: Path, selection: str) -> list[Path]:
     found = assess(source, Settings(selection=selection, interval=default_interval(source)))
     paths = []
-    for form in ("markdown", "json", "csv"):
-        paths.append(out / f"claims.{EXTENSIONS.get(form, form)}")
+    for form, ending in (("markdown", "md"), ("json", "json"), ("csv", "csv")):
+        paths.append(out / f"claims.{ending}")
         write_text(paths[-1], render_claims(found, found.verdicts, form))
     return paths
 
@@ -142,30 +142,30 @@ def _figures(out: Path, arguments: Sequence[str], outcome: Outcome) -> None:
         outcome.missing.append(("the figures", "drawing stopped with the error above"))
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `reproduce`."""
-    parser = subparsers.add_parser(
-        "reproduce",
-        help="all that a source allows: scores, tables, audit, claims, figures",
-        description="Make every table and figure that the source allows, and the audit; end with a list of what "
-        "was made and what could not be, with reasons.",
-    )
-    add_source_options(parser)
-    parser.add_argument("--selection", default="seed", choices=SELECTIONS, help="learning-rate rule")
-    parser.add_argument("--logs", type=Path, metavar="DIR", help="training logs, for Figure 12")
-    parser.add_argument("--out", type=Path, default=Path("build"), help="folder (default: build)")
-    parser.set_defaults(function=_run)
+def reproduce(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    out: Path = Path("build"),
+) -> int:
+    """Make every table and figure that the source allows, and the audit.
 
+    It ends with a list of what was made and what could not be, with reasons.
 
-def _run(args: argparse.Namespace) -> int:
-    source = source_from(args, need_instances=True)
-    arguments = [*source.options, "--selection", args.selection]
-    if args.instances:
-        arguments += ["--instances", str(args.instances)]
-    for name in args.add_model:
+    Args:
+        selection: learning-rate rule
+        logs: training logs, for Figure 12
+        out: folder
+    """
+    opened = source.open(need_instances=True)
+    arguments = [*opened.options, "--selection", selection]
+    if source.instances:
+        arguments += ["--instances", str(source.instances)]
+    for name in source.add_model:
         arguments += ["--add-model", name]
-    if args.logs:
-        arguments += ["--logs", str(args.logs)]
-    outcome = reproduce(source, args.out, selection=args.selection, arguments=arguments)
-    sys.stdout.write(outcome.text(args.out))
+    if logs:
+        arguments += ["--logs", str(logs)]
+    outcome = make_all(opened, out, selection=selection, arguments=arguments)
+    sys.stdout.write(outcome.text(out))
     return 0

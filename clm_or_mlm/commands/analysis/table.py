@@ -2,56 +2,61 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from analysis.sources import add_score_options, add_source_options, open_source, score_settings, source_from
+from cyclopts import Parameter
+
+from analysis.sources import PUBLISHED
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import EXTENSIONS, FORMATS, render
+from analysis.tables.render import FORMATS
+from clm_or_mlm.options import BootstrapScoreOptions, SourceOptions
+from common.cli import MANY
 from common.errors import UserError
 from common.files import write_text
 from pretraining.study import TABLES
 
-__all__ = ["add_parser"]
+__all__ = ["table"]
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `table`."""
-    parser = subparsers.add_parser(
-        "table",
-        help="one of the paper's Tables 1 to 17, or all",
-        description="Print the paper's tables. Each cell has the published value and, where the source holds runs, "
-        "the recomputed one with its interval (a bootstrap over seeds unless --interval says otherwise).",
-    )
-    parser.add_argument("number", nargs="+", metavar="N", help="1 to 17, or all")
-    add_source_options(parser)
-    add_score_options(parser, interval="bootstrap")
-    parser.add_argument("--format", default="markdown", choices=list(FORMATS), help="default: markdown")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write table01.md, ... there instead of printing"
-    )
-    parser.set_defaults(function=_run)
+def table(
+    number: Annotated[tuple[str, ...], MANY],
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: BootstrapScoreOptions = BootstrapScoreOptions(),
+    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "markdown",
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+) -> int:
+    """Print the paper's tables.
 
+    Each cell has the published value and, where the source holds runs, the recomputed one with its interval (a
+    bootstrap over seeds unless --interval names another).
 
-def _run(args: argparse.Namespace) -> int:
-    numbers = _numbers(args.number)
-    models = [name for number in numbers for name in TABLES.get(number, ())]
-    source = source_from(args, models) if models else open_source("published")
-    scores = None if source.is_published else source.scores(score_settings(args))
-    for number in numbers:
-        text = render(build_table(number, scores, source=source), args.format)
-        if args.out is None:
-            sys.stdout.write(text + ("\n" if number != numbers[-1] else ""))
+    Args:
+        number: 1 to 17, or all
+        format: how they are written
+        out: write table01.md, ... there instead of printing
+    """
+    numbers = _numbers(number)
+    models = [name for one in numbers for name in TABLES.get(one, ())]
+    opened = source.open(models, need_instances=score.needs_instances) if models else PUBLISHED
+    scores = None if opened.is_published else opened.scores(score.settings())
+    form = FORMATS[format]
+    for one in numbers:
+        text = form.show(build_table(one, scores, source=opened))
+        if out is None:
+            sys.stdout.write(text + ("\n" if one != numbers[-1] else ""))
         else:
-            path = args.out / f"table{number:02d}.{EXTENSIONS[args.format]}"
+            path = out / f"table{one:02d}.{form.ending}"
             write_text(path, text)
             sys.stdout.write(f"{path}\n")
     return 0
 
 
-def _numbers(words: list[str]) -> list[int]:
-    if words == ["all"]:
+def _numbers(words: tuple[str, ...]) -> list[int]:
+    if words == ("all",):
         return list(table_numbers())
     for word in words:
         if not word.isdecimal():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.__main__ import main
 from analysis.precision.coverage import (
     KINDS,
     TEST_INSTANCES,
@@ -165,17 +163,3 @@ def test_runs_of_one_seed_have_no_variance():
     runs = made_up_runs(np.random.default_rng(4), models=("610m-clm-42k",), seeds=(0,))
     with pytest.raises(UserError, match="no model and dataset with two seeds"):
         simulate(Source(label="x", runs=runs), trials=100, resamples=100, seed=0)
-
-
-def test_the_command_prints_every_format(capsys, tmp_path):
-    for form in ("text", "markdown", "csv", "json"):
-        assert main(["coverage", "--trials", "100", "--resamples", "100", "--format", form]) == 0
-        text = capsys.readouterr().out
-        assert "crossed" in text
-        if form == "json":
-            assert len(json.loads(text)) == 26
-    with pytest.raises(UserError, match="100 trials"):
-        main(["coverage", "--trials", "5"])
-    out = tmp_path / "coverage.md"
-    assert main(["coverage", "--trials", "100", "--resamples", "100", "--out", str(out)]) == 0
-    assert "MS MARCO" in out.read_text()

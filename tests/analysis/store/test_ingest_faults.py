@@ -9,17 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.store.cell import read_cell
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs
-from analysis.store.scan import scan_store
-from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
+from benchmarks.runs import RESULTS, cell_keys, write_results
 from common.errors import UserError
-from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, scores_of, twice
+from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
 
 
 def spoil(store: Path, edit: Callable[[dict[str, dict[str, object]]], None]) -> None:
@@ -35,13 +32,6 @@ def write(text: str, name: str = RESULTS) -> Callable[[Path], None]:
 
 def edited(edit: Callable[[dict[str, dict[str, object]]], object]) -> Callable[[Path], None]:
     return lambda store: spoil(store, lambda document: edit(document) and None)
-
-
-def twice_differently(store: Path) -> None:
-    twice(store)
-    shutil.copyfile(
-        run_folder(store, name="lr1e-05_sd1") / RESULTS, run_folder(store, name="lr1e-4_sd0") / RESULTS
-    )
 
 
 def rename(old: str, new: str) -> Callable[[Path], None]:
@@ -176,43 +166,6 @@ def test_the_majority_decides_how_many_instances_a_dataset_has(store: Path, tmp_
     ingested = read(store, tmp_path)
     assert len(ingested.runs) == 180 - 29
     assert kinds(ingested) == ["count"] * 29
-
-
-def test_of_two_spellings_the_releases_counts_whatever_the_order(store: Path, tmp_path: Path) -> None:
-    twice_differently(store)
-    runs = read(store, tmp_path).runs
-    key = RunKey(model=MODELS[0], dataset="sst2", lr=1e-4, seed=0)
-    row = runs[(runs.model == key.model) & (runs.dataset == "sst2") & (runs.lr == 1e-4) & (runs.seed == 0)]
-    assert row["test_score"].tolist() == [pytest.approx(np.mean(scores_of(key)["test"]))]
-    cut(store)  # where the usual spelling is broken, the other is used
-    ingested = read(store, tmp_path)
-    assert kinds(ingested) == ["broken"]
-    assert len(ingested.runs) == 180
-
-
-def test_a_file_that_changes_while_it_is_read_is_unfinished(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cell = next(cell for cell in scan_store(store).cells if cell.dataset == "sst2")
-    target = store / "results" / cell.name / cell.runs[0].folder / RESULTS
-    fstat, calls = os.fstat, []
-
-    def growing(descriptor: int) -> os.stat_result:
-        if Path(f"/proc/self/fd/{descriptor}").resolve() == target.resolve():
-            calls.append(descriptor)
-            if len(calls) == 2:
-                with target.open("a") as file:
-                    file.write(" ")
-        return fstat(descriptor)
-
-    monkeypatch.setattr("analysis.store.results_json.os.fstat", growing)
-    result = read_cell(store / "results", cell, None)
-    assert [(kind, sentence[:26]) for _, kind, sentence in result.problems] == [
-        ("unfinished", "changed while it was read;")
-    ]
-    target.unlink()
-    result = read_cell(store / "results", cell, None)
-    assert [sentence[:8] for _, _, sentence in result.problems] == ["vanished"]
 
 
 def test_a_file_without_permission_is_unreadable_for_root_too(

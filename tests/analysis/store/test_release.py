@@ -16,11 +16,9 @@ from analysis.store.cache import open_store
 from analysis.store.ingest import ingest
 from analysis.store.release import cached_release, released_runs, released_store
 from benchmarks.runs import cell_keys, write_results
-from clm_or_mlm.commands.analysis.fetch_released import models_for
 from common.errors import UserError
-from common.files import cache_folder
 from common.provenance import ROOT
-from pretraining.study import FIGURES, TABLES
+from pretraining.study import FIGURES
 
 HELD = ("610m-mlm40-42k", "610m-clm-42k", "210m-mlm40-42k")
 FILES = 2 * 12
@@ -197,16 +195,6 @@ def test_the_command_fetches_and_prints_the_store(
         commands.main([*line, "--model", "610m-cml-42k"])
 
 
-def test_sets_are_the_studys() -> None:
-    assert models_for("figure3") == FIGURES[3]
-    assert models_for("table10") == TABLES[10]
-    assert len(models_for("all")) == 51
-    with pytest.raises(UserError, match="did you mean 'figure3'"):
-        models_for("figur3")
-    with pytest.raises(UserError, match="Table 1 holds settings"):
-        models_for("table1")
-
-
 def test_released_runs_are_the_wanted_models_runs(
     fetch: Fetch,
     origin: tuple[str, str],
@@ -222,16 +210,3 @@ def test_released_runs_are_the_wanted_models_runs(
     again, none = open_store(fetch(*HELD))
     assert none is None
     pd.testing.assert_frame_equal(again[again["model"] == HELD[0]].reset_index(drop=True), runs)
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("CLM_OR_MLM_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "clm-or-mlm"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # the standard says: ignored
-    assert cache_folder() == Path.home() / ".cache" / "clm-or-mlm"
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(UserError, match="the cache cannot be written"):
-        open_store(tmp_path)

@@ -17,7 +17,7 @@ from analysis.statistics.scores import Settings, seed_scores
 from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS
 from analysis.tables.build import build_table
-from analysis.tables.render import FORMATS, render
+from analysis.tables.render import FORMATS
 from common.errors import UserError
 
 MODELS = {
@@ -69,7 +69,7 @@ def test_tables_say_so_and_print_no_number_of_the_paper(table: Path, form: str) 
     for number in (2, 5, 10):
         made = build_table(number, scores, source=source)
         assert all(cell.published is None for row in made.cells for cell in row)
-        text = render(made, form)
+        text = FORMATS[form].show(made)
         if form != "csv":
             assert "MINIATURE: not the paper" in text.replace("&#x27;", "'")
     shown = build_table(2, scores, source=source)

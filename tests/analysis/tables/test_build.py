@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from html.parser import HTMLParser
-
 import pandas as pd
 import pytest
 
 from analysis.published_cells import published_cells
 from analysis.statistics.scores import Settings, run_scores
-from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import EXTENSIONS, FORMATS, render
+from analysis.tables.build import build_table
+from analysis.tables.render import FORMATS
 from common.errors import UserError
 from pretraining.paper_settings import SHAPES
 from tests.analysis.made_up import random_runs
@@ -64,7 +59,7 @@ def test_recomputed_values_stand_beside_the_published_ones() -> None:
                 assert cell.recomputed == (expected["mean"], expected["low"], expected["high"])
             else:
                 assert cell.recomputed is None
-    assert "runs.parquet" in render(table, "markdown")
+    assert "runs.parquet" in FORMATS["markdown"].show(table)
 
 
 def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
@@ -83,70 +78,10 @@ def test_own_models_become_rows_of_the_table_of_their_kind() -> None:
     assert row.cells[row.models.index("610m-mlm60-42k")][0].published is None
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("number", table_numbers())
-def test_every_format_shows_every_number(number: int, form: str) -> None:
-    text = render(build_table(number), form)
-    assert text == render(build_table(number), form)
-    for cell in CELLS[CELLS["table"] == number].itertuples():
-        assert f"{cell.mean:.2f}" in text
-        assert f"{cell.ci95:.2f}" in text
-    assert form in EXTENSIONS
-
-
-def test_csv_can_be_read_back() -> None:
-    rows = list(csv.DictReader(io.StringIO(render(build_table(4), "csv"))))
-    cells = CELLS[CELLS["table"] == 4].set_index(["model", "dataset"])
-    for row in rows:
-        for dataset in ("squad", "squad_v2", "record", "average"):
-            assert float(row[f"{dataset}_published_mean"]) == cells.loc[(row["model"], dataset), "mean"]
-
-
-def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
-    scores = run_scores(random_runs(), Settings(), source="x")
-    for line in render(build_table(2, scores), "markdown").splitlines()[2:]:
-        assert line.count("|") == 7
-
-
-def test_latex_is_balanced_and_escaped() -> None:
-    scores = run_scores(random_runs(), Settings(), source="my_runs")
-    text = render(build_table(2, scores), "latex")
-    assert text.count("\\begin{") == text.count("\\end{") == 2
-    assert text.count("{") == text.count("}")
-    assert "my\\_runs" in text
-    assert not re.search(r"(?<!\\)%(?! needs)", text)
-    for line in text.splitlines():
-        if line.endswith("\\\\"):
-            assert line.count(" & ") == 5
-
-
-def test_html_is_well_formed() -> None:
-    class Checker(HTMLParser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.open: list[str] = []
-
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            if tag != "br":
-                self.open.append(tag)
-
-        def handle_endtag(self, tag: str) -> None:
-            assert self.open.pop() == tag
-
-    checker = Checker()
-    checker.feed(render(build_table(10, run_scores(random_runs(), Settings(), source="<x>")), "html"))
-    assert checker.open == []
-
-
 @pytest.mark.parametrize("number", [0, 18, -1])
 def test_a_table_the_paper_does_not_have(number: int) -> None:
     with pytest.raises(UserError, match="Tables 1 to 17"):
         build_table(number)
-
-
-def test_an_unknown_format_is_told_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'markdown'"):
-        render(build_table(2), "markdwn")
 
 
 def test_published_cells_come_in_the_order_of_the_rows() -> None:

@@ -1,0 +1,78 @@
+"""The simulated coverages as text, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.precision import coverage
+from analysis.statistics import intervals
+from benchmarks.protocol import AVERAGE, DATASETS
+from common.registry import Registry
+from common.text_tables import Format, Rows, markdown_table, plain_table
+
+__all__ = ["FORMATS", "CoverageReport", "coverage_text"]
+
+_TITLES = {
+    "seeds": "The mean over seeds on these test instances:",
+    "seeds and instances": "The mean over seeds and test instances:",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageReport:
+    """Coverages, and what they were simulated with."""
+
+    frame: pd.DataFrame
+    """As `analysis.precision.coverage.simulate` returns them."""
+    source: str
+    """Where the variances come from."""
+    trials: int
+    """Simulated cells a dataset."""
+
+
+def coverage_text(report: CoverageReport, table: Callable[[Rows], list[str]] = plain_table) -> str:
+    """Return the coverages as two tables, one a target, in percent."""
+    error = (intervals.LEVEL * (1 - intervals.LEVEL) / report.trials) ** 0.5
+    lines = [
+        f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {report.source}; "
+        f"{report.trials} trials a dataset (standard error {100 * error:.1f}).",
+    ]
+    for target in coverage.TARGETS:
+        part = report.frame[report.frame["target"] == target]
+        rows = [["dataset", "test set", "sd seeds", "sd test set", *coverage.KINDS]]
+        for row in part.to_dict("records"):
+            single = row["dataset"] != AVERAGE
+            rows.append(
+                [
+                    DATASETS[row["dataset"]].title if single else "mean",
+                    f"{int(row['n_test'])}" if single else "",
+                    f"{row['seed_sd']:.2f}" if single else "",
+                    f"{row['instance_sd']:.2f}" if single else "",
+                    *(f"{100 * row[kind]:.1f}" for kind in coverage.KINDS),
+                ]
+            )
+        lines += ["", _TITLES[target], "", *table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _csv(report: CoverageReport) -> str:
+    return report.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _json(report: CoverageReport) -> str:
+    return report.frame.round(6).to_json(orient="records", indent=2) + "\n"
+
+
+FORMATS: Registry[Format[CoverageReport]] = Registry(
+    "format",
+    [
+        Format(name="text", ending="txt", show=coverage_text),
+        Format(name="markdown", ending="md", show=lambda report: coverage_text(report, markdown_table)),
+        Format(name="csv", ending="csv", show=_csv),
+        Format(name="json", ending="json", show=_json),
+    ],
+)
+"""How coverages are printed."""

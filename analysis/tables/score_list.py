@@ -1,0 +1,60 @@
+"""The scores of a source as CSV, Markdown or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from common.registry import Registry
+from common.text_tables import markdown_table
+
+__all__ = ["FORMATS", "ScoreFormat", "scores_csv", "scores_markdown", "scores_parquet"]
+
+
+def scores_csv(scores: pd.DataFrame) -> str:
+    """Return the frame as CSV, numbers in percent with six decimals."""
+    return scores.to_csv(index=False, float_format="%.6f", lineterminator="\n")
+
+
+def scores_markdown(scores: pd.DataFrame) -> str:
+    """Return the frame as a Markdown table, numbers with two decimals as the paper prints them."""
+    rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
+    return "\n".join(markdown_table([list(scores.columns), *rows])) + "\n"
+
+
+def scores_parquet(scores: pd.DataFrame) -> bytes:
+    """Return the frame as the content of a Parquet file."""
+    return scores.reset_index(drop=True).to_parquet(index=False)
+
+
+def _text(value: object) -> str:
+    if value != value:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFormat:
+    """A form in which scores are written."""
+
+    name: str
+    """What `--format` calls it."""
+    ending: str
+    """The ending of its files, without a dot."""
+    content: Callable[[pd.DataFrame], bytes]
+    """Returns the content of a file."""
+    is_text: bool = True
+    """Whether it can be printed to a terminal."""
+
+
+FORMATS: Registry[ScoreFormat] = Registry(
+    "format",
+    [
+        ScoreFormat(name="csv", ending="csv", content=lambda scores: scores_csv(scores).encode()),
+        ScoreFormat(name="markdown", ending="md", content=lambda scores: scores_markdown(scores).encode()),
+        ScoreFormat(name="parquet", ending="parquet", content=scores_parquet, is_text=False),
+    ],
+)
+"""How scores are written."""

@@ -1,0 +1,26 @@
+"""The audit as JSON, Markdown and HTML."""
+
+from __future__ import annotations
+
+import json
+
+from analysis.sources import open_source
+from analysis.tables.audit import audit
+from analysis.tables.audit_report import audit_html, audit_json, audit_markdown
+from tests.analysis.stores import released_source
+
+
+def test_json_has_the_documented_form() -> None:
+    content = json.loads(audit_json(audit(released_source())))
+    assert {"cells", "arithmetic", "summary"} <= set(content)
+    assert content["summary"]["all"]["cells"] == 800 and content["summary"]["2"]["cells"] == 60
+    assert {"table", "model", "task", "dataset", "status"} <= set(content["cells"][0])
+
+
+def test_pages_name_source_and_cells() -> None:
+    found = audit(released_source(-0.02))
+    for page in (audit_markdown(found), audit_html(found)):
+        assert "test" in page
+        assert "610m-mlm40-42k" in page
+        assert "differs" in page
+    assert "<h2>Cells with runs" not in audit_html(audit(open_source("published")))

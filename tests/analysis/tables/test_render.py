@@ -1,0 +1,79 @@
+"""Every format against the table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from analysis.published_cells import published_cells
+from analysis.statistics.scores import Settings, run_scores
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import FORMATS
+from common.errors import UserError
+from tests.analysis.made_up import random_runs
+
+CELLS = published_cells()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("number", table_numbers())
+def test_every_format_shows_every_number(number: int, form: str) -> None:
+    text = FORMATS[form].show(build_table(number))
+    assert text == FORMATS[form].show(build_table(number))
+    for cell in CELLS[CELLS["table"] == number].itertuples():
+        assert f"{cell.mean:.2f}" in text
+        assert f"{cell.ci95:.2f}" in text
+    assert FORMATS[form].ending in ("md", "tex", "csv", "html")
+
+
+def test_csv_can_be_read_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].show(build_table(4)))))
+    cells = CELLS[CELLS["table"] == 4].set_index(["model", "dataset"])
+    for row in rows:
+        for dataset in ("squad", "squad_v2", "record", "average"):
+            assert float(row[f"{dataset}_published_mean"]) == cells.loc[(row["model"], dataset), "mean"]
+
+
+def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
+    scores = run_scores(random_runs(), Settings(), source="x")
+    for line in FORMATS["markdown"].show(build_table(2, scores)).splitlines()[2:]:
+        assert line.count("|") == 7
+
+
+def test_latex_is_balanced_and_escaped() -> None:
+    scores = run_scores(random_runs(), Settings(), source="my_runs")
+    text = FORMATS["latex"].show(build_table(2, scores))
+    assert text.count("\\begin{") == text.count("\\end{") == 2
+    assert text.count("{") == text.count("}")
+    assert "my\\_runs" in text
+    assert not re.search(r"(?<!\\)%(?! needs)", text)
+    for line in text.splitlines():
+        if line.endswith("\\\\"):
+            assert line.count(" & ") == 5
+
+
+def test_html_is_well_formed() -> None:
+    class Checker(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            if tag != "br":
+                self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    checker = Checker()
+    checker.feed(FORMATS["html"].show(build_table(10, run_scores(random_runs(), Settings(), source="<x>"))))
+    assert checker.open == []
+
+
+def test_an_unknown_format_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean 'markdown'"):
+        FORMATS["markdwn"]

@@ -1,0 +1,43 @@
+"""`python -m analysis claims`: options that exclude each other; the verdicts are tested with the claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from common.errors import UserError
+
+
+def test_the_interval_is_the_best_that_the_source_allows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["claims", "--id", "F1"]) == 0
+    default = capsys.readouterr().out
+    assert main(["claims", "--id", "f1", "--interval", "t"]) == 0
+    assert capsys.readouterr().out == default
+
+
+def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--id", "F8", "--explain"], ["--format", "csv"]):
+        assert main(["claims", *words]) == 0
+        assert main(["claims", *words, "--out", str(tmp_path / "claims")]) == 0
+        assert (tmp_path / "claims").read_text() == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--standard", "x"], "--standard goes with --multiverse"),
+        (["--id", "F99"], "unknown claim 'F99'"),
+        (["--format", "jsn"], "unknown --format 'jsn'; did you mean 'json'"),
+        (["--source", "nowhere"], "nowhere: no such source"),
+        (
+            ["--protocol", "standard"],
+            "--protocol standard: the paper's tables hold scores of its own protocol",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        main(["claims", *words])
+    assert sentence in str(error.value)

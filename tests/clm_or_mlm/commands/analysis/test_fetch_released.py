@@ -1,0 +1,19 @@
+"""`python -m analysis fetch-released`: which models a figure or table needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from clm_or_mlm.commands.analysis.fetch_released import models_for
+from common.errors import UserError
+from pretraining.study import FIGURES, TABLES
+
+
+def test_sets_are_the_studys() -> None:
+    assert models_for("figure3") == FIGURES[3]
+    assert models_for("table10") == TABLES[10]
+    assert len(models_for("all")) == 51
+    with pytest.raises(UserError, match="did you mean 'figure3'"):
+        models_for("figur3")
+    with pytest.raises(UserError, match="Table 1 holds settings"):
+        models_for("table1")

@@ -1,0 +1,35 @@
+"""`python -m analysis provenance`: text, JSON and exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from benchmarks.runs import RUN
+from common.errors import UserError
+from tests.analysis.stores import run_folder
+
+
+def test_its_status_says_whether_the_runs_agree(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["provenance", str(store)]) == 0
+    assert capsys.readouterr().out.startswith(
+        "180 runs, 0 of them with a record of what they were made with\n"
+    )
+    for seed in range(3):
+        record = {"provenance": {"commit": "a" if seed else "b"}}
+        (run_folder(store, name=f"lr1e-04_sd{seed}") / RUN).write_text(json.dumps(record))
+    assert main(["provenance", str(store), "--json"]) == 1
+    [mismatch] = json.loads(capsys.readouterr().out)["mismatches"]
+    assert (mismatch["aspect"], mismatch["values"]) == ("commit", {"a": 2, "b": 1})
+    assert main(["provenance", str(store / "results")]) == 1
+    assert "DIFFERS  SC: commit of the code" in capsys.readouterr().out
+
+
+def test_no_store_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run store, it has no folder `results`"):
+        main(["provenance", str(tmp_path)])
+    with pytest.raises(UserError, match="STORE is missing"):
+        main(["provenance"])

@@ -1,0 +1,57 @@
+"""`python -m analysis scores`: which rows are printed, and where."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from common.errors import UserError
+
+
+def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "scores",
+        "--model",
+        "610m-clm-42k",
+        "610m-mlm40-42k",
+        "--dataset",
+        "sst2",
+        "--dataset",
+        "average",
+    ]
+    assert main(words) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert set(frame["model"]) == {"610m-clm-42k", "610m-mlm40-42k"}
+    assert set(frame["dataset"]) == {"sst2", "average"}
+
+
+def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scores", "--format", "markdown"]) == 0
+    assert main(["scores", "--format", "markdown", "--out", str(tmp_path / "scores.md")]) == 0
+    assert (tmp_path / "scores.md").read_text() == capsys.readouterr().out
+    assert main(["scores", "--format", "parquet", "--out", str(tmp_path / "scores.parquet")]) == 0
+    assert len(pd.read_parquet(tmp_path / "scores.parquet")) > 600
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--format", "parquet"], "--format parquet is no text: name a file with --out scores.parquet"),
+        (["--format", "cvs"], "unknown --format 'cvs'; did you mean 'csv'"),
+        (["--dataset", "sst3"], "did you mean 'sst2'"),
+        (
+            ["--model", "610m-cml-42k"],
+            "published has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
+        ),
+        (["--interval", "bcaa"], "did you mean 'bca'"),
+        (["--sorce", "published"], "unknown option '--sorce'; did you mean '--source'"),
+    ],
+)
+def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        main(["scores", *words])
+    assert sentence in str(error.value)
