@@ -1,4 +1,4 @@
-"""`python -m paper_figures`: hands over to `clm_or_mlm.commands.figures`.
+"""`python -m paper_figures`: hands over to `clm_or_mlm.commands.paper_figures.draw`.
 
 It is imported only when the shell is ready to answer Ctrl-C in one line, since it takes a second or more.
 """
@@ -12,8 +12,8 @@ from common.cli import run
 
 
 def main(argv: Sequence[str]) -> int | None:
-    """Run the command line (`clm_or_mlm.commands.figures.main`)."""
-    from clm_or_mlm.commands.figures import main as command
+    """Run the command line (`clm_or_mlm.commands.paper_figures.draw.main`)."""
+    from clm_or_mlm.commands.paper_figures.draw import main as command
 
     return command(argv)
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from paper_figures.drawing.style import CLM, MLM
 from paper_figures.figure_data import Inputs
-from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from paper_figures.registry import PaperFigure
 
 __all__ = ["FIGURE", "RATES"]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.statistics.selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
 from paper_figures.figure_data import Inputs
-from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from paper_figures.registry import PaperFigure
 from pretraining.study import RATIOS
 

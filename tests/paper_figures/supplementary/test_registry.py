@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
-from clm_or_mlm.commands.figures import main, numbers
+from clm_or_mlm.commands.paper_figures.draw import main, numbers
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

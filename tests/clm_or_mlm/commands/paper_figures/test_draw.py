@@ -10,7 +10,7 @@ import pytest
 
 from analysis.sources import Source
 from analysis.store.runs_table import write_runs
-from clm_or_mlm.commands.figures import main, numbers
+from clm_or_mlm.commands.paper_figures.draw import main, numbers
 from common.errors import UserError
 from paper_figures.figure_data import Inputs
 from paper_figures.output.captions import source_sentence
