@@ -53,6 +53,10 @@ each command has --help; examples:
 
 
 def main(argv: Sequence[str]) -> int | None:
+    if argv and argv[0] in ("report", "reproduce"):
+        from clm_or_mlm.rooms import main_of
+
+        return main_of("analysis")(argv)
     parser = Parser(prog="python -m analysis", description=_DESCRIPTION, epilog=_EPILOG)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     wanted = argv[0] if argv else ""

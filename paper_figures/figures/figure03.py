@@ -9,21 +9,21 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_lines, line_handles
 from paper_figures.drawing.style import RAMP_BLUE, looks
 from paper_figures.drawing.x_positions import BUDGET, expected_points
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Inputs, Position, collect
 from paper_figures.output.captions import describe_points
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from paper_figures.figure_types import PaperFigure
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _LOOKS = dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True))
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
     if model.kind != "base" or model.steps != BUDGET or model.ratio is None:
         return None
-    return Place(series=model.size.upper(), x=float(model.ratio))
+    return Position(series=model.size.upper(), x=float(model.ratio))
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -31,7 +31,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
     page = make_page(title=FIGURE.heading, panels=task_panels(), x_label="Masking ratio (%)", caption=caption,
                      handles=line_handles(look))  # fmt: skip
-    expected = expected_points(3, place)
+    expected = expected_points(FIGURE.models, position)
     ticks = sorted({float(x) for x in data["x"]})
     for task, ax in page.axes.items():
         draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
@@ -47,15 +47,16 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(3, place, inputs)
+    return collect(FIGURE, position, inputs)
 
 
 FIGURE = PaperFigure(
-    number=3,
+    name="3",
     title="MLM masking ratio by model size",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[3],
     tables=(2, 3, 4, 5),
     note="42K steps. Axes do not start at 0, and each panel has its own range.",
 )

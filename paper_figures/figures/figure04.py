@@ -9,21 +9,21 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_lines, line_handles
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import expected_points, objective_series
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Inputs, Position, collect
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from paper_figures.figure_types import PaperFigure
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _LOOKS = {"MLM": MLM, "CLM": CLM}
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
     if model.kind != "intermediate":
         return None
-    return Place(series=objective_series(model), x=model.steps / 1000)
+    return Position(series=objective_series(model), x=model.steps / 1000)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -31,7 +31,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
     page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption,
                      x_label="Pretraining steps (thousands, logarithmic)", handles=line_handles(look))  # fmt: skip
-    expected = expected_points(4, place)
+    expected = expected_points(FIGURE.models, position)
     ticks = sorted({float(x) for x in data["x"]})
     for task, ax in page.axes.items():
         draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks, log_x=True)
@@ -47,15 +47,16 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(4, place, inputs)
+    return collect(FIGURE, position, inputs)
 
 
 FIGURE = PaperFigure(
-    number=4,
+    name="4",
     title="MLM and CLM along pretraining",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[4],
     tables=(6, 7, 8, 9),
     note="610M, checkpoints before any decay; MLM masks 40 %. "
     "Axes do not start at 0, and each panel has its own range.",

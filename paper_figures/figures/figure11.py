@@ -9,17 +9,17 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_lines
 from paper_figures.drawing.style import RAMP_PURPLE
 from paper_figures.drawing.x_positions import BUDGET, clm_share, expected_points
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Inputs, Position, collect
 from paper_figures.output.captions import describe_points
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from paper_figures.figure_types import PaperFigure
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _SERIES = "1B"
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of a 1B model of the full budget by its share of CLM."""
     share = clm_share(model)
     if (
@@ -29,14 +29,14 @@ def place(model: Model) -> Place | None:
         or model.kind not in ("base", "two-stage")
     ):
         return None
-    return Place(series=_SERIES, x=share)
+    return Position(series=_SERIES, x=share)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return one line over the share of CLM: a panel a task."""
     page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption,
                      x_label="CLM share of the budget (%): 0 is MLM only, 100 CLM only")  # fmt: skip
-    expected = expected_points(11, place)
+    expected = expected_points(FIGURE.models, position)
     ticks = sorted({float(x) for x in data["x"]} | {0.0, 25.0, 100.0})
     for task, ax in page.axes.items():
         draw_lines(
@@ -53,15 +53,16 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(11, place, inputs)
+    return collect(FIGURE, position, inputs)
 
 
 FIGURE = PaperFigure(
-    number=11,
+    name="11",
     title="CLM, then MLM, at 1B",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[11],
     tables=(2, 3, 4, 5),
     note="42K steps, MLM masks 40 %. Axes do not start at 0, and each panel has its own range.",
 )

@@ -17,7 +17,7 @@ from paper_figures.drawing.style import GREY, Look
 from paper_figures.drawing.x_positions import BUDGET, start_series
 from paper_figures.figure_data import COLUMNS, Inputs
 from paper_figures.figures.figure08 import LOOKS
-from paper_figures.registry import PaperFigure
+from paper_figures.figure_types import LOSS, PaperFigure
 from paper_figures.training_curves import placed_losses
 from pretraining.study import FIGURES, MODELS, Model, format_steps
 from pretraining.training.log import LOG
@@ -158,13 +158,14 @@ def _plain(look: Look) -> Look:
 
 
 FIGURE = PaperFigure(
-    number=12,
+    name="12",
     title="Training loss through continued pretraining",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[12],
     note="610M. Up to 42K the pretraining loss of either start (MLM or CLM), from there the MLM loss at 40 %; the two "
     "losses are of different tasks. Line: mean of equally long stretches; band: their range. "
     "Steps without a log are left out.",
-    measure="loss",
+    measure=LOSS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -10,7 +11,9 @@ from analysis.frames import records
 from analysis.statistics.selection import SELECTION_WORDS
 from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Inputs, Missing, missing
-from paper_figures.registry import PaperFigure
+
+if TYPE_CHECKING:
+    from paper_figures.figure_types import PaperFigure
 
 __all__ = [
     "alt_text",
@@ -18,7 +21,9 @@ __all__ = [
     "describe_differences",
     "describe_points",
     "missing_sentence",
+    "selection_sentence",
     "source_sentence",
+    "where_from",
 ]
 
 _INTERVALS = {
@@ -36,34 +41,46 @@ def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
         inputs.source.own_words,
         source_sentence(figure, data, inputs),
         figure.note,
-        missing_sentence(missing(figure.number, data), _why(figure, inputs)),
+        missing_sentence(missing(figure, data), _why(figure, inputs)),
     ]
     return " ".join(part for part in parts if part).replace(" %", "\u00a0%")
 
 
 def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return where the numbers come from and what the interval is."""
-    if figure.measure == "loss":
+    measure = figure.measure
+    if measure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     if runs is None:
         where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
-        how = ""
     else:
         drawn = {name for names in data["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {_count(len(drawn), 'model')}"
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-        how = f", {SELECTION_WORDS[inputs.settings.selection]}"
-    if figure.measure == "spread":
-        return f"Source: {where}{how if figure.number == 7 else ''}."
+    chosen = "" if runs is None or not measure.selected else f", {SELECTION_WORDS[inputs.settings.selection]}"
+    if not measure.averaged:
+        return f"Source: {where}{chosen}."
     seeds = data["n_seeds"]
     low, high = int(seeds.min()), int(seeds.max())
     many = f"{low}" if low == high else f"{low} to {high}"
     seeds_word = "seed" if high == 1 else "seeds"
-    mean = f"task averages, mean over {many} {seeds_word}{how}"
+    mean = f"task averages, mean over {many} {seeds_word}{chosen}"
     return f"Source: {where}; {mean}, {_INTERVALS[inputs.settings.interval]}."
+
+
+def where_from(inputs: Inputs) -> str:
+    """Return the source of a supplementary figure's numbers, which may be any of the paper's tables or all runs."""
+    where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+    return f"Source: {where}."
+
+
+def selection_sentence(inputs: Inputs) -> str:
+    """Return how learning rates were chosen; empty for the published cells, for which the paper chose them."""
+    words = SELECTION_WORDS[inputs.settings.selection]
+    return "" if inputs.source.is_published else f"{words[0].upper()}{words[1:]}."
 
 
 def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str:
@@ -78,7 +95,7 @@ def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str
 
 def alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
-    gaps = missing_sentence(missing(figure.number, data), _why(figure, inputs), most=99)
+    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
     return " ".join(
         part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
                           source_sentence(figure, data, inputs), gaps) if part
@@ -132,7 +149,7 @@ def describe_differences(
 
 
 def _why(figure: PaperFigure, inputs: Inputs) -> str:
-    if figure.measure == "loss":
+    if figure.measure.from_logs:
         return "of which there is no log"
     return "which no published table holds" if inputs.source.is_published else "which the source lacks"
 
