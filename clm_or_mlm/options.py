@@ -15,7 +15,7 @@ from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SELECTIONS
 from common.cli import MANY, shared_options
 
-__all__ = ["BootstrapScoreOptions", "ScoreOptions", "SourceOptions"]
+__all__ = ["BootstrapScoreOptions", "FigureScoreOptions", "ScoreOptions", "SourceOptions"]
 
 _SCORES = "from runs to scores"
 
@@ -76,3 +76,12 @@ class BootstrapScoreOptions(ScoreOptions):
 
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS))] = "bootstrap"
     """kind of 95 % interval"""
+
+
+@shared_options(_SCORES)
+@dataclass(frozen=True, kw_only=True)
+class FigureScoreOptions(ScoreOptions):
+    """The same with the interval left open (empty): to the paper's, or to what suits a supplementary figure."""
+
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """kind of 95 % interval (default: paper; of claims, multiverse and coverage the one that suits the source)"""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.formats import render_claims
@@ -21,10 +20,9 @@ from common.errors import UserError
 from common.files import write_text
 from common.progress import progress
 from common.provenance import provenance
-from paper_figures.figure_data import Inputs
-from paper_figures.figure_types import FigureSpec
+from paper_figures.inputs import Inputs
 from paper_figures.output.results import draw_figures
-from paper_figures.registry import FIGURES, LazyFigure
+from paper_figures.registry import FIGURES, FigureEntry
 
 __all__ = ["Outcome", "reproduce"]
 
@@ -54,7 +52,7 @@ def reproduce(
     *,
     selection: str = "seed",
     logs: Path | None = None,
-    figures: Sequence[LazyFigure | FigureSpec[Any]] | None = None,
+    figures: Sequence[FigureEntry] | None = None,
 ) -> Outcome:
     """Write scores, tables, audit, claims and figures of a source under `out`, and `reproduce.json`.
 

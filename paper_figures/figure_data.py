@@ -12,26 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.frames import records
-from analysis.sources import Source
-from analysis.statistics.scores import Settings
-from benchmarks.protocol import AVERAGE, TASKS
+from benchmarks.protocol import TASKS
 from common.errors import UserError
+from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
 from pretraining.study import MODELS, Design, Model, parse
-
-if TYPE_CHECKING:
-    from paper_figures.figure_types import PaperFigure
 
 __all__ = [
     "COLUMNS",
-    "Inputs",
     "Missing",
     "Position",
     "PositionRule",
@@ -43,29 +36,6 @@ __all__ = [
 ]
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inputs:
-    """Where a figure's numbers come from."""
-
-    source: Source
-    """Scores, and the runs behind them where there are any."""
-    settings: Settings = field(default_factory=Settings)
-    """How runs become scores."""
-    logs: Path | None = None
-    """Folder of training logs; Figure 12 reads it."""
-
-    @property
-    def name(self) -> str:
-        """The source by its content (`Source.name`)."""
-        return self.source.name
-
-    @cached_property
-    def averages(self) -> pd.DataFrame:
-        """The task averages of the source's scores."""
-        scores = self.source.scores(self.settings)
-        return scores[scores["dataset"] == AVERAGE].assign(source=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +70,7 @@ def collect(
     required: bool = True,
     others: bool = False,
 ) -> pd.DataFrame:
-    """Return the data of a figure of task averages: its models, then models of one's own that the rule has a position for.
+    """Return the data of a figure of task averages: its models, then models of one's own for which the rule has one.
 
     A model of the paper that the figure does not show is drawn only with `others`.
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import pandas as pd
 
-from paper_figures.figure_data import Inputs
-from paper_figures.output import captions
-from paper_figures.registry import file_stem
+from paper_figures.inputs import Inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,9 +24,15 @@ __all__ = [
     "Measure",
     "PaperFigure",
     "SupplementaryFigure",
+    "file_stem",
 ]
 
 T = TypeVar("T")
+
+
+def file_stem(name: str) -> str:
+    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
+    return f"figure{name}" if name.isdecimal() else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +116,6 @@ class FigureSpec(ABC, Generic[T]):
     def table(self, data: T) -> pd.DataFrame:
         """Return the data as its CSV holds them."""
 
-    @abstractmethod
-    def caption(self, data: T, inputs: Inputs) -> str:
-        """Return the line below the picture."""
-
-    @abstractmethod
-    def alt_text(self, data: T, inputs: Inputs) -> str:
-        """Return the alt text."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PaperFigure(FigureSpec[pd.DataFrame]):
@@ -153,14 +149,6 @@ class PaperFigure(FigureSpec[pd.DataFrame]):
         """Return the data, whose columns are `figure_data.COLUMNS`."""
         return data
 
-    def caption(self, data: pd.DataFrame, inputs: Inputs) -> str:
-        """Return the line below the picture (`captions.caption`)."""
-        return captions.caption(self, data, inputs)
-
-    def alt_text(self, data: pd.DataFrame, inputs: Inputs) -> str:
-        """Return the alt text (`captions.alt_text`)."""
-        return captions.alt_text(self, data, inputs)
-
 
 def _same(data: pd.DataFrame) -> pd.DataFrame:
     return data
@@ -184,7 +172,9 @@ class SupplementaryFigure(FigureSpec[T]):
 
     def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
         """Return the inputs with the interval that suits the source unless one is named."""
-        from analysis.claims.assessment import default_interval  # loads statistics that other figures never need
+        from analysis.claims.assessment import (
+            default_interval,  # loads statistics that other figures never need
+        )
 
         chosen = interval or default_interval(inputs.source)
         return Inputs(source=inputs.source, settings=replace(inputs.settings, interval=chosen))
@@ -192,13 +182,3 @@ class SupplementaryFigure(FigureSpec[T]):
     def table(self, data: T) -> pd.DataFrame:
         """Return the data as its CSV holds them."""
         return self.tabulate(data)
-
-    def caption(self, data: T, inputs: Inputs) -> str:
-        """Return the line below the picture: whose numbers, from where, how computed, how to read it."""
-        del data
-        parts = (inputs.source.own_words, captions.where_from(inputs), self.details(inputs), self.note)
-        return " ".join(part for part in parts if part)
-
-    def alt_text(self, data: T, inputs: Inputs) -> str:
-        """Return the alt text: whose numbers these are and what is seen."""
-        return f"{inputs.source.own_words} {self.describe(data)}".lstrip()

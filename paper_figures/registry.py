@@ -1,4 +1,4 @@
-"""All figures by name: the paper's (`3`) and the supplementary ones (`claims`); a figure's module is imported when drawn.
+"""All figures by name, the paper's (`3`) and the supplementary ones (`claims`), each imported when it is drawn.
 
 A new figure is a module that defines `FIGURE` and a line here.
 """
@@ -10,15 +10,32 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from common.errors import UserError, nearest
 from common.registry import Registry
+from paper_figures.figure_types import FigureSpec, file_stem
 
-if TYPE_CHECKING:
-    from paper_figures.figure_types import FigureSpec
+__all__ = ["FIGURES", "FigureEntry", "LazyFigure", "figures_named"]
 
-__all__ = ["FIGURES", "LazyFigure", "file_stem", "figures_named"]
+
+class FigureEntry(Protocol):
+    """What the registry knows of a figure: a `LazyFigure`, or the figure itself."""
+
+    @property
+    def name(self) -> str:
+        """The paper's number, or a word."""
+
+    @property
+    def supplementary(self) -> bool:
+        """Whether `all` leaves it out, which means the paper's figures."""
+
+    @property
+    def stem(self) -> str:
+        """Name of its files without the ending."""
+
+    def load(self) -> FigureSpec[Any]:
+        """Return the figure; its module is imported if need be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +64,7 @@ class LazyFigure:
         return figure
 
 
-FIGURES: Registry[LazyFigure | FigureSpec[Any]] = Registry(
+FIGURES: Registry[FigureEntry] = Registry(
     "figure",
     [
         *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
@@ -60,12 +77,7 @@ FIGURES: Registry[LazyFigure | FigureSpec[Any]] = Registry(
 """All figures in the order in which they are drawn."""
 
 
-def file_stem(name: str) -> str:
-    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
-    return f"figure{name}" if name.isdecimal() else name
-
-
-def figures_named(words: Iterable[str]) -> list[LazyFigure | FigureSpec[Any]]:
+def figures_named(words: Iterable[str]) -> list[FigureEntry]:
     """Return the figures that the words name, each once: `3`, `figure3`, `claims`, or `all` of the paper's.
 
     The paper's figures come first, in the order of the words.
@@ -83,7 +95,9 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure | FigureSpec[Any]]:
             names[name] = None
         elif word != "all":
             near = nearest(name, [*FIGURES, "all"])
-            raise UserError(f"there is no figure {word!r}{near}; the figures are {', '.join(FIGURES)}, or all")
+            raise UserError(
+                f"there is no figure {word!r}{near}; the figures are {', '.join(FIGURES)}, or all"
+            )
     if not names:
         raise UserError(f"name the figures to draw: {', '.join(FIGURES)}, or all")
     return sorted((FIGURES[name] for name in names), key=lambda figure: figure.supplementary)

@@ -18,8 +18,9 @@ from common.errors import UserError
 from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.style import Look
-from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.figure_data import COLUMNS
 from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
 
 __all__ = ["SD", "SINGLE", "describe_spread", "draw_columns", "spread_data", "task_averages"]
 
@@ -55,7 +56,12 @@ def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def spread_data(
-    scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], *, label: str, figure: PaperFigure, inputs: Inputs
+    scores: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    label: str,
+    figure: PaperFigure,
+    inputs: Inputs,
 ) -> pd.DataFrame:
     """Return the drawn data of a figure of centred scores.
 

@@ -15,7 +15,15 @@ from analysis.published_cells import N_SEEDS
 from analysis.tables.build import Cell, Table
 from common.errors import UserError, nearest
 
-__all__ = ["FORMATS", "render", "render_csv", "render_html", "render_latex", "render_markdown"]
+__all__ = [
+    "FORMATS",
+    "recomputed_text",
+    "render",
+    "render_csv",
+    "render_html",
+    "render_latex",
+    "render_markdown",
+]
 
 
 def render(table: Table, form: str) -> str:
@@ -155,18 +163,20 @@ def _published(cell: Cell, sign: str) -> str:
     return f"{cell.published[0]:.2f} ({sign}{cell.published[1]:.2f})" if cell.published else "-"
 
 
-def _recomputed(cell: Cell) -> str:
-    assert cell.recomputed is not None
+def recomputed_text(cell: Cell, unusual_seeds: str = " n={}") -> str:
+    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
+    if cell.recomputed is None:
+        return ""
     mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else f" n={cell.n_seeds}"
+    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
     bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
     return f"{mean:.2f}{bounds}{seeds}"
 
 
 def _lines(cell: Cell, sign: str) -> list[str]:
     if cell.alone:
-        return [_recomputed(cell) if cell.recomputed else "-"]
-    return [_published(cell, sign), *([_recomputed(cell)] if cell.recomputed else [])]
+        return [recomputed_text(cell) or "-"]
+    return [_published(cell, sign), *([recomputed_text(cell)] if cell.recomputed else [])]
 
 
 def _plain_cell(cell: Cell) -> Sequence[str]:

@@ -13,10 +13,11 @@ from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
-from paper_figures.figure_data import Inputs, Position, collect, refuse_empty
-from paper_figures.figures import figure06, figure08
-from paper_figures.output.captions import describe_differences, describe_points
+from paper_figures.figure_data import Position, collect, refuse_empty
 from paper_figures.figure_types import PaperFigure
+from paper_figures.figures import figure06, figure08
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import describe_differences, describe_points
 from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
@@ -59,7 +60,9 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    collect(FIGURE, lambda model: position_by_share(model) or figure08.position(model), inputs, panels=("SC",))
+    collect(
+        FIGURE, lambda model: position_by_share(model) or figure08.position(model), inputs, panels=("SC",)
+    )
     parts = []
     for name, position in ((_SHARE, position_by_share), (_CPT, figure08.position)):
         part = collect(FIGURE, position, inputs, panels=("SC",), required=False, others=name == _CPT)

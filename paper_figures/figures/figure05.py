@@ -6,9 +6,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.figure_data import Inputs
-from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from paper_figures.figure_types import SPREAD, PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from pretraining.study import FIGURES
 
 __all__ = ["FIGURE", "RATES"]

@@ -9,9 +9,10 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_lines, line_handles
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import clm_share, expected_points
-from paper_figures.figure_data import Inputs, Position, collect
-from paper_figures.output.captions import describe_points
+from paper_figures.figure_data import Position, collect
 from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import describe_points
 from pretraining.study import FIGURES, Model, format_steps
 
 __all__ = ["FIGURE"]

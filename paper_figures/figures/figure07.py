@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from analysis.statistics.selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
-from paper_figures.figure_data import Inputs
-from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from paper_figures.figure_types import SELECTED_SPREAD, PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from pretraining.study import FIGURES, RATIOS
 
 __all__ = ["FIGURE"]

@@ -9,9 +9,10 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import bar_handles, draw_bars
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import continued_only, cpt_steps, start_series
-from paper_figures.figure_data import Inputs, Position, collect, refuse_empty
-from paper_figures.output.captions import describe_differences
+from paper_figures.figure_data import Position, collect, refuse_empty
 from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import describe_differences
 from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE", "GROUPS", "LOOKS", "position"]

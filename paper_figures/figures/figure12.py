@@ -15,9 +15,10 @@ from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import empty_panel, line_handles
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.drawing.x_positions import BUDGET, start_series
-from paper_figures.figure_data import COLUMNS, Inputs
-from paper_figures.figures.figure08 import LOOKS
+from paper_figures.figure_data import COLUMNS
 from paper_figures.figure_types import LOSS, PaperFigure
+from paper_figures.figures.figure08 import LOOKS
+from paper_figures.inputs import Inputs
 from paper_figures.training_curves import placed_losses
 from pretraining.study import FIGURES, MODELS, Model, format_steps
 from pretraining.training.log import LOG

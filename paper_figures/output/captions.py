@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from functools import singledispatch
+from typing import Any
 
 import pandas as pd
 
 from analysis.frames import records
 from analysis.statistics.selection import SELECTION_WORDS
 from benchmarks.protocol import TASKS
-from paper_figures.figure_data import Inputs, Missing, missing
-
-if TYPE_CHECKING:
-    from paper_figures.figure_types import PaperFigure
+from paper_figures.figure_data import Missing, missing
+from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure
+from paper_figures.inputs import Inputs
 
 __all__ = [
     "alt_text",
@@ -23,7 +23,6 @@ __all__ = [
     "missing_sentence",
     "selection_sentence",
     "source_sentence",
-    "where_from",
 ]
 
 _INTERVALS = {
@@ -35,8 +34,20 @@ _INTERVALS = {
 }
 
 
-def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
-    """Return the line below the picture: source, what is drawn of the seeds, how to read it, what is missing."""
+@singledispatch
+def caption(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
+    raise NotImplementedError(f"no captions for a {type(figure).__name__}")
+
+
+@singledispatch
+def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    raise NotImplementedError(f"no alt texts for a {type(figure).__name__}")
+
+
+@caption.register(PaperFigure)
+def _paper_caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     parts = [
         inputs.source.own_words,
         source_sentence(figure, data, inputs),
@@ -44,6 +55,27 @@ def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
         missing_sentence(missing(figure, data), _why(figure, inputs)),
     ]
     return " ".join(part for part in parts if part).replace(" %", "\u00a0%")
+
+
+@caption.register(SupplementaryFigure)
+def _supplementary_caption(figure: SupplementaryFigure[Any], data: object, inputs: Inputs) -> str:
+    where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+    parts = (inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
+    return " ".join(part for part in parts if part)
+
+
+@alt_text.register(PaperFigure)
+def _paper_alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
+    return " ".join(
+        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
+                          source_sentence(figure, data, inputs), gaps) if part
+    )  # fmt: skip
+
+
+@alt_text.register(SupplementaryFigure)
+def _supplementary_alt_text(figure: SupplementaryFigure[Any], data: object, inputs: Inputs) -> str:
+    return f"{inputs.source.own_words} {figure.describe(data)}".lstrip()
 
 
 def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
@@ -71,12 +103,6 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
     return f"Source: {where}; {mean}, {_INTERVALS[inputs.settings.interval]}."
 
 
-def where_from(inputs: Inputs) -> str:
-    """Return the source of a supplementary figure's numbers, which may be any of the paper's tables or all runs."""
-    where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
-    return f"Source: {where}."
-
-
 def selection_sentence(inputs: Inputs) -> str:
     """Return how learning rates were chosen; empty for the published cells, for which the paper chose them."""
     words = SELECTION_WORDS[inputs.settings.selection]
@@ -91,15 +117,6 @@ def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str
              else f"{gap.model} ({', '.join(gap.panels)})" for gap in gaps]  # fmt: skip
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
     return f"Not drawn: {_and(shown)}, {why}."
-
-
-def alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
-    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
-    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
-    return " ".join(
-        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
-                          source_sentence(figure, data, inputs), gaps) if part
-    )  # fmt: skip
 
 
 def describe_points(

@@ -9,8 +9,8 @@ from typing import Any
 
 from common.errors import UserError
 from common.progress import progress
-from paper_figures.figure_data import Inputs
 from paper_figures.figure_types import FigureSpec
+from paper_figures.inputs import Inputs
 from paper_figures.output.formats import PictureFormat
 
 __all__ = ["FigureResult", "draw_figures"]
@@ -45,7 +45,9 @@ def draw_figures(
         formats: of the pictures; None: all.
         interval: the one that the user named; None: what suits each figure (`FigureSpec.prepared`).
     """
-    from paper_figures.output.save import save_figure  # matplotlib, which the loading of a figure has prepared
+    from paper_figures.output.save import (
+        save_figure,  # matplotlib, which the loading of a figure has prepared
+    )
 
     results = []
     for figure in progress(figures, "figures", total=len(figures), unit="figure"):

@@ -20,8 +20,10 @@ from analysis.sources import Source
 from common.files import write_bytes
 from common.provenance import provenance
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure_data import Inputs
 from paper_figures.figure_types import FigureSpec
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import alt_text
+from paper_figures.output.captions import caption as caption_of
 from paper_figures.output.formats import FORMATS, PictureFormat
 
 __all__ = ["csv_text", "entitle", "picture", "save_figure"]
@@ -71,7 +73,11 @@ def save_figure(
         UserError: the inputs do not allow the figure.
     """
     data = figure.collect(inputs)
-    table, caption, description = figure.table(data), figure.caption(data, inputs), figure.alt_text(data, inputs)
+    table, caption, description = (
+        figure.table(data),
+        caption_of(figure, data, inputs),
+        alt_text(figure, data, inputs),
+    )
     with paper_style():
         drawing = figure.draw(data, caption)
         title = entitle(drawing, figure.heading, inputs.source)

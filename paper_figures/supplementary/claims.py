@@ -15,8 +15,8 @@ from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.claims.wording import format_effect, format_p, how_tested
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
-from paper_figures.figure_data import Inputs
 from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import selection_sentence
 
 __all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data"]

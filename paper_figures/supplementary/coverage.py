@@ -11,8 +11,8 @@ from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import INK, LIGHT
-from paper_figures.figure_data import Inputs
 from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import selection_sentence
 
 __all__ = ["FIGURE"]
@@ -79,7 +79,9 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
 
 def describe(data: pd.DataFrame) -> str:
     """Return what is seen, in sentences."""
-    sentences = ["Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."]
+    sentences = [
+        "Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."
+    ]
     for target in TARGETS:
         part = data[(data["target"] == target) & (data["dataset"] != AVERAGE)]
         ranges = [

@@ -16,8 +16,8 @@ from analysis.sources import standard_of
 from benchmarks.protocol import DATASETS
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
-from paper_figures.figure_data import Inputs
 from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
 from paper_figures.supplementary.claims import COLORS
 
 __all__ = ["FIGURE", "multiverse_data"]
@@ -81,7 +81,9 @@ def draw(multiverse: Multiverse, caption: str) -> Figure:
         figure.text(0.4 / _WIDTH, middle, CLAIMS[name].short, fontsize=6.2, va="center", color=INK)
         share = shares[name]
         supporting = "\u2013" if math.isnan(share) else f"{share:.0%}"
-        figure.text((2.78 + cell * len(keys)) / _WIDTH, middle, supporting, fontsize=6.2, va="center", color=INK)
+        figure.text(
+            (2.78 + cell * len(keys)) / _WIDTH, middle, supporting, fontsize=6.2, va="center", color=INK
+        )
     top = (base + _ROW * len(names) + 0.05) / height
     figure.text((2.78 + cell * len(keys)) / _WIDTH, top, "supporting", fontsize=5.8, color=GREY)
     figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")

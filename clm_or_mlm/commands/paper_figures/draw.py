@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from analysis.sources import PUBLISHED
-from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.scores import Settings
-from clm_or_mlm.options import ScoreOptions, SourceOptions
-from common.cli import shared_options
-from paper_figures.figure_data import Inputs
+from clm_or_mlm.options import FigureScoreOptions, SourceOptions
+from paper_figures.inputs import Inputs
 from paper_figures.output.formats import FORMATS, formats_named
 from paper_figures.output.results import draw_figures
 from paper_figures.registry import FIGURES, figures_named
@@ -24,22 +21,6 @@ __all__ = ["draw"]
 _WRITTEN = "what is written"
 _FORMATS = ",".join(FORMATS)
 _NAMES = f"{', '.join(FIGURES)}, or all (those of the paper)"
-
-
-@shared_options("from runs to scores")
-@dataclass(frozen=True, kw_only=True)
-class FigureScoreOptions(ScoreOptions):
-    """The same with an interval that may be left to each figure."""
-
-    interval: Annotated[str | None, Parameter(choices=tuple(INTERVALS))] = None  # type: ignore[assignment]
-    """kind of 95 % interval (default: paper; of claims, multiverse and coverage the one that suits the source)"""
-
-    def settings(self) -> Settings:
-        """Return the settings of these options, with the paper's interval where none is named."""
-        interval = self.interval or "paper"
-        return Settings(
-            selection=self.selection, interval=interval, resamples=self.resamples, seed=self.seed
-        )
 
 
 def draw(
@@ -77,10 +58,12 @@ def draw(
         models = dict.fromkeys(name for figure in scored for name in figure.models)
         opened = source.open(
             None if every or supplementary else list(models),
-            need_instances=scores.interval == "hierarchical" or (supplementary and scores.interval is None),
+            need_instances=scores.interval == "hierarchical" or (supplementary and not scores.interval),
         )
-    inputs = Inputs(source=opened, settings=scores.settings(), logs=logs)
-    results = draw_figures(chosen, inputs, out, forms, interval=scores.interval)
+    inputs = Inputs(
+        source=opened, settings=replace(scores, interval=scores.interval or "paper").settings(), logs=logs
+    )
+    results = draw_figures(chosen, inputs, out, forms, interval=scores.interval or None)
     problems = [result.problem for result in results if result.problem is not None]
     if problems and len(results) == 1:
         raise problems[0]
