@@ -2,7 +2,7 @@
 
 panel, series     where the point is drawn; a panel is a task (SC, TC, QA, IR) unless the figure says otherwise
 model             the model behind it
-x                 its place on the x axis, a number or the name of a group of bars
+x                 its position on the x axis, a number or the name of a group of bars
 mean, low, high   what is drawn (percent unless the figure says otherwise); low and high are missing where
                   a single seed has no interval
 n_seeds, interval, source   as in the scores

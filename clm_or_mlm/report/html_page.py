@@ -56,9 +56,9 @@ def _recomputed(cell: Cell) -> str:
 
 
 def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return, by claim id, where a forest plot puts effect, interval and zero, and the places of whole points.
+    """Return, by claim id, where a forest plot puts effect, interval and zero, and the positions of whole points.
 
-    Places are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
+    Positions are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
     """
     shown = {
         str(claim["id"]): (float(claim["effect"]), float(claim["low"]), float(claim["high"]))  # type: ignore[arg-type]
@@ -71,15 +71,15 @@ def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, fl
     right = max(0.0, *(high for _, _, high in shown.values()))
     scale = (_PLOT_WIDTH - 2 * _PLOT_PAD) / (right - left)
 
-    def place(value: float) -> float:
+    def pixel(value: float) -> float:
         return round(_PLOT_PAD + (value - left) * scale, 1)
 
     places = {
-        name: {"effect": place(effect), "low": place(low), "high": place(high), "zero": place(0.0)}
+        name: {"effect": pixel(effect), "low": pixel(low), "high": pixel(high), "zero": pixel(0.0)}
         for name, (effect, low, high) in shown.items()
     }
-    ends = {f"{value:+d}": place(value) for value in (math.ceil(left), math.floor(right)) if value}
-    return places, ends | {"0": place(0.0)}
+    ends = {f"{value:+d}": pixel(value) for value in (math.ceil(left), math.floor(right)) if value}
+    return places, ends | {"0": pixel(0.0)}
 
 
 def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], list[str]]]:

@@ -40,7 +40,7 @@ def start_series(model: Model) -> str:
 def clm_share(model: Model) -> float | None:
     """Return the share of CLM steps in percent: 0 for MLM, 100 for CLM; None for other mixes or another ratio.
 
-    The paper's splits are whole thousands of steps (22.7 to 77.3 %) and stand at their nominal 25, 50 and 75 %.
+    The paper's splits are whole thousands of steps (22.7 to 77.3 %) and are drawn at their nominal 25, 50 and 75 %.
     """
     if model.objectives == ("mlm40",):
         return 0.0

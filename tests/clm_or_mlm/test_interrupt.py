@@ -34,7 +34,7 @@ def interrupted(patch: str, *words: str, cwd: Path) -> subprocess.CompletedProce
     )  # fmt: skip
     assert answer.returncode == 130, answer.stderr
     assert answer.stderr.splitlines() == [
-        "interrupted; what was finished is kept, the same command goes on from there"
+        "interrupted; finished work is kept, and the same command resumes from it"
     ]
     assert [path for path in cwd.rglob("*") if ".tmp" in path.name or "staging" in path.name] == []
     return answer

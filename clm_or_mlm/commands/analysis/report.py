@@ -25,7 +25,7 @@ def report(
     scores: BootstrapScoreOptions = BootstrapScoreOptions(),
     figures: Annotated[Path, Parameter(metavar="DIR")] = Path("build/figures"),
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
-) -> None:
+) -> int:
     """Write one self-contained HTML page with the figures of a folder and everything that the source says.
 
     It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance.
@@ -38,3 +38,4 @@ def report(
     record = {"source": source.source} | provenance("analysis", PACKAGES)
     write_text(out, render_page(content, record))
     sys.stdout.write(f"{out}\n")
+    return 0

@@ -21,7 +21,7 @@ def reproduce(
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed",
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
-) -> None:
+) -> int:
     """Make every table and figure that the source allows, and the audit.
 
     The last lines printed list what was made and what could not be, with reasons.
@@ -34,3 +34,4 @@ def reproduce(
     opened = source.open(need_instances=True)
     outcome = reproduction.reproduce(opened, out, selection=selection, logs=logs)
     sys.stdout.write(outcome.text(out))
+    return 0
