@@ -11,7 +11,6 @@ from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import BUDGET
 from paper_figures.figure_data import Position, collect, size_rank
 from paper_figures.figure_types import PaperFigure
-from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences
 from pretraining.study import FIGURES, Model
 
@@ -45,14 +44,10 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(FIGURE, position, inputs)
-
-
-FIGURE = PaperFigure(
+FIGURE: PaperFigure = PaperFigure(
     name="2",
     title="MLM and CLM by model size",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
     models=FIGURES[2],

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import looks
 from paper_figures.drawing.x_positions import continued_only, cpt_steps, expected_points, start_series
 from paper_figures.figure_data import Position, collect, refuse_empty
@@ -30,13 +29,11 @@ def position(model: Model) -> Position | None:
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over the CPT steps: a panel a task, a line a start."""
     look = looks(list(dict.fromkeys(data["series"])), LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption, handles=line_handles(look),
-                     x_label="Steps of continued pretraining with MLM (thousands)")  # fmt: skip
-    expected = expected_points(FIGURE.models, position)
     ticks = sorted({float(x) for x in data["x"]})
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Steps of continued pretraining with MLM (thousands)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:

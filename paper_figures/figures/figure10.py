@@ -5,13 +5,11 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import expected_points, objective_series
 from paper_figures.figure_data import Position, collect
 from paper_figures.figure_types import PaperFigure
-from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
@@ -38,14 +36,12 @@ def position(model: Model) -> Position | None:
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over FLOPs: a panel a task."""
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption, handles=line_handles(look),
-                     x_label="Training FLOPs (10\u00b2\u2070)")  # fmt: skip
-    expected = expected_points(FIGURE.models, position)
     most = max(float(x) for x in data["x"])
     ticks = [0.0, *(tick for tick in range(1, int(most) + 1))] if most < 8 else [0.0, most]
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Training FLOPs (10\u00b2\u2070)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -56,14 +52,10 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(FIGURE, position, inputs)
-
-
-FIGURE = PaperFigure(
+FIGURE: PaperFigure = PaperFigure(
     name="10",
     title="MLM and CLM over training compute",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
     models=FIGURES[10],
