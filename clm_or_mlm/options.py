@@ -18,6 +18,7 @@ from common.cli import MANY, shared_options
 __all__ = [
     "BootstrapScoreOptions",
     "ClaimScoreOptions",
+    "FigureScoreOptions",
     "ScoreOptions",
     "Selection",
     "SourceOptions",
@@ -74,7 +75,7 @@ class ScoreOptions:
     @property
     def needs_instances(self) -> bool:
         """Whether the interval, as named, is made of per-instance scores."""
-        return self.interval in ("", "hierarchical")
+        return not self.interval or INTERVALS[self.interval].needs_instances
 
     def settings(self, default_interval: str = "") -> Settings:
         """Return the settings of these options, with `default_interval` where none is named."""
@@ -103,3 +104,12 @@ class ClaimScoreOptions(ScoreOptions):
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
     """test and 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
     default: hierarchical where instances are known, else t"""
+
+
+@shared_options(_SCORES)
+@dataclass(frozen=True, kw_only=True)
+class FigureScoreOptions(ScoreOptions):
+    """The same with the interval left open (empty): to the paper's, or to what suits a supplementary figure."""
+
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """kind of 95 % interval (default: paper; of claims, multiverse and coverage the one that suits the source)"""

@@ -1,22 +1,9 @@
-"""`python -m paper_figures`: hands over to `clm_or_mlm.commands.figures`.
+"""`python -m paper_figures`: the command is in `clm_or_mlm/commands/paper_figures/`."""
 
-It is imported only when the shell is ready to answer Ctrl-C in one line, since it takes a second or more.
-"""
-
-from __future__ import annotations
-
-import sys
-from collections.abc import Sequence
-
+from clm_or_mlm.rooms import main_of
 from common.cli import run
 
-
-def main(argv: Sequence[str]) -> int | None:
-    """Run the command line (`clm_or_mlm.commands.figures.main`)."""
-    from clm_or_mlm.commands.figures import main as command
-
-    return command(argv)
-
+main = main_of("paper_figures")
 
 if __name__ == "__main__":
-    run(main, sys.argv[1:])
+    run(main)

@@ -2,7 +2,7 @@
 
 panel, series     where the point is drawn; a panel is a task (SC, TC, QA, IR) unless the figure says otherwise
 model             the model behind it
-x                 its place on the x axis, a number or the name of a group of bars
+x                 its position on the x axis, a number or the name of a group of bars
 mean, low, high   what is drawn (percent unless the figure says otherwise); low and high are missing where
                   a single seed has no interval
 n_seeds, interval, source   as in the scores
@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.frames import records
-from analysis.sources import Source
-from analysis.statistics.scores import Settings
-from benchmarks.protocol import AVERAGE, TASKS
+from benchmarks.protocol import TASKS
 from common.errors import UserError
-from pretraining.study import FIGURES, MODELS, Design, Model, parse
+from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
+from pretraining.study import MODELS, Design, Model, parse
 
 __all__ = [
     "COLUMNS",
-    "Inputs",
     "Missing",
-    "Place",
-    "Placing",
+    "Position",
+    "PositionRule",
     "collect",
     "find_model",
     "missing",
@@ -42,30 +39,7 @@ COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
-    """Where a figure's numbers come from."""
-
-    source: Source
-    """Scores, and the runs behind them where there are any."""
-    settings: Settings = field(default_factory=Settings)
-    """How runs become scores."""
-    logs: Path | None = None
-    """Folder of training logs; Figure 12 reads it."""
-
-    @property
-    def name(self) -> str:
-        """The source by its content (`Source.name`)."""
-        return self.source.name
-
-    @cached_property
-    def averages(self) -> pd.DataFrame:
-        """The task averages of the source's scores."""
-        scores = self.source.scores(self.settings)
-        return scores[scores["dataset"] == AVERAGE].assign(source=self.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Position:
     """Where a figure draws a model."""
 
     series: str
@@ -74,13 +48,13 @@ class Place:
     """Value on the x axis, or name of a group of bars."""
 
 
-Placing = Callable[[Model], Place | None]
-"""A figure's rule: a model's place, or None for a model that the figure does not show."""
+PositionRule = Callable[[Model], Position | None]
+"""A figure's rule: a model's position, or None for a model that the figure does not show."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """A model of the paper's figure without a score here."""
+    """A model of a figure without a score here."""
 
     model: str
     panels: tuple[str, ...]
@@ -88,25 +62,25 @@ class Missing:
 
 
 def collect(
-    number: int,
-    place: Placing,
+    figure: PaperFigure,
+    position: PositionRule,
     inputs: Inputs,
     panels: Iterable[str] = tuple(TASKS),
     *,
     required: bool = True,
     others: bool = False,
 ) -> pd.DataFrame:
-    """Return the data of a figure of task averages: the paper's models, then those of one's own that the rule places.
+    """Return the data of a figure of task averages: its models, then models of one's own for which the rule has one.
 
-    A model that the paper has but shows elsewhere is drawn only with `others`.
+    A model of the paper that the figure does not show is drawn only with `others`.
 
     Args:
-        number: the figure's number.
-        place: its rule.
+        figure: the figure.
+        position: its rule.
         inputs: the source.
         panels: the tasks it shows.
         required: whether to refuse an empty figure.
-        others: whether models that the paper shows elsewhere may be drawn too.
+        others: whether models of the paper that the figure does not show may be drawn too.
 
     Returns:
         Columns `COLUMNS`, ordered by panel, series and x as drawn.
@@ -115,30 +89,30 @@ def collect(
         UserError: the source holds not one of the figure's points.
     """
     averages = inputs.averages
-    names = [*FIGURES[number], *(name for name in averages["model"].unique() if others or name not in MODELS)]
-    found = {name: model for name in names if (model := find_model(name)) is not None}
-    places = {name: spot for name, model in found.items() if (spot := place(model)) is not None}
+    names = [*figure.models, *(name for name in averages["model"].unique() if others or name not in MODELS)]
+    models = {name: model for name in names if (model := find_model(name)) is not None}
+    positions = {name: there for name, model in models.items() if (there := position(model)) is not None}
     own = sorted(
-        (name for name in places if name not in FIGURES[number]), key=lambda name: _rank(places[name])
+        (name for name in positions if name not in figure.models), key=lambda name: _rank(positions[name])
     )
-    order = {name: rank for rank, name in enumerate([*(n for n in FIGURES[number] if n in places), *own])}
-    series = {spot: rank for rank, spot in enumerate(dict.fromkeys(places[name].series for name in order))}
+    order = [*(name for name in figure.models if name in positions), *own]
+    series = {name: rank for rank, name in enumerate(dict.fromkeys(positions[n].series for n in order))}
     rows = averages[averages["model"].isin(order) & averages["task"].isin(list(panels))]
     if required:
-        refuse_empty(number, rows, inputs)
-    drawn = rows.rename(columns={"task": "panel"}).assign(
-        series=[places[name].series for name in rows["model"]], x=[places[name].x for name in rows["model"]]
+        refuse_empty(figure, rows, inputs)
+    data = rows.rename(columns={"task": "panel"}).assign(
+        series=[positions[n].series for n in rows["model"]], x=[positions[n].x for n in rows["model"]]
     )
     tasks = list(TASKS)
-    drawn = drawn.assign(
-        _panel=drawn["panel"].map(tasks.index),
-        _series=drawn["series"].map(series),
-        _x=[_x_rank(x) for x in drawn["x"]],
+    data = data.assign(
+        _panel=data["panel"].map(tasks.index),
+        _series=data["series"].map(series),
+        _x=[_x_rank(x) for x in data["x"]],
     )
-    return drawn.sort_values(["_panel", "_series", "_x"], ignore_index=True, kind="stable")[COLUMNS]
+    return data.sort_values(["_panel", "_series", "_x"], ignore_index=True, kind="stable")[COLUMNS]
 
 
-def refuse_empty(number: int, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+def refuse_empty(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
     """Return `data`, unless it has no rows.
 
     Raises:
@@ -146,19 +120,19 @@ def refuse_empty(number: int, data: pd.DataFrame, inputs: Inputs) -> pd.DataFram
     """
     if data.empty:
         raise UserError(
-            f"Figure {number} cannot be drawn from {inputs.source.label}: it holds no task average "
-            f"({inputs.source.average_needs}) of {_some(FIGURES[number])}"
+            f"{figure.label} cannot be drawn from {inputs.source.label}: it holds no task average "
+            f"({inputs.source.average_needs}) of {_some(figure.models)}"
         )
     return data
 
 
-def missing(number: int, data: pd.DataFrame) -> tuple[Missing, ...]:
-    """Return the models of the paper's figure that `data` lacks, wholly or in some of the panels it should have."""
+def missing(figure: PaperFigure, data: pd.DataFrame) -> tuple[Missing, ...]:
+    """Return the models of a figure that `data` lacks, wholly or in some of the panels it should have."""
     panels = list(dict.fromkeys(data["panel"]))
     wanted = list(TASKS) if set(panels) <= set(TASKS) else panels
     have = set(records(data, "model", "panel"))
     gaps = []
-    for name in FIGURES[number]:
+    for name in figure.models:
         without = tuple(panel for panel in wanted if (name, panel) not in have)
         if without and (set(wanted) <= set(TASKS) or len(without) == len(wanted)):
             gaps.append(Missing(model=name, panels=without))
@@ -188,8 +162,8 @@ def _x_rank(x: float | str) -> float:
     return -1.0 if x == "Base" else size_rank(x)
 
 
-def _rank(place: Place) -> tuple[str, float]:
-    return place.series, _x_rank(place.x)
+def _rank(position: Position) -> tuple[str, float]:
+    return position.series, _x_rank(position.x)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,60 +1,103 @@
-"""A figure of the paper as data and two pure functions: inputs to drawn data, drawn data to a picture."""
+"""All figures by name, the paper's (`3`) and the supplementary ones (`claims`), each imported when it is drawn.
+
+A new figure is a module that defines `FIGURE` and a line here.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import logging
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-import pandas as pd
+from common.errors import UserError, nearest
+from common.registry import Registry
+from paper_figures.figure_types import FigureSpec, file_stem
 
-from common.errors import UserError
-from paper_figures.figure_data import Inputs
+__all__ = ["FIGURES", "FigureEntry", "LazyFigure", "figures_named"]
 
-if TYPE_CHECKING:  # so that the command line can set matplotlib up before it is imported
-    from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "NUMBERS", "PaperFigure", "get_figure"]
+class FigureEntry(Protocol):
+    """What the registry knows of a figure: a `LazyFigure`, or the figure itself."""
 
-FORMATS = ("pdf", "png", "svg")
-"""Formats of the picture."""
+    @property
+    def name(self) -> str:
+        """The paper's number, or a word."""
 
-NUMBERS = tuple(range(1, 13))
-"""The paper's figures; `paper_figures.figures.figure03` holds Figure 3."""
+    @property
+    def supplementary(self) -> bool:
+        """Whether `all` leaves it out, which means the paper's figures."""
+
+    @property
+    def stem(self) -> str:
+        """Name of its files without the ending."""
+
+    def load(self) -> FigureSpec[Any]:
+        """Return the figure; its module is imported if need be."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperFigure:
-    """One figure of the paper."""
+class LazyFigure:
+    """Where a figure is defined."""
 
-    number: int
-    """As the paper counts."""
-    title: str
-    """What it shows, in a few words; the heading of the picture."""
-    collect: Callable[[Inputs], pd.DataFrame]
-    """Inputs -> the drawn data (`drawn.COLUMNS`); `UserError` where the source does not allow the figure."""
-    draw: Callable[[pd.DataFrame, str], Figure]
-    """Drawn data and caption -> the picture."""
-    describe: Callable[[pd.DataFrame], str]
-    """Drawn data -> what is seen, in sentences, for those who do not see it."""
-    tables: tuple[int, ...] = ()
-    """The paper's tables that hold its cells."""
-    note: str = ""
-    """A sentence of the caption on how to read it."""
-    measure: str = "mean"
-    """What is drawn of the seeds, for the caption: `mean` (with its interval), `spread` or `loss`."""
+    name: str
+    """The paper's number, or a word."""
+    module: str
+    """The module that defines it, as `FIGURE`."""
+    supplementary: bool = False
+    """Whether `all` leaves it out, which means the paper's figures."""
 
     @property
-    def heading(self) -> str:
-        """`Figure 3.` and the title."""
-        return f"Figure {self.number}. {self.title}"
+    def stem(self) -> str:
+        """Name of its files without the ending (`file_stem`)."""
+        return file_stem(self.name)
+
+    def load(self) -> FigureSpec[Any]:
+        """Import the module and return its figure."""
+        # A backend that is not installed would stop the import of matplotlib; its font search fills the log.
+        os.environ.pop("MPLBACKEND", None)
+        for name in ("matplotlib", "fontTools"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        figure: FigureSpec[Any] = importlib.import_module(self.module).FIGURE
+        return figure
 
 
-def get_figure(number: int) -> PaperFigure:
-    """Return a figure by its number; `UserError` when the paper has none of that number."""
-    if number not in NUMBERS:
-        raise UserError(f"there is no Figure {number}; the paper has Figures 1 to {NUMBERS[-1]}")
-    module = importlib.import_module(f"paper_figures.figures.figure{number:02d}")
-    figure: PaperFigure = module.FIGURE
-    return figure
+FIGURES: Registry[FigureEntry] = Registry(
+    "figure",
+    [
+        *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
+        *(
+            LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
+            for word in ("claims", "multiverse", "coverage")
+        ),
+    ],
+)
+"""All figures in the order in which they are drawn."""
+
+
+def figures_named(words: Iterable[str]) -> list[FigureEntry]:
+    """Return the figures that the words name, each once: `3`, `figure3`, `claims`, or `all` of the paper's.
+
+    The paper's figures come first, in the order of the words.
+
+    Raises:
+        UserError: a word names no figure, or there is no word.
+    """
+    names: dict[str, None] = {}
+    words = [word.lower() for word in words]
+    if "all" in words:
+        names |= dict.fromkeys(name for name, figure in FIGURES.items() if not figure.supplementary)
+    for word in words:
+        name = word.removeprefix("figure").lstrip("0")
+        if name in FIGURES:
+            names[name] = None
+        elif word != "all":
+            near = nearest(name, [*FIGURES, "all"])
+            raise UserError(
+                f"there is no figure {word!r}{near}; the figures are {', '.join(FIGURES)}, or all"
+            )
+    if not names:
+        raise UserError(f"name the figures to draw: {', '.join(FIGURES)}, or all")
+    return sorted((FIGURES[name] for name in names), key=lambda figure: figure.supplementary)

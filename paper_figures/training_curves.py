@@ -1,6 +1,6 @@
 """Training losses from the logs below a folder, such as what `python -m pretraining train --out DIR` wrote.
 
-A stage's steps stand in its own log (`DIR/stages/610m-clm/log.jsonl`) and again in the log of every
+A stage's steps are in its own log (`DIR/stages/610m-clm/log.jsonl`) and again in the log of every
 finished model they led to (`DIR/models/610m-clm-42k/log.jsonl`); either is enough. What a row of a log holds:
 `pretraining.training.log`.
 """

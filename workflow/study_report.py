@@ -19,6 +19,7 @@ from common.cli import run
 from common.files import write_bytes, write_text
 from common.old_parser import Parser
 from paper_figures.drawing.style import paper_style
+from paper_figures.output.formats import FORMATS
 from paper_figures.output.save import csv_text, picture
 from pretraining.training.log import LOG, read_log
 
@@ -102,10 +103,10 @@ def main(argv: Sequence[str]) -> int | None:
     write_text(arguments.out / "study.csv", csv_text(scores))
     write_text(arguments.out / "losses.csv", csv_text(losses))
     description = f"Training loss by step and scores of {scores['model'].nunique()} models"
-    for form in ("pdf", "png", "svg"):
+    for name, form in FORMATS.items():
         with paper_style():
             content = picture(draw(scores, losses), form, title=_TITLE, description=description)
-        write_bytes(arguments.out / f"study.{form}", content)
+        write_bytes(arguments.out / f"study.{name}", content)
     print(table, end="")
     return None
 

@@ -15,16 +15,18 @@ from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
 
-__all__ = ["FORMATS", "Format", "render_claims", "render_multiverse"]
+__all__ = ["FORMATS", "VerdictFormat", "render_claims", "render_multiverse"]
 
 Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class VerdictFormat:
     """A format; each text ends in a line break."""
 
     name: str
+    ending: str
+    """The ending of its files, without a dot."""
     verdicts: Printer
     """Prints verdicts."""
     explained: Printer
@@ -33,18 +35,37 @@ class Format:
     """Prints the verdicts of all analyses on the claims wanted."""
 
 
-FORMATS: Registry[Format] = Registry(
+FORMATS: Registry[VerdictFormat] = Registry(
     "format",
     (
-        Format(name="text", verdicts=verdicts_text, explained=explanations, multiverse=multiverse_text),
-        Format(
+        VerdictFormat(
+            name="text",
+            ending="txt",
+            verdicts=verdicts_text,
+            explained=explanations,
+            multiverse=multiverse_text,
+        ),
+        VerdictFormat(
             name="markdown",
+            ending="md",
             verdicts=findings_page,
             explained=findings_page,
             multiverse=partial(multiverse_text, markdown=True),
         ),
-        Format(name="json", verdicts=verdicts_json, explained=verdicts_json, multiverse=multiverse_json),
-        Format(name="csv", verdicts=verdicts_csv, explained=contrasts_csv, multiverse=multiverse_csv),
+        VerdictFormat(
+            name="json",
+            ending="json",
+            verdicts=verdicts_json,
+            explained=verdicts_json,
+            multiverse=multiverse_json,
+        ),
+        VerdictFormat(
+            name="csv",
+            ending="csv",
+            verdicts=verdicts_csv,
+            explained=contrasts_csv,
+            multiverse=multiverse_csv,
+        ),
     ),
 )
 

@@ -1,31 +1,32 @@
-"""What the report shows, gathered from a source and from the figures' folder; nothing here knows HTML."""
+"""What the report shows, gathered from a source and from a folder of figures; nothing here knows HTML."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.records import as_record
-from analysis.claims.wording import how_tested
+from analysis.claims.verdicts import Verdict
+from analysis.claims.wording import format_effect, format_p, how_tested
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers
 from common.errors import UserError
+from paper_figures.registry import FIGURES, FigureEntry
 
 __all__ = ["Content", "Picture", "TableRow", "gather", "pictures_in", "table_rows"]
 
-
-NUMBERED = tuple(f"figure{number}" for number in (3, 1, 2, *range(4, 13)))
-"""The paper's figures, the one this package is asked for most first."""
-EXTRA = ("claims", "multiverse", "coverage")
+_FIRST = "3"
+"""The figure that most readers look for; the others follow in the registry's order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +54,10 @@ class TableRow:
     @property
     def compares(self) -> str:
         """`differs` when a cell does, else `same` when a cell has runs, else `none`."""
-        found = {audited.agreement for _, audited in self.cells if audited is not None}
-        if "differs" in found:
+        agreements = {audited.agreement for _, audited in self.cells if audited is not None}
+        if "differs" in agreements:
             return "differs"
-        return "same" if found - {None} or any(cell.recomputed for cell, _ in self.cells) else "none"
+        return "same" if agreements - {None} or any(cell.recomputed for cell, _ in self.cells) else "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ class Content:
     missing_pictures: tuple[str, ...]
     tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
     claims: tuple[dict[str, object], ...]
+    """Records of `analysis.claims.records`, with effect and p values as text."""
     claims_interval: str
     claims_tests: tuple[str, str, str]
     """`how_tested`: the test, what it is about, multiplicity."""
@@ -87,27 +89,26 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         settings: selection rule, and the interval of the tables' recomputed values (published cells keep theirs).
     """
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    found = audit(source if source.comparable else PUBLISHED, selection=settings.selection)
+    audited = audit(source if source.comparable else PUBLISHED, selection=settings.selection)
     scores = None if source.is_published else source.scores(settings)
-    by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in found.cells}
+    by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     tables = [build_table(number, scores, source=source) for number in table_numbers()]
     interval = default_interval(source)
-    how = Settings(
-        selection=settings.selection, interval=interval, resamples=settings.resamples, seed=settings.seed
-    )
-    assessment = assess(source, how)
+    assessment = assess(source, replace(settings, interval=interval))
     pictures = pictures_in(figures, source)
-    drawn = {picture.name for picture in pictures}
+    there = {picture.name for picture in pictures}
     return Content(
         source=source.words,
         settings=settings,
         pictures=pictures,
-        missing_pictures=tuple(name for name in NUMBERED if name not in drawn),
+        missing_pictures=tuple(
+            figure.stem for figure in _figures() if not figure.supplementary and figure.stem not in there
+        ),
         tables=tuple((table, table_rows(table, by_cell)) for table in tables),
-        claims=tuple(as_record(v, assessment.mixed.get(v.claim.id)) for v in assessment.verdicts),
+        claims=tuple(_claim(verdict) for verdict in assessment.verdicts),
         claims_interval=interval,
         claims_tests=how_tested(interval, published=source.is_published),
-        audit=found,
+        audit=audited,
         coverage=simulate(
             source,
             trials=COVERAGE_TRIALS,
@@ -139,7 +140,7 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
         UserError: the folder holds none.
     """
     pictures = []
-    for name in (*NUMBERED, *EXTRA):
+    for name in (figure.stem for figure in _figures()):
         svg, text = folder / f"{name}.svg", folder / f"{name}.txt"
         if svg.is_file() and text.is_file() and _drawn_from(folder / f"{name}.json", source.name):
             alt = text.read_text(encoding="utf-8").strip()
@@ -153,11 +154,24 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
     return tuple(pictures)
 
 
+def _figures() -> list[FigureEntry]:
+    return sorted(FIGURES.values(), key=lambda figure: figure.name != _FIRST)
+
+
+def _claim(verdict: Verdict) -> dict[str, object]:
+    p, adjusted = (verdict.p, verdict.p_adjusted) if verdict.known else (math.nan, math.nan)
+    texts = {
+        "effect_text": format_effect(verdict.decisive),
+        "p_text": format_p(p),
+        "holm_text": format_p(adjusted),
+    }
+    return as_record(verdict) | texts
+
+
 def _drawn_from(record: Path, source: str) -> bool:
-    """Return whether a figure's record names `source`: an older figure of another source must not slip in."""
+    """Return whether a figure's record names `source`: an older figure of another source is left out."""
     try:
-        drawn = json.loads(record.read_text(encoding="utf-8"))["source"]
-        return drawn["name"] in (source, "logs")
+        return json.loads(record.read_text(encoding="utf-8"))["source"]["name"] in (source, "logs")
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from importlib import resources
 
 import jinja2
 
-from analysis.published_cells import N_SEEDS
+from analysis.claims.verdicts import VERDICTS
+from analysis.precision.coverage import KINDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
+from analysis.tables.render import recomputed_text
 from benchmarks.protocol import AVERAGE, DATASETS
 from clm_or_mlm.report.content import Content
 
 __all__ = ["render_page"]
-
-VERDICTS = ("supported", "contradicted", "inconclusive", "not decidable from this source")
 
 _PLOT_WIDTH = 240.0
 _PLOT_PAD = 6.0
@@ -25,18 +24,14 @@ _PLOT_PAD = 6.0
 
 def render_page(content: Content, provenance: dict[str, object]) -> str:
     """Return the page; equal content and provenance give equal text."""
-    files = resources.files("clm_or_mlm.report") / "templates"
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
+        loader=jinja2.PackageLoader("clm_or_mlm.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"published": _published, "recomputed": _recomputed, "p": _p, "effect": _effect}
+    environment.filters |= {"published": _published, "recomputed": _recomputed}
     forest, axis = _forest(content)
-    template = environment.from_string((files / "page.html").read_text(encoding="utf-8"))
-    return template.render(
+    return environment.get_template("page.html").render(
         content=content,
-        style=(files / "style.css").read_text(encoding="utf-8"),
-        script=(files / "script.js").read_text(encoding="utf-8"),
         verdicts=Counter(str(claim["verdict"]) for claim in content.claims),
         verdict_names=VERDICTS,
         statuses=STATUSES,
@@ -56,32 +51,13 @@ def _published(cell: Cell) -> str:
 
 
 def _recomputed(cell: Cell) -> str:
-    if cell.recomputed is None:
-        return ""
-    mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else f" ({cell.n_seeds} seeds)"
-    bounds = "" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]"
-    return f"{mean:.2f}{bounds}{seeds}"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return "< 0.0001" if value < 0.0001 else f"{value:.4f}" if value < 0.001 else f"{value:.3f}"
-
-
-def _effect(claim: dict[str, object]) -> str:
-    effect, low, high = claim["effect"], claim["low"], claim["high"]
-    if not isinstance(effect, float | int):
-        return "-"
-    sign = "" if str(claim["unit"]).startswith("ratio") else "+"
-    return f"{effect:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
+    return recomputed_text(cell, " ({} seeds)")
 
 
 def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return, by claim id, where a forest plot puts effect, interval and zero, and the places of whole points.
+    """Return, by claim id, where a forest plot puts effect, interval and zero, and the positions of whole points.
 
-    Places are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
+    Positions are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
     """
     shown = {
         str(claim["id"]): (float(claim["effect"]), float(claim["low"]), float(claim["high"]))  # type: ignore[arg-type]
@@ -94,24 +70,22 @@ def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, fl
     right = max(0.0, *(high for _, _, high in shown.values()))
     scale = (_PLOT_WIDTH - 2 * _PLOT_PAD) / (right - left)
 
-    def place(value: float) -> float:
+    def pixel(value: float) -> float:
         return round(_PLOT_PAD + (value - left) * scale, 1)
 
     places = {
-        name: {"effect": place(effect), "low": place(low), "high": place(high), "zero": place(0.0)}
+        name: {"effect": pixel(effect), "low": pixel(low), "high": pixel(high), "zero": pixel(0.0)}
         for name, (effect, low, high) in shown.items()
     }
-    ends = {f"{value:+d}": place(value) for value in (math.ceil(left), math.floor(right)) if value}
-    return places, ends | {"0": place(0.0)}
+    ends = {f"{value:+d}": pixel(value) for value in (math.ceil(left), math.floor(right)) if value}
+    return places, ends | {"0": pixel(0.0)}
 
 
 def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], list[str]]]:
     """Return, for each target, its rows (dataset title, coverage of each interval in percent) and the kinds."""
-    frame = content.coverage
-    fixed = {"dataset", "target", "n_cells", "n_test", "seed_sd", "instance_sd"}
-    kinds = [str(name) for name in frame.columns if name not in fixed]
+    kinds = list(KINDS)
     blocks = []
-    for target, rows in frame.groupby("target", sort=False):
+    for target, rows in content.coverage.groupby("target", sort=False):
         lines = [
             (
                 "Mean" if name == AVERAGE else DATASETS[name].title,

@@ -1,1 +1,1 @@
-"""How figures look: style, page, marks, places on the x axis."""
+"""How figures look: style, page, marks, positions on the x axis."""

@@ -74,8 +74,8 @@ def write_caption(
 ) -> None:
     """Write what `caption_lines` returns below a figure as wide as a page; distances in inches."""
     width, height = figure.get_size_inches()
-    for place, line in enumerate(lines):
-        y = bottom + spacing * (len(lines) - 1 - place)
+    for row, line in enumerate(lines):
+        y = bottom + spacing * (len(lines) - 1 - row)
         figure.text(left / width, y / height, line, fontsize=_CAPTION_SIZE, color=GREY)
 
 
@@ -100,8 +100,8 @@ def make_page(
     """
     lines = caption_lines(caption)
     labels = [str(handle.get_label()) for handle in handles]
-    beside = 0.073 * len(title) + sum(0.56 + 0.058 * len(text) for text in labels) < _WIDTH
-    head = _HEAD if beside else _HEAD + 0.2
+    one_line = 0.073 * len(title) + sum(0.56 + 0.058 * len(text) for text in labels) < _WIDTH
+    head = _HEAD if one_line else _HEAD + 0.2
     label = _LABEL if x_label else 0.0
     foot = _CAPTION_PAD + _CAPTION_LINE * len(lines) + 0.05
     height = head + _TITLES + _PLOT + _TICKS + label + foot
@@ -124,7 +124,7 @@ def make_page(
     if handles:
         figure.legend(
             handles=list(handles), loc="center right", ncols=len(handles), handlelength=2.6, handletextpad=0.6,
-            bbox_to_anchor=(1 - 0.1 / _WIDTH, 1 - (0.165 if beside else 0.39) / height),
+            bbox_to_anchor=(1 - 0.1 / _WIDTH, 1 - (0.165 if one_line else 0.39) / height),
             columnspacing=1.6, borderaxespad=0, borderpad=0,
         )  # fmt: skip
     if x_label:
@@ -142,7 +142,7 @@ def axis_limits(
     Args:
         low: smallest value drawn.
         high: largest value drawn.
-        least: smallest span of the values, so that a difference of no account does not fill the panel.
+        least: smallest span of the values, so that a small difference does not fill the panel.
         below: room below, as a share of the span.
         above: room above, as a share of the span.
     """

@@ -1,4 +1,4 @@
-"""What stands in a panel: lines with intervals, grouped bars with intervals, centred scores with their spread."""
+"""What is in a panel: lines with intervals, grouped bars with intervals, centred scores with their spread."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from paper_figures.drawing.layout import axis_limits
+from paper_figures.drawing.layout import axis_limits, make_page, task_panels
 from paper_figures.drawing.style import GREY, INK, Look
 
-__all__ = ["bar_handles", "draw_bars", "draw_lines", "draw_spread", "empty_panel", "line_handles"]
+__all__ = [
+    "bar_handles",
+    "draw_bars",
+    "draw_lines",
+    "draw_spread",
+    "draw_task_lines",
+    "empty_panel",
+    "line_handles",
+]
 
 LEAST_SPAN = 2.0
 """Points that a y axis spans at least."""
@@ -67,12 +76,32 @@ def draw_lines(
     ax.xaxis.set_minor_locator(NullLocator())
     lowest, highest = _extent(rows)
     _y_axis(ax, axis_limits(lowest, highest, least=LEAST_SPAN))
-    drawn = {float(x) for x in rows["x"]}
+    present = {float(x) for x in rows["x"]}
     left, right = ax.get_xlim()
-    absent = [x for x in {float(x) for xs in expected.values() for x in xs} - drawn if left < x < right]
+    absent = [x for x in {float(x) for xs in expected.values() for x in xs} - present if left < x < right]
     for x in _apart(absent, set(), log_x) if absent else []:
         ax.annotate("no score", (x, 0), xycoords=("data", "axes fraction"), xytext=(0, 4), rotation=90, ha="center",
                     textcoords="offset points", va="bottom", fontsize=5.6, color=GREY)  # fmt: skip
+
+
+def draw_task_lines(
+    title: str,
+    data: pd.DataFrame,
+    caption: str,
+    look: Mapping[str, Look],
+    *,
+    x_label: str,
+    expected: Mapping[str, Sequence[float]],
+    ticks: Sequence[float],
+    log_x: bool = False,
+    legend: bool = True,
+) -> Figure:
+    """Return a figure of lines, a panel a task; arguments as `make_page` and `draw_lines` take them."""
+    handles = line_handles(look) if legend else ()
+    page = make_page(title=title, panels=task_panels(), x_label=x_label, caption=caption, handles=handles)
+    for task, ax in page.axes.items():
+        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks, log_x=log_x)
+    return page.figure
 
 
 def draw_bars(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look], *, groups: Sequence[str]) -> None:
@@ -118,7 +147,7 @@ def draw_bars(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look], *, groups:
 def draw_spread(
     ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look], *, columns: Sequence[str]
 ) -> None:
-    """Draw centred scores: a bar of one standard deviation either side of zero, the single scores beside it.
+    """Draw centred scores: a bar of one standard deviation either side of zero, the single scores next to it.
 
     Args:
         ax: the panel.
@@ -134,20 +163,20 @@ def draw_spread(
     if rows.empty:
         empty_panel(ax)
         return
-    for place, name in enumerate(columns):
+    for column, name in enumerate(columns):
         style, row = look[name], rows[rows["series"] == name]
         single = points.loc[points["x"] == name, "mean"].to_numpy(dtype=float)
-        fan = place + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
+        fan = column + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
         ax.plot(fan, single, linestyle="none", marker=style.marker, markersize=2.6, color=style.color, alpha=0.55,
                 markeredgewidth=0, label=f"{name} single", zorder=2)  # fmt: skip
-        mean, low, high = (row[column].to_numpy(dtype=float) for column in ("mean", "low", "high"))
+        mean, low, high = (row[part].to_numpy(dtype=float) for part in ("mean", "low", "high"))
         ax.errorbar(
-            np.full(len(row), place - 0.18), mean, yerr=np.stack([mean - low, high - mean]), color=style.color,
+            np.full(len(row), column - 0.18), mean, yerr=np.stack([mean - low, high - mean]), color=style.color,
             marker=style.marker, markersize=5, markeredgecolor="white", linewidth=1.6, capsize=5, capthick=1.4,
             linestyle="none", label=name, zorder=3,
         )  # fmt: skip
         for sd in high[np.isfinite(high)]:
-            ax.annotate(f"sd {sd:.2f}", (place - 0.18, sd), xytext=(0, 3.5), textcoords="offset points",
+            ax.annotate(f"sd {sd:.2f}", (column - 0.18, sd), xytext=(0, 3.5), textcoords="offset points",
                         ha="center", va="bottom", fontsize=6, color=INK)  # fmt: skip
     values = np.concatenate([points["mean"], rows["low"], rows["high"]])
     most = float(np.nanmax(np.abs(values)))
@@ -198,11 +227,11 @@ def _apart(places: Sequence[float], first: set[float], log_x: bool) -> list[floa
     """Return the ticks whose labels do not touch; those of `first` go before others."""
     where = {x: float(np.log(x)) if log_x else x for x in places}
     room = 0.085 * (max(where.values()) - min(where.values()))
-    kept: list[float] = []
+    shown: list[float] = []
     for x in sorted(places, key=lambda x: (x not in first, x)):
-        if all(abs(where[x] - where[other]) > room for other in kept):
-            kept.append(x)
-    return sorted(kept)
+        if all(abs(where[x] - where[other]) > room for other in shown):
+            shown.append(x)
+    return sorted(shown)
 
 
 def _pad_x(ax: Axes, places: Sequence[float], log_x: bool) -> None:
@@ -218,9 +247,9 @@ def _pad_x(ax: Axes, places: Sequence[float], log_x: bool) -> None:
 def _y_axis(ax: Axes, bounds: tuple[float, float], *, free_below: float = 0.0) -> None:
     """Set the limits, and round ticks within them that keep clear of the lowest `free_below` of the axis."""
     low, high = bounds
-    places = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
     first = low + free_below * (high - low)
-    ax.set_yticks([place for place in places if first <= place <= high])
+    ax.set_yticks([tick for tick in ticks if first <= tick <= high])
     ax.set_ylim(low, high)
 
 

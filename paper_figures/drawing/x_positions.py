@@ -1,4 +1,4 @@
-"""Rules that several figures share: which of a study's models has its place where."""
+"""Rules that several figures share: at which x, and in which series, a model is drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from analysis.frames import records
-from paper_figures.figure_data import Placing, find_model
+from paper_figures.figure_data import PositionRule, find_model
 from pretraining.study import FIGURES, Model
 
 __all__ = [
@@ -40,7 +40,7 @@ def start_series(model: Model) -> str:
 def clm_share(model: Model) -> float | None:
     """Return the share of CLM steps in percent: 0 for MLM, 100 for CLM; None for other mixes or another ratio.
 
-    The paper's splits are whole thousands of steps (22.7 to 77.3 %) and stand at their nominal 25, 50 and 75 %.
+    The paper's splits are whole thousands of steps (22.7 to 77.3 %) and are drawn at their nominal 25, 50 and 75 %.
     """
     if model.objectives == ("mlm40",):
         return 0.0
@@ -70,14 +70,14 @@ def continued_only(data: pd.DataFrame, known: Iterable[str]) -> pd.DataFrame:
     return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
 
 
-def expected_points(number: int, place: Placing) -> dict[str, list[float]]:
-    """Return for each series of the paper's figure the x of all its points."""
+def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, list[float]]:
+    """Return for each series of a figure the x of all the points that `models` give it."""
     points: dict[str, list[float]] = {}
-    for name in FIGURES[number]:
+    for name in models:
         model = find_model(name)
-        spot = None if model is None else place(model)
-        if spot is not None and not isinstance(spot.x, str):
-            points.setdefault(spot.series, []).append(spot.x)
+        there = None if model is None else position(model)
+        if there is not None and not isinstance(there.x, str):
+            points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
 
 

@@ -13,11 +13,12 @@ from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
-from paper_figures.figure_data import Inputs, Place, collect, refuse_empty
+from paper_figures.figure_data import Position, collect, refuse_empty
+from paper_figures.figure_types import PaperFigure
 from paper_figures.figures import figure06, figure08
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences, describe_points
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
@@ -25,9 +26,9 @@ _SHARE, _CPT = "SC: CLM share", "SC: CPT"
 _UNIT = f"SC: {TASKS['SC'].metric} (%)"
 
 
-def place_share(model: Model) -> Place | None:
+def position_by_share(model: Model) -> Position | None:
     """Return the point of a model of the full budget by its share of CLM, as in Figure 6."""
-    return figure06.place(model) if model.steps == BUDGET else None
+    return figure06.position(model) if model.steps == BUDGET else None
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -41,7 +42,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     page = make_page(title=FIGURE.heading, panels=panels, x_label="", caption=caption, handles=bar_handles(look),
                      gap=0.55)  # fmt: skip
     line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
-    draw_lines(page.axes[_SHARE], shares, line, expected=expected_points(1, place_share))
+    draw_lines(page.axes[_SHARE], shares, line, expected=expected_points(FIGURE.models, position_by_share))
     draw_bars(page.axes[_CPT], cpt, look, groups=figure08.GROUPS)
     return page.figure
 
@@ -59,23 +60,26 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    collect(1, lambda model: place_share(model) or figure08.place(model), inputs, panels=("SC",))
+    collect(
+        FIGURE, lambda model: position_by_share(model) or figure08.position(model), inputs, panels=("SC",)
+    )
     parts = []
-    for name, place in ((_SHARE, place_share), (_CPT, figure08.place)):
-        part = collect(1, place, inputs, panels=("SC",), required=False, others=name == _CPT)
+    for name, position in ((_SHARE, position_by_share), (_CPT, figure08.position)):
+        part = collect(FIGURE, position, inputs, panels=("SC",), required=False, others=name == _CPT)
         if name == _CPT:
             part = continued_only(part, figure08.LOOKS)
         parts.append(part.assign(panel=name))
     held = [part for part in parts if len(part)]
-    return refuse_empty(1, pd.concat(held or parts, ignore_index=True), inputs)
+    return refuse_empty(FIGURE, pd.concat(held or parts, ignore_index=True), inputs)
 
 
 FIGURE = PaperFigure(
-    number=1,
+    name="1",
     title="MLM with CLM before it, on sequence classification",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[1],
     tables=(10, 14),
     note="610M, MLM masks 40 %. Axes do not start at 0, and each panel has its own range.",
 )

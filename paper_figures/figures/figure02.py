@@ -9,21 +9,21 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import bar_handles, draw_bars
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import BUDGET
-from paper_figures.figure_data import Inputs, Place, collect, size_rank
+from paper_figures.figure_data import Position, collect, size_rank
+from paper_figures.figure_types import PaperFigure
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _LOOKS = {"MLM": MLM, "CLM": CLM}
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the bar of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
     if model.kind != "base" or model.steps != BUDGET or model.ratio not in (40, None):
         return None
-    return Place(series=model.objective.upper(), x=model.size.upper())
+    return Position(series=model.objective.upper(), x=model.size.upper())
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -44,16 +44,13 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(2, place, inputs)
-
-
-FIGURE = PaperFigure(
-    number=2,
+FIGURE: PaperFigure = PaperFigure(
+    name="2",
     title="MLM and CLM by model size",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
+    models=FIGURES[2],
     tables=(2, 3, 4, 5),
     note="MLM masks 40 %; 42K steps. Axes marked // do not start at 0, and each panel has its own range.",
 )

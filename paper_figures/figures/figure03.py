@@ -5,37 +5,34 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import RAMP_BLUE, looks
 from paper_figures.drawing.x_positions import BUDGET, expected_points
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Position, collect
+from paper_figures.figure_types import PaperFigure
 from paper_figures.output.captions import describe_points
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _LOOKS = dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True))
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
     if model.kind != "base" or model.steps != BUDGET or model.ratio is None:
         return None
-    return Place(series=model.size.upper(), x=float(model.ratio))
+    return Position(series=model.size.upper(), x=float(model.ratio))
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over the masking ratio: a panel a task, a line a size."""
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), x_label="Masking ratio (%)", caption=caption,
-                     handles=line_handles(look))  # fmt: skip
-    expected = expected_points(3, place)
     ticks = sorted({float(x) for x in data["x"]})
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Masking ratio (%)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -46,16 +43,13 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(3, place, inputs)
-
-
-FIGURE = PaperFigure(
-    number=3,
+FIGURE: PaperFigure = PaperFigure(
+    name="3",
     title="MLM masking ratio by model size",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
+    models=FIGURES[3],
     tables=(2, 3, 4, 5),
     note="42K steps. Axes do not start at 0, and each panel has its own range.",
 )

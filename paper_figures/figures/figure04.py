@@ -5,37 +5,34 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import expected_points, objective_series
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Position, collect
+from paper_figures.figure_types import PaperFigure
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 _LOOKS = {"MLM": MLM, "CLM": CLM}
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
     if model.kind != "intermediate":
         return None
-    return Place(series=objective_series(model), x=model.steps / 1000)
+    return Position(series=objective_series(model), x=model.steps / 1000)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over the step, on a logarithmic axis: a panel a task."""
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption,
-                     x_label="Pretraining steps (thousands, logarithmic)", handles=line_handles(look))  # fmt: skip
-    expected = expected_points(4, place)
     ticks = sorted({float(x) for x in data["x"]})
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks, log_x=True)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Pretraining steps (thousands, logarithmic)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks, log_x=True,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -46,16 +43,13 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(4, place, inputs)
-
-
-FIGURE = PaperFigure(
-    number=4,
+FIGURE: PaperFigure = PaperFigure(
+    name="4",
     title="MLM and CLM along pretraining",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
+    models=FIGURES[4],
     tables=(6, 7, 8, 9),
     note="610M, checkpoints before any decay; MLM masks 40 %. "
     "Axes do not start at 0, and each panel has its own range.",

@@ -6,9 +6,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.figure_data import Inputs
-from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
-from paper_figures.registry import PaperFigure
+from paper_figures.figure_types import SPREAD, PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from pretraining.study import FIGURES
 
 __all__ = ["FIGURE", "RATES"]
 
@@ -18,14 +19,14 @@ RATES = (1e-5, 1e-4)
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    runs = inputs.source.need_runs("Figure 5")
+    runs = inputs.source.need_runs(FIGURE.label)
     models = [name for names in _COLUMNS.values() for name in names]
     margin = 1e-9
     usual = runs["lr"].between(RATES[0] * (1 - margin), RATES[1] * (1 + margin))
     if inputs.source.stand_ins is not None:
         usual |= True  # small networks are tuned at other rates
     scores = task_averages(runs[runs["model"].isin(models) & usual], ("model", "lr", "seed"))
-    return spread_data(scores, _COLUMNS, label="lr {lr:.0e}, seed {seed}", number=5, inputs=inputs)
+    return spread_data(scores, _COLUMNS, label="lr {lr:.0e}, seed {seed}", figure=FIGURE, inputs=inputs)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -34,13 +35,14 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
 
 
 FIGURE = PaperFigure(
-    number=5,
+    name="5",
     title="Sensitivity to seed and learning rate",
     collect=_collect,
     draw=draw,
     describe=describe_spread,
+    models=FIGURES[5],
     note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
     "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, single "
     "scores by rising learning rate. Each panel has its own range.",
-    measure="spread",
+    measure=SPREAD,
 )

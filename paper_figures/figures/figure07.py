@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 from analysis.statistics.selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
-from paper_figures.figure_data import Inputs
-from paper_figures.figures.spread import describe_spread, draw_columns, spread_data, task_averages
-from paper_figures.registry import PaperFigure
-from pretraining.study import RATIOS
+from paper_figures.figure_types import SELECTED_SPREAD, PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
+from pretraining.study import FIGURES, RATIOS
 
 __all__ = ["FIGURE"]
 
@@ -22,11 +22,11 @@ _BOTH = Look(color=RAMP_PURPLE[1].color, marker="D")
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    runs = inputs.source.need_runs("Figure 7")
+    runs = inputs.source.need_runs(FIGURE.label)
     models = [name for names in _COLUMNS.values() for name in names]
     chosen = select_runs(runs[runs["model"].isin(models)], inputs.settings.selection)
     scores = task_averages(chosen, ("model", "seed"))
-    return spread_data(scores, _COLUMNS, label="{model}, seed {seed}", number=7, inputs=inputs)
+    return spread_data(scores, _COLUMNS, label="{model}, seed {seed}", figure=FIGURE, inputs=inputs)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -35,13 +35,14 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
 
 
 FIGURE = PaperFigure(
-    number=7,
+    name="7",
     title="Sensitivity to seed and masking ratio",
     collect=_collect,
     draw=draw,
     describe=describe_spread,
+    models=FIGURES[7],
     note="Test scores of 610M models after 42K steps, MLM only or its last 2K steps after 40K of CLM, at every seed "
     "and masking ratio from 20 to 50 %, centred on their mean: bar, one standard deviation; small points, single "
     "scores by rising ratio. Each panel has its own range.",
-    measure="spread",
+    measure=SELECTED_SPREAD,
 )

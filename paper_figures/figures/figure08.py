@@ -9,24 +9,25 @@ from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import bar_handles, draw_bars
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import continued_only, cpt_steps, start_series
-from paper_figures.figure_data import Inputs, Place, collect, refuse_empty
+from paper_figures.figure_data import Position, collect, refuse_empty
+from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
-__all__ = ["FIGURE", "GROUPS", "LOOKS", "place"]
+__all__ = ["FIGURE", "GROUPS", "LOOKS", "position"]
 
 GROUPS = ("Base", "CPT")
 LOOKS = {"MLM start": MLM, "CLM start": CLM}
 _STEPS = 22_000
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the bar of a 610M base model, or of 22K steps of MLM at 40 % on top of one."""
     steps = cpt_steps(model)
     if steps not in (0, _STEPS) or model.size != "610m":
         return None
-    return Place(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
+    return Position(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
@@ -48,15 +49,16 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return refuse_empty(8, continued_only(collect(8, place, inputs, others=True), LOOKS), inputs)
+    return refuse_empty(FIGURE, continued_only(collect(FIGURE, position, inputs, others=True), LOOKS), inputs)
 
 
 FIGURE = PaperFigure(
-    number=8,
+    name="8",
     title="Continued pretraining with MLM from either start",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[8],
     tables=(14, 15, 16, 17),
     note="610M; CPT is 22K further steps of MLM at 40 % on the decayed 42K model (Base). "
     "Axes marked // do not start at 0, and each panel has its own range.",

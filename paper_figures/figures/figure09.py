@@ -5,37 +5,35 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import looks
 from paper_figures.drawing.x_positions import continued_only, cpt_steps, expected_points, start_series
-from paper_figures.figure_data import Inputs, Place, collect, refuse_empty
+from paper_figures.figure_data import Position, collect, refuse_empty
+from paper_figures.figure_types import PaperFigure
 from paper_figures.figures.figure08 import LOOKS
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE"]
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of a 610M base model (0) or of one continued with MLM at 40 %, x in thousands of steps."""
     steps = cpt_steps(model)
     if steps is None or model.size != "610m":
         return None
-    return Place(series=start_series(model), x=steps / 1000)
+    return Position(series=start_series(model), x=steps / 1000)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over the CPT steps: a panel a task, a line a start."""
     look = looks(list(dict.fromkeys(data["series"])), LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption, handles=line_handles(look),
-                     x_label="Steps of continued pretraining with MLM (thousands)")  # fmt: skip
-    expected = expected_points(9, place)
     ticks = sorted({float(x) for x in data["x"]})
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Steps of continued pretraining with MLM (thousands)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -48,15 +46,16 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return refuse_empty(9, continued_only(collect(9, place, inputs, others=True), LOOKS), inputs)
+    return refuse_empty(FIGURE, continued_only(collect(FIGURE, position, inputs, others=True), LOOKS), inputs)
 
 
 FIGURE = PaperFigure(
-    number=9,
+    name="9",
     title="Length of continued pretraining from either start",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[9],
     tables=(14, 15, 16, 17),
     note="610M, MLM masks 40 %; 0 is the decayed 42K model. "
     "Axes do not start at 0, and each panel has its own range.",

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import draw_lines, line_handles
+from paper_figures.drawing.marks import draw_task_lines
 from paper_figures.drawing.style import CLM, MLM, looks
 from paper_figures.drawing.x_positions import expected_points, objective_series
-from paper_figures.figure_data import Inputs, Place, collect
+from paper_figures.figure_data import Position, collect
+from paper_figures.figure_types import PaperFigure
 from paper_figures.output.captions import describe_differences
-from paper_figures.registry import PaperFigure
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
-from pretraining.study import Model
+from pretraining.study import FIGURES, Model
 
 __all__ = ["FIGURE", "training_flops"]
 
@@ -27,24 +26,22 @@ def training_flops(model: Model) -> float:
     return hoffmann_flops_per_token(SHAPES[model.size]) * TRAINING.tokens_per_step * model.steps
 
 
-def place(model: Model) -> Place | None:
+def position(model: Model) -> Position | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
     if model.kind != "intermediate" or model.size not in SHAPES:
         return None
-    return Place(series=objective_series(model), x=training_flops(model) / _UNIT)
+    return Position(series=objective_series(model), x=training_flops(model) / _UNIT)
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return lines over FLOPs: a panel a task."""
     look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    page = make_page(title=FIGURE.heading, panels=task_panels(), caption=caption, handles=line_handles(look),
-                     x_label="Training FLOPs (10\u00b2\u2070)")  # fmt: skip
-    expected = expected_points(10, place)
     most = max(float(x) for x in data["x"])
     ticks = [0.0, *(tick for tick in range(1, int(most) + 1))] if most < 8 else [0.0, most]
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks)
-    return page.figure
+    return draw_task_lines(
+        FIGURE.heading, data, caption, look, x_label="Training FLOPs (10\u00b2\u2070)",
+        expected=expected_points(FIGURE.models, position), ticks=ticks,
+    )  # fmt: skip
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -55,16 +52,13 @@ def describe(data: pd.DataFrame) -> str:
     )
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return collect(10, place, inputs)
-
-
-FIGURE = PaperFigure(
-    number=10,
+FIGURE: PaperFigure = PaperFigure(
+    name="10",
     title="MLM and CLM over training compute",
-    collect=_collect,
+    collect=lambda inputs: collect(FIGURE, position, inputs),
     draw=draw,
     describe=describe,
+    models=FIGURES[10],
     tables=(6, 7, 8, 9),
     note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, alike for "
     "both objectives. Axes do not start at 0, and each panel has its own range.",

@@ -15,9 +15,10 @@ from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import empty_panel, line_handles
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.drawing.x_positions import BUDGET, start_series
-from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.figure_data import COLUMNS
+from paper_figures.figure_types import LOSS, PaperFigure
 from paper_figures.figures.figure08 import LOOKS
-from paper_figures.registry import PaperFigure
+from paper_figures.inputs import Inputs
 from paper_figures.training_curves import placed_losses
 from pretraining.study import FIGURES, MODELS, Model, format_steps
 from pretraining.training.log import LOG
@@ -100,8 +101,8 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         _draw_panel(ax, data[data["panel"] == name])
         ax.set_yscale("log")
         ax.set_ylim(low, high)
-        places = [tick for tick in _TICKS if low <= tick <= high]
-        ax.set_yticks(places, [f"{tick:g}" for tick in places])
+        ticks = [tick for tick in _TICKS if low <= tick <= high]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.yaxis.set_minor_locator(NullLocator())
     return page.figure
 
@@ -113,7 +114,7 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
     switch, end = BUDGET / 1000, max(MODELS[name].steps for name in rows["model"]) / 1000
     for series, part in rows.groupby("series", sort=False):
         look = LOOKS[str(series)]
-        for stage in _stretches(part, switch):
+        for stage in _pieces(part, switch):
             x = stage["x"].to_numpy(dtype=float)
             ax.fill_between(x, stage["low"].to_numpy(dtype=float), stage["high"].to_numpy(dtype=float),
                             color=look.color, alpha=0.2, linewidth=0)  # fmt: skip
@@ -125,8 +126,8 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xticks([*range(0, 41, 10), end])
 
 
-def _stretches(rows: pd.DataFrame, switch: float) -> list[pd.DataFrame]:
-    """Return the rows cut where the loss changes at `switch`, and where steps without a log lie between."""
+def _pieces(rows: pd.DataFrame, switch: float) -> list[pd.DataFrame]:
+    """Return the rows cut where the loss changes at `switch`, and where steps between them have no log."""
     x = rows["x"].to_numpy(dtype=float)
     steps = np.diff(x)
     hole = steps > 4 * np.median(steps) if len(steps) else steps.astype(bool)
@@ -158,13 +159,14 @@ def _plain(look: Look) -> Look:
 
 
 FIGURE = PaperFigure(
-    number=12,
+    name="12",
     title="Training loss through continued pretraining",
     collect=_collect,
     draw=draw,
     describe=describe,
+    models=FIGURES[12],
     note="610M. Up to 42K the pretraining loss of either start (MLM or CLM), from there the MLM loss at 40 %; the two "
     "losses are of different tasks. Line: mean of equally long stretches; band: their range. "
     "Steps without a log are left out.",
-    measure="loss",
+    measure=LOSS,
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import singledispatch
+from typing import Any
 
 import pandas as pd
 
 from analysis.frames import records
 from benchmarks.protocol import TASKS
-from paper_figures.figure_data import Inputs, Missing, missing
-from paper_figures.registry import PaperFigure
+from paper_figures.figure_data import Missing, missing
+from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure
+from paper_figures.inputs import Inputs
 
 __all__ = [
     "alt_text",
@@ -17,44 +20,84 @@ __all__ = [
     "describe_differences",
     "describe_points",
     "missing_sentence",
+    "selection_sentence",
     "source_sentence",
 ]
 
 
-def caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
-    """Return the line below the picture: source, what is drawn of the seeds, how to read it, what is missing."""
+@singledispatch
+def caption(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
+    raise NotImplementedError(f"no captions for a {type(figure).__name__}")
+
+
+@singledispatch
+def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    raise NotImplementedError(f"no alt texts for a {type(figure).__name__}")
+
+
+@caption.register(PaperFigure)
+def _paper_caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     parts = [
         inputs.source.own_words,
         source_sentence(figure, data, inputs),
         figure.note,
-        missing_sentence(missing(figure.number, data), _why(figure, inputs)),
+        missing_sentence(missing(figure, data), _why(figure, inputs)),
     ]
     return " ".join(part for part in parts if part).replace(" %", "\u00a0%")
 
 
+@caption.register(SupplementaryFigure)
+def _supplementary_caption(figure: SupplementaryFigure[Any], data: object, inputs: Inputs) -> str:
+    where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+    parts = (inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
+    return " ".join(part for part in parts if part)
+
+
+@alt_text.register(PaperFigure)
+def _paper_alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
+    return " ".join(
+        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
+                          source_sentence(figure, data, inputs), gaps) if part
+    )  # fmt: skip
+
+
+@alt_text.register(SupplementaryFigure)
+def _supplementary_alt_text(figure: SupplementaryFigure[Any], data: object, inputs: Inputs) -> str:
+    return f"{inputs.source.own_words} {figure.describe(data)}".lstrip()
+
+
 def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return where the numbers come from and what the interval is."""
-    if figure.measure == "loss":
+    measure = figure.measure
+    if measure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     if runs is None:
         where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
-        how = ""
     else:
         drawn = {name for names in data["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {_count(len(drawn), 'model')}"
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-        how = f", {inputs.settings.rule.words}"
-    if figure.measure == "spread":
-        return f"Source: {where}{how if figure.number == 7 else ''}."
+    chosen = "" if runs is None or not measure.selected else f", {inputs.settings.rule.words}"
+    if not measure.averaged:
+        return f"Source: {where}{chosen}."
     seeds = data["n_seeds"]
     low, high = int(seeds.min()), int(seeds.max())
     many = f"{low}" if low == high else f"{low} to {high}"
     seeds_word = "seed" if high == 1 else "seeds"
-    mean = f"task averages, mean over {many} {seeds_word}{how}"
+    mean = f"task averages, mean over {many} {seeds_word}{chosen}"
     return f"Source: {where}; {mean}, {inputs.settings.method.words}."
+
+
+def selection_sentence(inputs: Inputs) -> str:
+    """Return how learning rates were chosen; empty for the published cells, for which the paper chose them."""
+    words = inputs.settings.rule.words
+    return "" if inputs.source.is_published else f"{words[0].upper()}{words[1:]}."
 
 
 def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str:
@@ -65,15 +108,6 @@ def missing_sentence(gaps: Sequence[Missing], why: str, *, most: int = 4) -> str
              else f"{gap.model} ({', '.join(gap.panels)})" for gap in gaps]  # fmt: skip
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
     return f"Not drawn: {_and(shown)}, {why}."
-
-
-def alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
-    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
-    gaps = missing_sentence(missing(figure.number, data), _why(figure, inputs), most=99)
-    return " ".join(
-        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
-                          source_sentence(figure, data, inputs), gaps) if part
-    )  # fmt: skip
 
 
 def describe_points(
@@ -123,7 +157,7 @@ def describe_differences(
 
 
 def _why(figure: PaperFigure, inputs: Inputs) -> str:
-    if figure.measure == "loss":
+    if figure.measure.from_logs:
         return "of which there is no log"
     return "which no published table holds" if inputs.source.is_published else "which the source lacks"
 

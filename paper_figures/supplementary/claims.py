@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.claims.assessment import Assessment
+from analysis.claims.assessment import Assessment, assess
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
-from analysis.claims.wording import format_effect, format_p
+from analysis.claims.wording import format_effect, format_p, how_tested
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
+from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import selection_sentence
 
-__all__ = ["COLORS", "MARKERS", "claims_data", "describe_claims", "draw_claims"]
+__all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data"]
 
 COLORS = dict(zip(VERDICTS, ("#1f7a5c", "#b3261e", "#9a6b00", "#8a8a8a"), strict=True))
 """Of each verdict; every one has a mark and a word of its own too."""
@@ -61,7 +63,7 @@ def _point(finding: Finding) -> dict[str, object]:
     }  # fmt: skip
 
 
-def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return the forest plot: a row a claim, effects in points on an axis that is linear near 0 and then bends.
 
     Ratios of spreads (F7, F10) are written out, not drawn: they have another unit.
@@ -74,8 +76,8 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
     ax = figure.add_axes((2.55 / _WIDTH, foot / height, 2.3 / _WIDTH, _ROW * len(decisive) / height))
     ax.set_xscale("asinh", linear_width=1.0)
     ax.set_ylim(len(decisive) - 0.5, -0.5)
-    drawn = data[~data["unit"].str.startswith("ratio") & data["effect"].notna()]
-    reach = max(1.0, float(drawn[["low", "high"]].abs().max().max())) if len(drawn) else 1.0
+    in_points = data[~data["unit"].str.startswith("ratio") & data["effect"].notna()]
+    reach = max(1.0, float(in_points[["low", "high"]].abs().max().max())) if len(in_points) else 1.0
     ax.set_xlim(-reach * 1.15, reach * 1.15)
     ticks = [tick for tick in (-30, -10, -3, -1, 0, 1, 3, 10, 30) if abs(tick) <= reach * 1.1]
     ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
@@ -85,7 +87,7 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
     ax.axvline(0, color=INK, linewidth=0.8)
     for row, record in enumerate(decisive.to_dict("records")):
         color = COLORS[record["verdict"]]
-        others = drawn[(drawn["id"] == record["id"]) & (drawn["role"] == "other")]
+        others = in_points[(in_points["id"] == record["id"]) & (in_points["role"] == "other")]
         ax.scatter(others["effect"], [row + 0.28] * len(others), s=3, color=GREY, alpha=0.45, linewidths=0)
         if math.isfinite(record["effect"]) and not record["unit"].startswith("ratio"):
             for end in (record["region_low"], record["region_high"]):
@@ -116,26 +118,42 @@ def draw_claims(data: pd.DataFrame, caption: str) -> Figure:
     top = (foot + _ROW * len(decisive) + 0.09) / height
     for x, text in ((4.9, "verdict"), (5.64, "effect, 95 % interval"), (6.72, "Holm p")):
         figure.text(x / _WIDTH, top, text, fontsize=5.8, color=GREY)
-    figure.text(
-        0.1 / _WIDTH, 1 - 0.2 / height, "Which findings survive a test", fontsize=8.6, fontweight="bold"
-    )
+    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
     axis = "effect (points; slopes: points per 10 % masking)"
     figure.text(3.7 / _WIDTH, (foot - 0.27) / height, axis, ha="center", fontsize=6.6)
-    _foot(figure, lines, height)
+    write_caption(figure, lines)
     return figure
 
 
-def _foot(figure: Figure, lines: Sequence[str], height: float) -> None:
-    write_caption(figure, lines)
-
-
-def describe_claims(data: pd.DataFrame) -> str:
+def describe(data: pd.DataFrame) -> str:
     """Return what is seen, in sentences."""
     decisive = data[data["role"] == "decisive"]
     counts = Counter(decisive["verdict"])
-    told = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    tally = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
     lines = [
         f"{record['id']}, {record['claim']}: {record['verdict']}, {record['text']}."
         for record in decisive.to_dict("records")
     ]
-    return f"Forest plot of {len(decisive)} findings: {told}. " + " ".join(lines)
+    return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    return claims_data(assess(inputs.source, inputs.settings, second_opinion=False))
+
+
+def _details(inputs: Inputs) -> str:
+    tests = how_tested(inputs.settings.interval, published=inputs.source.is_published)
+    return " ".join((selection_sentence(inputs), *tests)).lstrip()
+
+
+FIGURE = SupplementaryFigure(
+    name="claims",
+    title="Which findings survive a test",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    details=_details,
+    note="Large mark: the comparison the verdict hangs on, with its interval; dotted: ends of the claimed region other "
+    "than 0; small dots: the claim's other comparisons. The axis is linear near 0 and logarithmic far from it. "
+    "Rules: docs/claims.md.",
+)

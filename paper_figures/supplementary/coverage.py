@@ -8,12 +8,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.frames import records
+from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import INK, LIGHT
+from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import selection_sentence
 
-__all__ = ["describe_coverage", "draw_coverage"]
+__all__ = ["FIGURE"]
 
 _WIDTH, _ROW = 7.2, 0.19
 _MARKS = (
@@ -27,7 +31,7 @@ _TITLES = {
 }
 
 
-def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, caption: str) -> Figure:
     """Return two panels of coverages, a row a dataset and a mark an interval.
 
     Args:
@@ -70,16 +74,16 @@ def draw_coverage(data: pd.DataFrame, caption: str) -> Figure:
                 *ax.get_legend_handles_labels(), loc="upper right", ncols=len(KINDS), fontsize=6.2,
                 bbox_to_anchor=(1 - 0.08 / _WIDTH, 1 - 0.05 / height), columnspacing=1.0, handletextpad=0.1,
             )  # fmt: skip
-    figure.text(
-        0.1 / _WIDTH, 1 - 0.2 / height, "Coverage of nominal 95 % intervals", fontsize=8.6, fontweight="bold"
-    )
+    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
     write_caption(figure, lines)
     return figure
 
 
-def describe_coverage(data: pd.DataFrame) -> str:
+def describe(data: pd.DataFrame) -> str:
     """Return what is seen, in sentences."""
-    told = ["Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."]
+    sentences = [
+        "Two panels of dots, a row a dataset, each dot the true coverage of a nominal 95 % interval."
+    ]
     for target in TARGETS:
         part = data[(data["target"] == target) & (data["dataset"] != AVERAGE)]
         ranges = [
@@ -87,5 +91,34 @@ def describe_coverage(data: pd.DataFrame) -> str:
             f"{100 * max(v for (v,) in records(part, kind)):.0f} %"
             for kind in KINDS
         ]
-        told.append(f"For the mean {_TITLES[target]}: {', '.join(ranges)}.")
-    return " ".join(told)
+        sentences.append(f"For the mean {_TITLES[target]}: {', '.join(ranges)}.")
+    return " ".join(sentences)
+
+
+def _collect(inputs: Inputs) -> pd.DataFrame:
+    return coverage.simulate(
+        inputs.source,
+        trials=coverage.COVERAGE_TRIALS,
+        resamples=coverage.COVERAGE_RESAMPLES,
+        seed=inputs.settings.seed,
+        selection=inputs.settings.selection,
+    )
+
+
+def _details(inputs: Inputs) -> str:
+    simulation = (
+        f"Five-seed cells simulated with their variances: {coverage.COVERAGE_TRIALS:,} cells a dataset, "
+        f"{coverage.COVERAGE_RESAMPLES:,} resamples."
+    )
+    return f"{selection_sentence(inputs)} {simulation}".lstrip()
+
+
+FIGURE = SupplementaryFigure(
+    name="coverage",
+    title="Coverage of nominal 95 % intervals",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    details=_details,
+    note="Black line: the nominal 95 %. What the intervals are: docs/intervals.md.",
+)

@@ -1,4 +1,4 @@
-"""Every verdict under every analysis, as a grid; beside it what the selection rule does to the MLM-CLM gaps."""
+"""Every verdict under every analysis, as a grid; below it what the selection rule does to the MLM-CLM gaps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.multiverse import Multiverse
+from analysis.claims.multiverse import Multiverse, explore
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.frames import records
+from analysis.sources import standard_of
 from benchmarks.protocol import DATASETS
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
+from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
 from paper_figures.supplementary.claims import COLORS
 
-__all__ = ["describe_multiverse", "draw_multiverse", "multiverse_data"]
+__all__ = ["FIGURE", "multiverse_data"]
 
 _WIDTH, _ROW, _FOOT, _HEAD = 7.2, 0.2, 0.34, 0.98
 _SIGNS = dict(zip(VERDICTS, ("+", "\u00d7", "o", "\u00b7"), strict=True))
@@ -32,8 +35,9 @@ def multiverse_data(multiverse: Multiverse) -> pd.DataFrame:
     return frame
 
 
-def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Figure:
+def draw(multiverse: Multiverse, caption: str) -> Figure:
     """Return the grid of verdicts and, with runs of MLM or CLM, their gap by dataset and selection rule."""
+    data, gaps = multiverse_data(multiverse), multiverse.gaps
     names = [name for name in CLAIMS if name in set(data["id"])]
     keys = list(dict.fromkeys(records(data, "protocol", "selection", "interval")))
     pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
@@ -57,7 +61,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     grid.xaxis.tick_top()
     grid.set_xticks(range(len(keys)), labels, rotation=55, ha="left", fontsize=5.4)
     grid.tick_params(axis="x", length=0, pad=1)
-    found = {
+    verdicts = {
         (name, *key): verdict
         for name, *key, verdict in records(data, "id", "protocol", "selection", "interval", "verdict")
     }
@@ -65,7 +69,7 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
     base = low + foot + 0.06
     for row, name in enumerate(names):
         for column, key in enumerate(keys):
-            verdict = found.get((name, *key))
+            verdict = verdicts.get((name, *key))
             if verdict is None:
                 continue
             alpha = 0.22 if verdict == UNDECIDABLE else 0.9
@@ -76,12 +80,13 @@ def draw_multiverse(data: pd.DataFrame, gaps: pd.DataFrame, caption: str) -> Fig
         figure.text(0.1 / _WIDTH, middle, name, fontsize=6.2, fontweight="bold", va="center", color=INK)
         figure.text(0.4 / _WIDTH, middle, CLAIMS[name].short, fontsize=6.2, va="center", color=INK)
         share = shares[name]
-        told = "\u2013" if math.isnan(share) else f"{share:.0%}"
-        figure.text((2.78 + cell * len(keys)) / _WIDTH, middle, told, fontsize=6.2, va="center", color=INK)
+        supporting = "\u2013" if math.isnan(share) else f"{share:.0%}"
+        figure.text(
+            (2.78 + cell * len(keys)) / _WIDTH, middle, supporting, fontsize=6.2, va="center", color=INK
+        )
     top = (base + _ROW * len(names) + 0.05) / height
     figure.text((2.78 + cell * len(keys)) / _WIDTH, top, "supporting", fontsize=5.8, color=GREY)
-    title = "Does the answer depend on the analyst?"
-    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, title, fontsize=8.6, fontweight="bold")
+    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
     legend = "   ".join(f"{_SIGNS[name]} {name.removesuffix(' from this source')}" for name in VERDICTS)
     figure.text(0.1 / _WIDTH, top, legend, fontsize=5.8, color=GREY)
     if pairs:
@@ -122,8 +127,9 @@ def _draw_gaps(
     figure.text(2.7 / _WIDTH, (foot - 0.02) / height, words, fontsize=5.8, color=GREY)
 
 
-def describe_multiverse(data: pd.DataFrame, gaps: pd.DataFrame) -> str:
+def describe(multiverse: Multiverse) -> str:
     """Return what is seen, in sentences."""
+    data, gaps = multiverse_data(multiverse), multiverse.gaps
     count = len(set(records(data, "protocol", "selection", "interval")))
     lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
     for name, share in dict(records(data, "id", "share_supporting")).items():
@@ -131,6 +137,24 @@ def describe_multiverse(data: pd.DataFrame, gaps: pd.DataFrame) -> str:
             lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")
     for size, name in dict.fromkeys(records(gaps, "size", "dataset")):
         rows = gaps[(gaps["size"] == size) & (gaps["dataset"] == name)]
-        told = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))
-        lines.append(f"MLM-CLM gap on {DATASETS[name].title} at {size} by rule: {told}.")
+        by_rule = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))
+        lines.append(f"MLM-CLM gap on {DATASETS[name].title} at {size} by rule: {by_rule}.")
     return " ".join(lines)
+
+
+def _collect(inputs: Inputs) -> Multiverse:
+    standard = standard_of(inputs.source) if inputs.source.comparable else None
+    return explore(inputs.source, inputs.settings, standard=standard)
+
+
+FIGURE = SupplementaryFigure(
+    name="multiverse",
+    title="Does the answer depend on the analyst?",
+    collect=_collect,
+    draw=draw,
+    describe=describe,
+    tabulate=multiverse_data,
+    note="A column is an analysis: rule for the learning rate / interval; mixed: the mixed-effects model (F1-F4). "
+    "Supporting: of the analyses in which the claim can be decided, the share that supports it; verdicts after "
+    "Holm's adjustment within one analysis, not over the analyses. Rules: docs/claims.md.",
+)

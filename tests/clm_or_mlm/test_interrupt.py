@@ -62,13 +62,13 @@ def test_ingest_ends_in_one_line_and_goes_on_from_there(store: Path, tmp_path: P
 
 
 _WHILE_WRITING = """
-import clm_or_mlm.commands.analysis.reproduce
-write = clm_or_mlm.commands.analysis.reproduce.write_text
+import clm_or_mlm.reproduce
+write = clm_or_mlm.reproduce.write_text
 def and_interrupt(path, text):
     write(path, text)
     if path.name == "table02.md":
         interrupt()
-clm_or_mlm.commands.analysis.reproduce.write_text = and_interrupt
+clm_or_mlm.reproduce.write_text = and_interrupt
 """
 
 

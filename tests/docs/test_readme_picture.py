@@ -11,21 +11,22 @@ from PIL import Image
 from analysis.sources import open_source
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure_data import Inputs
+from paper_figures.inputs import Inputs
 from paper_figures.output.captions import alt_text, caption
+from paper_figures.output.formats import FORMATS
 from paper_figures.output.save import picture
-from paper_figures.registry import get_figure
+from tests.paper_figures.made_up import paper_figure
 
 COMMITTED = ROOT / "docs" / "images" / "figure3.png"
 
 
 def test_the_committed_picture_holds_the_data_drawn_now() -> None:
-    figure, inputs = get_figure(3), Inputs(source=open_source("published"))
+    figure, inputs = paper_figure(3), Inputs(source=open_source("published"))
     data = figure.collect(inputs)
     spoken = alt_text(figure, data, inputs)
     with paper_style():
         drawn = figure.draw(data, caption(figure, data, inputs))
-        now = Image.open(io.BytesIO(picture(drawn, "png", title=figure.heading, description=spoken)))
+        now = Image.open(io.BytesIO(picture(drawn, FORMATS["png"], title=figure.heading, description=spoken)))
     then = Image.open(COMMITTED)
     assert then.info["Description"] == spoken
     assert then.size == now.size

@@ -11,11 +11,24 @@ import pandas as pd
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from paper_figures.figure_data import Inputs
-from pretraining.study import FIGURES, MODELS
+from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
+from paper_figures.registry import FIGURES
+from pretraining.study import FIGURES as STUDY_FIGURES
+from pretraining.study import MODELS
 from pretraining.training.log import LOG, write_log
 
-ALL_MODELS = tuple(dict.fromkeys(name for names in FIGURES.values() for name in names))
+ALL_MODELS = tuple(dict.fromkeys(name for names in STUDY_FIGURES.values() for name in names))
+
+# Training FLOPs of one step at 610M by Hoffmann et al., Appendix F, with 1,365.7 tokens of context and 2,373,120
+# tokens a step: embedding and head 128,256 x 1,152, 26 blocks of 1,152 with 18 heads of 64 (6 for keys and values)
+# and three matrices of 1,152 x 4,096; backward is twice forward.
+CONTEXT = sum(n * n for n in range(12, 2049)) / sum(range(12, 2049))
+BLOCK = (
+    2 * 1152 * (1152 + 2 * 384) + 2 * CONTEXT * 1152 + 3 * 18 * CONTEXT + 2 * CONTEXT * 1152 + 2 * 1152 * 1152
+    + 3 * 2 * 1152 * 4096
+)  # fmt: skip
+STEP_FLOPS = 3 * (2 * 2 * 128_256 * 1152 + 26 * BLOCK) * 2_373_120
 
 
 def made_up_runs(models: Iterable[str] = ALL_MODELS, seed: int = 0) -> pd.DataFrame:
@@ -41,7 +54,7 @@ def write_logs(
 ) -> dict[str, dict[int, float]]:
     """Write a log for every run of Figure 12; return its losses by step."""
     ends: dict[str, list[tuple[int, int, str]]] = {}
-    for name in FIGURES[12]:
+    for name in STUDY_FIGURES[12]:
         for stage in MODELS[name].stages:
             ends.setdefault(stage.name, []).append((stage.start, stage.end, stage.objective))
     losses: dict[str, dict[int, float]] = {}
@@ -64,3 +77,10 @@ def write_logs(
         ]
         write_log(folder / "stages" / run / LOG, rows)
     return losses
+
+
+def paper_figure(number: int) -> PaperFigure:
+    """Return a figure of the paper."""
+    figure = FIGURES[str(number)].load()
+    assert isinstance(figure, PaperFigure)
+    return figure

@@ -22,19 +22,19 @@ PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 def report(
     *,
     source: SourceOptions = SourceOptions(),
-    score: BootstrapScoreOptions = BootstrapScoreOptions(),
+    scores: BootstrapScoreOptions = BootstrapScoreOptions(),
     figures: Annotated[Path, Parameter(metavar="DIR")] = Path("build/figures"),
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> int:
     """Write one self-contained HTML page with the figures of a folder and everything that the source says.
 
-    That is tables, findings with verdicts, the audit, the coverage of the intervals, provenance.
+    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance.
 
     Args:
         figures: what `python -m paper_figures all` wrote from the same source
         out: the page
     """
-    content = gather(source.open(need_instances=True), figures, score.settings())
+    content = gather(source.open(need_instances=True), figures, scores.settings())
     record = {"source": source.source} | provenance("analysis", PACKAGES)
     write_text(out, render_page(content, record))
     sys.stdout.write(f"{out}\n")

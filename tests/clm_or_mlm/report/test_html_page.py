@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,41 +11,14 @@ import pytest
 
 from analysis.sources import Source, open_source
 from analysis.statistics.scores import Settings
-from clm_or_mlm.report.content import gather, pictures_in
+from clm_or_mlm.report.content import gather
 from clm_or_mlm.report.html_page import render_page
-from common.errors import UserError
-from common.provenance import ROOT
-from tests.analysis.made_up import random_runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("figures")
-    command = [sys.executable, "-m", "paper_figures", "3", "6", "--format", "svg", "--out", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def own(figures: Path) -> Source:
-    runs = random_runs(models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k"))
-    return Source(label="<my> runs", runs=runs)
-
-
-@pytest.fixture(scope="module")
-def own_figures(figures: Path, own: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same pictures as if of another source."""
-    folder = tmp_path_factory.mktemp("own")
-    for path in figures.iterdir():
-        text = path.read_text(encoding="utf-8").replace('"name": "published"', f'"name": "{own.name}"')
-        (folder / path.name).write_text(text, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -91,35 +62,6 @@ def test_page_is_self_contained_and_escaped(with_runs: str) -> None:
 def test_equal_content_gives_equal_bytes(figures: Path, published: str) -> None:
     content = gather(open_source("published"), figures, Settings())
     assert render_page(content, {"source": "published"}) == published
-
-
-def test_a_folder_without_figures_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="paper_figures all"):
-        pictures_in(tmp_path, open_source("published"))
-
-
-def test_figures_of_another_source_are_left_out(figures: Path, own: Source) -> None:
-    published = open_source("published")
-    assert [picture.name for picture in pictures_in(figures, published)] == ["figure3", "figure6"]
-    with pytest.raises(UserError, match=r"holds no figures of <my> runs; .*--source .<my> runs. "):
-        pictures_in(figures, own)
-
-
-def test_the_same_runs_by_another_path_are_the_same_source(own: Source, own_figures: Path) -> None:
-    assert own.runs is not None
-    again = Source(label="/elsewhere/runs.parquet", runs=own.runs.sample(frac=1, random_state=0))
-    assert [picture.name for picture in pictures_in(own_figures, again)] == ["figure3", "figure6"]
-
-
-def test_the_figure_of_training_logs_goes_with_every_source(
-    figures: Path, own: Source, tmp_path: Path
-) -> None:
-    for ending in ("svg", "txt", "json"):
-        text = (figures / f"figure3.{ending}").read_text(encoding="utf-8")
-        text = text.replace('"name": "published"', '"name": "logs"').replace('"published"', '"my/logs"')
-        (tmp_path / f"figure12.{ending}").write_text(text, encoding="utf-8")
-    for source in (open_source("published"), own):
-        assert [picture.name for picture in pictures_in(tmp_path, source)] == ["figure12"]
 
 
 @pytest.fixture(scope="module")

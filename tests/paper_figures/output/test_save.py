@@ -18,13 +18,12 @@ from PIL import Image
 
 from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
-from common.errors import UserError
 from common.provenance import ROOT
-from paper_figures.figure_data import COLUMNS, Inputs
-from paper_figures.output.save import check_formats, write_figure
-from paper_figures.registry import get_figure
+from paper_figures.figure_data import COLUMNS
+from paper_figures.inputs import Inputs
+from paper_figures.output.save import save_figure
 from pretraining.study import FIGURES
-from tests.paper_figures.made_up import made_up_runs, write_logs
+from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
 PICTURES = ("pdf", "png", "svg")
 
@@ -32,14 +31,14 @@ PICTURES = ("pdf", "png", "svg")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("figure3")
-    paths, _ = write_figure(get_figure(3), Inputs(source=open_source("published")), folder)
+    paths = save_figure(paper_figure(3), Inputs(source=open_source("published")), folder)
     assert [path.name for path in paths] == [f"figure3.{end}" for end in (*PICTURES, "csv", "txt", "json")]
     return {path.suffix[1:]: path.read_bytes() for path in paths}
 
 
 def test_the_csv_is_what_is_drawn(files: dict[str, bytes]) -> None:
     read = pd.read_csv(io.BytesIO(files["csv"]), float_precision="round_trip")
-    data = get_figure(3).collect(Inputs(source=open_source("published")))
+    data = paper_figure(3).collect(Inputs(source=open_source("published")))
     assert list(read.columns) == COLUMNS
     pd.testing.assert_frame_equal(read.astype({"x": float}), data.astype({"x": float}), check_exact=True)
 
@@ -91,12 +90,6 @@ def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
     assert record["points"] == 48
     assert record["settings"]["selection"] == "seed"
     assert {"commit", "lock", "python", "versions", "command"} <= record.keys()
-
-
-def test_formats_are_checked_and_ordered() -> None:
-    assert check_formats(["svg", "pdf"]) == ("pdf", "svg")
-    with pytest.raises(UserError, match=r"unknown format 'pgn'; did you mean 'png'\?"):
-        check_formats(["pgn"])
 
 
 def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> dict[str, bytes]:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
-from clm_or_mlm.commands.analysis.reproduce import Outcome, _figures
+from clm_or_mlm.reproduce import reproduce
 from common.provenance import ROOT
+from paper_figures.registry import FIGURES
 from tests.analysis.made_up import random_runs
 
 
@@ -26,8 +28,9 @@ def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the figures beside the paper's, the one that is quickly drawn."""
-    monkeypatch.setattr("clm_or_mlm.commands.analysis.reproduce.FIGURES_BESIDE", ("claims",))
+    """Of the supplementary figures, the one that is quickly drawn."""
+    few = {name: figure for name, figure in FIGURES.items() if name not in ("multiverse", "coverage")}
+    monkeypatch.setattr(FIGURES, "_items", few)
 
 
 def test_makes_everything_from_the_published_cells_in_a_relative_folder(
@@ -52,18 +55,19 @@ def test_makes_everything_from_the_published_cells_in_a_relative_folder(
 def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
     models = ["210m-mlm40-42k", "210m-clm-42k"]
     write_runs(tmp_path / "my runs.parquet", random_runs(models=models))
-    outcome = Outcome()
-    _figures(tmp_path / "out", ["--source", str(tmp_path / "my runs.parquet"), "--format", "svg"], outcome)
+    source = open_source(str(tmp_path / "my runs.parquet"))
+    outcome = reproduce(source, tmp_path / "out", figures=[FIGURES[name] for name in ("2", "8", "claims")])
     assert "figures/figure2.csv" in outcome.made and "figures/claims.csv" in outcome.made
     assert "published" not in (tmp_path / "out/figures/figure2.csv").read_text()
     for name in ("figure2", "claims"):
         record = json.loads((tmp_path / f"out/figures/{name}.json").read_text())
         assert record["source"]["name"].startswith("runs-")
-    assert any("Figure 8 " in why for _, why in outcome.missing)
+    assert [(what, why.split(" cannot")[0]) for what, why in outcome.missing] == [("a figure", "Figure 8")]
+    assert not any("figure8" in path for path in outcome.made)
 
 
-def test_a_figure_beside_the_papers_is_drawn_from_the_source_asked_for(tmp_path: Path) -> None:
-    """Without a numbered figure beside it too."""
+def test_a_supplementary_figure_is_drawn_from_the_source_that_is_named(tmp_path: Path) -> None:
+    """Without a numbered figure next to it too."""
     write_runs(tmp_path / "runs.parquet", random_runs(models=["210m-mlm40-42k", "210m-clm-42k"]))
     words = ["claims", "--source", "runs.parquet", "--format", "svg", "--out", "."]
     assert call("paper_figures", *words, cwd=tmp_path).returncode == 0

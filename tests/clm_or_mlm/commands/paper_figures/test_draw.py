@@ -8,23 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.sources import Source
 from analysis.store.runs_table import write_runs
-from clm_or_mlm.commands.figures import main, numbers
 from common.errors import UserError
-from paper_figures.figure_data import Inputs
-from paper_figures.output.captions import source_sentence
-from paper_figures.registry import get_figure
+from paper_figures.__main__ import main
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import made_up_runs
-
-
-def test_figures_are_named_by_number_or_all() -> None:
-    assert numbers(["3", "figure8", "3"]) == (3, 8)
-    assert numbers(["2", "all"]) == tuple(range(1, 13))
-    for word in ("0", "13", "three", "-1", "3.0"):
-        with pytest.raises(UserError, match=f"there is no Figure {word}; give numbers from 1 to 12, or all"):
-            numbers([word])
 
 
 def test_all_from_published_makes_nine_and_says_why_not_three(
@@ -99,15 +87,3 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     assert asked == [FIGURES[3], tuple(dict.fromkeys((*FIGURES[3], *FIGURES[8]))), FIGURES[2]]
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
-
-
-def test_the_caption_counts_what_is_drawn_so_that_more_runs_beside_it_change_nothing() -> None:
-    figure = get_figure(8)
-    few, many = (
-        Source(label="released", runs=made_up_runs(names))
-        for names in (FIGURES[8], dict.fromkeys(FIGURES[8] + FIGURES[2]))
-    )
-    one, two = (Inputs(source=source) for source in (few, many))
-    assert source_sentence(figure, figure.collect(one), one) == source_sentence(
-        figure, figure.collect(two), two
-    )

@@ -10,10 +10,9 @@ import pytest
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure_data import Inputs
-from paper_figures.registry import get_figure
+from paper_figures.inputs import Inputs
 from pretraining.study import FIGURES
-from tests.paper_figures.made_up import from_runs, made_up_runs
+from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 Array = npt.NDArray[np.float64]
 RUNS = made_up_runs(dict.fromkeys((*FIGURES[5], *FIGURES[7])))
@@ -66,7 +65,7 @@ CASES = {
 
 @pytest.mark.parametrize("number", CASES)
 def test_spread_is_the_standard_deviation_of_task_averages(number: int) -> None:
-    data = get_figure(number).collect(from_runs(RUNS))
+    data = paper_figure(number).collect(from_runs(RUNS))
     for task in TASKS:
         for column, scores_of in CASES[number].items():
             scores = scores_of(task)
@@ -81,7 +80,7 @@ def test_spread_is_the_standard_deviation_of_task_averages(number: int) -> None:
 
 @pytest.mark.parametrize("number", CASES)
 def test_the_picture_holds_the_spread(number: int) -> None:
-    figure = get_figure(number)
+    figure = paper_figure(number)
     data = figure.collect(from_runs(RUNS))
     with paper_style():
         drawn = figure.draw(data, "caption")
@@ -98,25 +97,9 @@ def test_the_picture_holds_the_spread(number: int) -> None:
             assert list(points.get_ydata()) == pytest.approx(single.tolist())  # type: ignore[arg-type]
 
 
-def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() -> None:
-    wild = RUNS.copy()
-    wild.loc[wild["lr"] > 1e-4, "test_score"] = 0.0
-    assert_same(5, wild, RUNS)
-    holed = RUNS[~((RUNS.dataset == "sst2") & (RUNS.lr == 5e-5) & (RUNS.model == "610m-clm-42k"))]
-    data = get_figure(5).collect(from_runs(holed))
-    counts = data[(data["panel"] == "SC") & (data["interval"] == "single")].groupby("x").size()
-    assert counts.to_dict() == {"MLM": 20, "CLM": 15}
-
-
-def test_figure_7_follows_the_selection_rule() -> None:
-    figure = get_figure(7)
-    per_seed, pooled = (figure.collect(from_runs(RUNS, selection=rule)) for rule in ("seed", "pooled"))
-    assert not np.allclose(per_seed["mean"], pooled["mean"])
-
-
 def assert_same(number: int, first: pd.DataFrame, second: pd.DataFrame) -> None:
     columns = ["panel", "series", "model", "x", "mean", "low", "high"]
-    one, two = (get_figure(number).collect(from_runs(runs))[columns] for runs in (first, second))
+    one, two = (paper_figure(number).collect(from_runs(runs))[columns] for runs in (first, second))
     pd.testing.assert_frame_equal(one, two)
 
 
@@ -128,7 +111,7 @@ def test_shuffling_the_runs_changes_nothing(number: int) -> None:
 @pytest.mark.parametrize("number", CASES)
 def test_adding_a_constant_to_every_score_changes_nothing(number: int) -> None:
     shifted = RUNS.assign(test_score=RUNS["test_score"] + 0.05)
-    one, two = (get_figure(number).collect(from_runs(runs)) for runs in (shifted, RUNS))
+    one, two = (paper_figure(number).collect(from_runs(runs)) for runs in (shifted, RUNS))
     assert one["mean"].to_numpy() == pytest.approx(two["mean"].to_numpy(), abs=1e-9)
     assert one["high"].to_numpy() == pytest.approx(two["high"].to_numpy(), abs=1e-9, nan_ok=True)
 
@@ -138,18 +121,4 @@ def test_published_cells_cannot_show_a_spread(number: int) -> None:
     from analysis.sources import open_source
 
     with pytest.raises(UserError, match=rf"^Figure {number} needs single runs, .* --source released"):
-        get_figure(number).collect(Inputs(source=open_source("published")))
-
-
-def test_a_source_without_the_models_is_refused_in_one_sentence() -> None:
-    with pytest.raises(UserError, match=r"no task average .* of 610m-mlm40-42k, 610m-clm-42k$"):
-        get_figure(5).collect(from_runs(made_up_runs(["1b-clm-42k"])))
-
-
-def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
-    one = RUNS[(RUNS.seed == 0) & (RUNS.lr == 1e-5) & (RUNS.model == "610m-clm-42k")]
-    figure = get_figure(5)
-    data = figure.collect(from_runs(one))
-    assert data.loc[data["interval"] == "sd", "high"].isna().all()
-    with paper_style():
-        figure.draw(data, "caption")
+        paper_figure(number).collect(Inputs(source=open_source("published")))

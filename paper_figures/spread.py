@@ -1,4 +1,4 @@
-"""Figures 5 and 7: how far single scores lie from their mean, as a standard deviation and one by one.
+"""Figures 5 and 7: how far single scores are from their mean, as a standard deviation and one by one.
 
 A single score is a task average: the mean test score of the task's three datasets, all fine-tuned with the same
 seed (and, in Figure 5, the same learning rate). It is centred on the mean of its column.
@@ -18,7 +18,9 @@ from common.errors import UserError
 from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.style import Look
-from paper_figures.figure_data import COLUMNS, Inputs
+from paper_figures.figure_data import COLUMNS
+from paper_figures.figure_types import PaperFigure
+from paper_figures.inputs import Inputs
 
 __all__ = ["SD", "SINGLE", "describe_spread", "draw_columns", "spread_data", "task_averages"]
 
@@ -54,7 +56,12 @@ def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def spread_data(
-    scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], *, label: str, number: int, inputs: Inputs
+    scores: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    label: str,
+    figure: PaperFigure,
+    inputs: Inputs,
 ) -> pd.DataFrame:
     """Return the drawn data of a figure of centred scores.
 
@@ -62,7 +69,7 @@ def spread_data(
         scores: columns `task, model, seed, score` and what else `label` names.
         columns: the models of each column of the figure.
         label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
-        number: the figure's number.
+        figure: the figure.
         inputs: where the scores come from.
 
     Raises:
@@ -85,7 +92,7 @@ def spread_data(
     if not rows:
         wanted = ", ".join(name for models in columns.values() for name in models)
         raise UserError(
-            f"Figure {number} cannot be drawn from this source: it holds no task average "
+            f"{figure.label} cannot be drawn from this source: it holds no task average "
             f"({inputs.source.average_needs}, at one seed) of {wanted}"
         )
     return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)

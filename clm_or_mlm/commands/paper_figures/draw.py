@@ -1,0 +1,73 @@
+"""`python -m paper_figures 3`: the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.sources import PUBLISHED
+from clm_or_mlm.options import FigureScoreOptions, SourceOptions
+from paper_figures.inputs import Inputs
+from paper_figures.output.formats import FORMATS, formats_named
+from paper_figures.output.results import draw_figures
+from paper_figures.registry import FIGURES, figures_named
+
+__all__ = ["draw"]
+
+_WRITTEN = "what is written"
+_FORMATS = ",".join(FORMATS)
+_NAMES = f"{', '.join(FIGURES)}, or all (those of the paper)"
+
+
+def draw(
+    *figures: Annotated[str, Parameter(metavar="N", help=_NAMES)],
+    source: SourceOptions = SourceOptions(),
+    scores: FigureScoreOptions = FigureScoreOptions(),
+    logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
+    out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
+    formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
+) -> int:
+    """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
+
+    Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
+    Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text) and .json (provenance).
+    The exit status is 2 when a figure that was named cannot be drawn.
+
+    examples:
+      python -m paper_figures 3
+      python -m paper_figures all --source runs.parquet --interval bca
+      python -m paper_figures 12 --logs build/pretraining
+      python -m paper_figures claims multiverse coverage      (not in the paper: docs/claims.md, docs/intervals.md)
+
+    Args:
+        logs: folder with the training logs, for Figure 12
+        out: where the files go
+        formats: formats of the picture
+    """
+    chosen = [figure.load() for figure in figures_named(figures)]
+    forms = formats_named(name for name in formats.lower().split(",") if name)
+    every = "all" in map(str.lower, figures)
+    scored = [figure for figure in chosen if figure.needs_source(logs)]
+    supplementary = any(figure.supplementary for figure in chosen)
+    opened = PUBLISHED
+    if scored:
+        models = dict.fromkeys(name for figure in scored for name in figure.models)
+        opened = source.open(
+            None if every or supplementary else list(models),
+            need_instances=scores.interval == "hierarchical" or (supplementary and not scores.interval),
+        )
+    inputs = Inputs(
+        source=opened, settings=replace(scores, interval=scores.interval or "paper").settings(), logs=logs
+    )
+    results = draw_figures(chosen, inputs, out, forms, interval=scores.interval or None)
+    problems = [result.problem for result in results if result.problem is not None]
+    if problems and len(results) == 1:
+        raise problems[0]
+    files = [path for result in results for path in result.files]
+    sys.stdout.writelines(f"{path}\n" for path in files)
+    sys.stdout.writelines(f"not drawn: {problem}\n" for problem in problems)
+    return 0 if files and (every or not problems) else 2

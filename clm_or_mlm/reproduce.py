@@ -1,0 +1,123 @@
+"""All that a source allows: scores, tables, audit, claims and figures, and a list of what could not be made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.claims.assessment import assess, default_interval
+from analysis.claims.formats import FORMATS as CLAIM_FORMATS
+from analysis.sources import Source
+from analysis.statistics.scores import Settings
+from analysis.tables.audit import audit
+from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
+from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import FORMATS as TABLE_FORMATS
+from analysis.tables.score_list import scores_csv
+from common.errors import UserError
+from common.files import write_text
+from common.progress import progress
+from common.provenance import provenance
+from paper_figures.inputs import Inputs
+from paper_figures.output.results import draw_figures
+from paper_figures.registry import FIGURES, FigureEntry
+
+__all__ = ["Outcome", "reproduce"]
+
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "statsmodels", "matplotlib")
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What a reproduction made, and what it could not make."""
+
+    made: list[str] = field(default_factory=list)
+    """Paths below the output folder."""
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be made, and why."""
+
+    def text(self, out: Path) -> str:
+        """Return the closing list."""
+        lines = [f"made, under {out}:", *(f"  {path}" for path in self.made)]
+        if self.missing:
+            lines += ["could not be made:", *(f"  {what}: {why}" for what, why in self.missing)]
+        return "\n".join(lines) + "\n"
+
+
+def reproduce(
+    source: Source,
+    out: Path,
+    *,
+    selection: str = "seed",
+    logs: Path | None = None,
+    figures: Sequence[FigureEntry] | None = None,
+) -> Outcome:
+    """Write scores, tables, audit, claims and figures of a source under `out`, and `reproduce.json`.
+
+    Args:
+        source: where the scores come from.
+        out: folder for everything.
+        selection: learning-rate rule.
+        logs: folder of training logs, for Figure 12.
+        figures: those to draw; None: all.
+    """
+    outcome = Outcome()
+    steps: list[tuple[str, Callable[[Source, Path, str], list[Path]]]] = [
+        ("scores", _scores),
+        ("tables", _tables),
+        ("audit", _audit),
+        ("claims", _claims),
+    ]
+    for what, step in progress(steps, "reproduce", unit="step"):
+        try:
+            outcome.made += [path.relative_to(out).as_posix() for path in step(source, out, selection)]
+        except UserError as error:
+            outcome.missing.append((what, str(error)))
+    inputs = Inputs(source=source, settings=Settings(selection=selection), logs=logs)
+    chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
+    for result in draw_figures(chosen, inputs, out / "figures"):
+        outcome.made += [path.relative_to(out).as_posix() for path in result.files]
+        if result.problem is not None:
+            outcome.missing.append(("a figure", str(result.problem)))
+    record = {"source": source.label, "made": outcome.made, "missing": outcome.missing}
+    write_text(out / "reproduce.json", json.dumps(record | provenance("analysis", PACKAGES), indent=1) + "\n")
+    outcome.made.append("reproduce.json")
+    return outcome
+
+
+def _scores(source: Source, out: Path, selection: str) -> list[Path]:
+    path = out / "scores.csv"
+    write_text(path, scores_csv(source.scores(Settings(selection=selection))))
+    return [path]
+
+
+def _tables(source: Source, out: Path, selection: str) -> list[Path]:
+    settings = Settings(selection=selection, interval="bootstrap")
+    scores = None if source.is_published else source.scores(settings)
+    paths = []
+    for number in table_numbers():
+        table = build_table(number, scores, source=source)
+        for form in TABLE_FORMATS.values():
+            paths.append(out / "tables" / f"table{number:02d}.{form.ending}")
+            write_text(paths[-1], form.show(table))
+    return paths
+
+
+def _audit(source: Source, out: Path, selection: str) -> list[Path]:
+    audited = audit(source, selection=selection)
+    paths = []
+    for form in AUDIT_FORMATS.values():
+        paths.append(out / f"audit.{form.ending}")
+        write_text(paths[-1], form.show(audited))
+    return paths
+
+
+def _claims(source: Source, out: Path, selection: str) -> list[Path]:
+    assessment = assess(source, Settings(selection=selection, interval=default_interval(source)))
+    paths = []
+    for form in (CLAIM_FORMATS[name] for name in ("markdown", "json", "csv")):
+        paths.append(out / f"claims.{form.ending}")
+        write_text(paths[-1], form.verdicts(assessment, assessment.verdicts))
+    return paths

@@ -1,0 +1,184 @@
+"""What a figure is: data collected from a source, a picture drawn from it, and the words that go with it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+import pandas as pd
+
+from paper_figures.inputs import Inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "LOSS",
+    "MEAN",
+    "SELECTED_SPREAD",
+    "SPREAD",
+    "FigureSpec",
+    "Measure",
+    "PaperFigure",
+    "SupplementaryFigure",
+    "file_stem",
+]
+
+T = TypeVar("T")
+
+
+def file_stem(name: str) -> str:
+    """Return the name of a figure's files without the ending: `figure3`, `claims`."""
+    return f"figure{name}" if name.isdecimal() else name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What a figure of the paper shows of its models, as far as its caption says it."""
+
+    name: str
+    averaged: bool = False
+    """Whether it shows means over seeds with an interval."""
+    selected: bool = False
+    """Whether the learning rates of its runs were chosen by validation score."""
+    from_logs: bool = False
+    """Whether it reads training logs in place of scores."""
+
+
+MEAN = Measure(name="mean", averaged=True, selected=True)
+SPREAD = Measure(name="spread")
+SELECTED_SPREAD = Measure(name="selected spread", selected=True)
+LOSS = Measure(name="loss", from_logs=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec(ABC, Generic[T]):
+    """A figure as data and pure functions: inputs to data of type T, data to a picture and to sentences."""
+
+    supplementary: ClassVar[bool]
+    """Whether `all` leaves it out, which means the paper's figures."""
+
+    name: str
+    """The paper's number, or a word."""
+    title: str
+    """What it shows, in a few words."""
+    collect: Callable[[Inputs], T]
+    """Inputs -> what is drawn; `UserError` where the source does not allow the figure."""
+    draw: Callable[[T, str], Figure]
+    """Data and caption -> the picture."""
+    describe: Callable[[T], str]
+    """Data -> what is seen, in sentences, for those who do not see it."""
+    note: str = ""
+    """A sentence of the caption on how to read it."""
+    models: tuple[str, ...] = ()
+    """The models that it shows; empty: all of the source."""
+
+    def load(self) -> FigureSpec[T]:
+        """Return the figure itself, so that the registry holds figures as well as names of modules."""
+        return self
+
+    @property
+    def stem(self) -> str:
+        """Name of its files without the ending."""
+        return file_stem(self.name)
+
+    @property
+    def label(self) -> str:
+        """What a sentence calls it: `Figure 3`, or its title."""
+        return f"Figure {self.name}" if self.name.isdecimal() else self.title
+
+    @property
+    def heading(self) -> str:
+        """What stands above the picture: `Figure 3. Title`, or the title."""
+        return f"{self.label}. {self.title}" if self.name.isdecimal() else self.title
+
+    def needs_source(self, logs: Path | None) -> bool:
+        """Return whether a source of scores is read when there is such a folder of training logs."""
+        del logs
+        return True
+
+    def source_name(self, inputs: Inputs) -> str:
+        """Return what its data come from, by content."""
+        return inputs.name
+
+    def given_as(self, inputs: Inputs) -> str:
+        """Return what its data come from, as the user named it."""
+        return inputs.source.label
+
+    @abstractmethod
+    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
+        """Return the inputs with the interval that the user named or, without one, that suits the figure."""
+
+    @abstractmethod
+    def table(self, data: T) -> pd.DataFrame:
+        """Return the data as its CSV holds them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperFigure(FigureSpec[pd.DataFrame]):
+    """A figure of the paper, or one like them: models by task, or their training losses."""
+
+    supplementary = False
+
+    tables: tuple[int, ...] = ()
+    """The paper's tables that hold its cells."""
+    measure: Measure = MEAN
+    """What is drawn of the models."""
+
+    def needs_source(self, logs: Path | None) -> bool:
+        """Return whether a source of scores is read; not where logs are given for a figure of losses."""
+        return logs is None or not self.measure.from_logs
+
+    def source_name(self, inputs: Inputs) -> str:
+        """Return what its data come from, by content."""
+        return "logs" if self.measure.from_logs else inputs.name
+
+    def given_as(self, inputs: Inputs) -> str:
+        """Return what its data come from, as the user named it."""
+        return str(inputs.logs) if self.measure.from_logs else inputs.source.label
+
+    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
+        """Return the inputs as they are: their interval is the user's, or the paper's."""
+        del interval
+        return inputs
+
+    def table(self, data: pd.DataFrame) -> pd.DataFrame:
+        """Return the data, whose columns are `figure_data.COLUMNS`."""
+        return data
+
+
+def _same(data: pd.DataFrame) -> pd.DataFrame:
+    return data
+
+
+def _no_details(inputs: Inputs) -> str:
+    del inputs
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupplementaryFigure(FigureSpec[T]):
+    """A figure that the paper does not have; it reads the whole source."""
+
+    supplementary = True
+
+    tabulate: Callable[[T], pd.DataFrame] = _same  # type: ignore[assignment]
+    """Data -> what the CSV holds; by default the data, which are a frame then."""
+    details: Callable[[Inputs], str] = _no_details
+    """Inputs -> sentences of the caption on how the numbers were computed."""
+
+    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
+        """Return the inputs with the interval that suits the source unless one is named."""
+        from analysis.claims.assessment import (
+            default_interval,  # loads statistics that other figures never need
+        )
+
+        chosen = interval or default_interval(inputs.source)
+        return Inputs(source=inputs.source, settings=replace(inputs.settings, interval=chosen))
+
+    def table(self, data: T) -> pd.DataFrame:
+        """Return the data as its CSV holds them."""
+        return self.tabulate(data)

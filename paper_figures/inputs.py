@@ -1,0 +1,38 @@
+"""What figures are drawn from: a source of scores, how runs become scores, training logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.sources import Source
+from analysis.statistics.scores import Settings
+from benchmarks.protocol import AVERAGE
+
+__all__ = ["Inputs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Where a figure's numbers come from."""
+
+    source: Source
+    """Scores, and the runs behind them where there are any."""
+    settings: Settings = field(default_factory=Settings)
+    """How runs become scores."""
+    logs: Path | None = None
+    """Folder of training logs; Figure 12 reads it."""
+
+    @property
+    def name(self) -> str:
+        """The source by its content (`Source.name`)."""
+        return self.source.name
+
+    @cached_property
+    def averages(self) -> pd.DataFrame:
+        """The task averages of the source's scores."""
+        scores = self.source.scores(self.settings)
+        return scores[scores["dataset"] == AVERAGE].assign(source=self.name)

@@ -1,0 +1,113 @@
+"""Figure 12: loss curves from training logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.sources import open_source
+from common.errors import UserError
+from paper_figures.drawing.style import paper_style
+from paper_figures.figure_data import missing
+from paper_figures.figures.figure12 import POINTS
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import alt_text, caption
+from pretraining.study import FIGURES
+from tests.paper_figures.made_up import paper_figure, write_logs
+
+FIGURE = paper_figure(12)
+
+
+def logged(folder: Path | None) -> Inputs:
+    return Inputs(source=open_source("published"), logs=folder)
+
+
+def test_figure_12_without_logs_says_how_to_get_them() -> None:
+    with pytest.raises(UserError, match=r"^Figure 12 needs training logs.*--logs DIR$") as error:
+        FIGURE.collect(logged(None))
+    assert all(name in str(error.value) for name in FIGURES[12])
+
+
+def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
+    log = tmp_path / "210m-clm" / "log.jsonl"
+    log.parent.mkdir()
+    about = {"split": "train", "objective": "clm", "ratio": None, "stage": "610m-clm"}
+    log.write_text(json.dumps({"step": 1, "loss": 3.0, **about}) + "\n")
+    with pytest.raises(
+        UserError, match="no log of a run that Figure 12 shows; it looks for folders named 610m-clm,"
+    ):
+        FIGURE.collect(logged(tmp_path))
+
+
+def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Path) -> None:
+    losses = write_logs(tmp_path)
+    data = FIGURE.collect(logged(tmp_path))
+    assert list(dict.fromkeys(data["panel"])) == ["CPT 2K", "CPT 12K", "CPT 22K"]
+    for extra, panel in ((2, "CPT 2K"), (12, "CPT 12K"), (22, "CPT 22K")):
+        total = 42_000 + extra * 1000
+        for start, objective in (("MLM start", "mlm40"), ("CLM start", "clm")):
+            rows = data[(data["panel"] == panel) & (data["series"] == start)]
+            trunk = f"610m-{objective}"
+            path = {step: loss for step, loss in losses[trunk].items() if step <= 40_000}
+            path |= losses[f"{trunk}-42k"]
+            stable = losses.get(f"{trunk}-dec42k-mlm40", {})
+            path |= {step: loss for step, loss in stable.items() if step <= total - 2000}
+            path |= losses[f"{trunk}-dec42k-mlm40-{42 + extra}k"]
+            assert len(rows) <= POINTS + 4
+            assert rows["x"].is_monotonic_increasing
+            assert rows["x"].max() <= total / 1000
+            # The bins partition the steps: weighted by their counts, their means give the mean of all steps.
+            steps = np.array(sorted(path))
+            width = -(-total // POINTS)
+            starts = np.array([0, 40_000, 42_000, total - 2000])
+            first = starts[np.searchsorted(starts, steps, side="left") - 1]
+            bins = np.unique(np.stack([first, (steps - first - 1) // width]), axis=1, return_inverse=True)[1]
+            for index, got in enumerate(rows.to_dict("records")):
+                inside = steps[bins.ravel() == index]
+                values = [path[step] for step in inside]
+                assert got["x"] == pytest.approx(inside.mean() / 1000)
+                assert [got["mean"], got["low"], got["high"]] == pytest.approx(
+                    [np.mean(values), min(values), max(values)]
+                )
+
+
+def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_hole(tmp_path: Path) -> None:
+    write_logs(tmp_path, leave_out=("610m-clm-42k",))
+    inputs = logged(tmp_path)
+    data = FIGURE.collect(inputs)
+    with paper_style():
+        drawn = FIGURE.draw(data, caption(FIGURE, data, inputs))
+    assert len(drawn.axes) == 3
+    for ax, panel in zip(drawn.axes, ("CPT 2K", "CPT 12K", "CPT 22K"), strict=True):
+        assert ax.get_yscale() == "log"
+        for series in ("MLM start", "CLM start"):
+            lines = [line for line in ax.lines if line.get_label() == series]
+            rows = data[(data["panel"] == panel) & (data["series"] == series)]
+            assert np.concatenate([line.get_xdata() for line in lines]).tolist() == rows["x"].tolist()  # type: ignore[misc]
+            assert np.concatenate([line.get_ydata() for line in lines]).tolist() == rows["mean"].tolist()  # type: ignore[misc]
+            for line in lines:
+                x = np.asarray(line.get_xdata(), float)
+                assert not ((x <= 42).any() and (x > 42).any())
+                assert not ((x <= 40).any() and (x > 42).any())
+    assert missing(FIGURE, data) == ()
+    assert "MLM start" in alt_text(FIGURE, data, inputs)
+
+
+def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
+    runs = ("", "-42k", "-dec42k-mlm40", *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)))
+    write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
+    data = FIGURE.collect(logged(tmp_path))
+    assert [gap.model for gap in missing(FIGURE, data)] == [
+        name for name in FIGURES[12] if name.startswith("610m-clm")
+    ]
+    assert "610m-clm-dec42k-mlm40-64k, of which there is no log." in alt_text(FIGURE, data, logged(tmp_path))
+
+
+def test_the_curves_are_on_the_papers_axis() -> None:
+    """420 steps of pretraining and 220 of continued pretraining stand where the paper has 42,000 and 22,000."""
+    data = paper_figure(12).collect(Inputs(source=open_source("miniature")))
+    last = data[data["model"] == "610m-clm-dec42k-mlm40-64k"]["x"]
+    assert 63 < last.max() <= 64 and last.min() < 1

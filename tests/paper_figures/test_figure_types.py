@@ -1,0 +1,45 @@
+"""The kinds of figures: what they are called, and what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.sources import Source
+from analysis.statistics.scores import Settings
+from paper_figures.inputs import Inputs
+from paper_figures.registry import FIGURES
+from tests.paper_figures.made_up import paper_figure
+
+
+def test_headings_and_file_names() -> None:
+    assert paper_figure(3).heading == "Figure 3. MLM masking ratio by model size"
+    assert (paper_figure(3).label, paper_figure(3).stem) == ("Figure 3", "figure3")
+    claims = FIGURES["claims"].load()
+    assert (claims.heading, claims.stem) == ("Which findings survive a test", "claims")
+
+
+def test_only_a_figure_of_losses_does_without_a_source() -> None:
+    logs = Path("logs")
+    assert [name for name, entry in FIGURES.items() if not entry.load().needs_source(logs)] == ["12"]
+    assert all(entry.load().needs_source(None) for entry in FIGURES.values())
+
+
+@pytest.mark.parametrize(("interval", "papers", "supplementary"), [("bca", "bca", "bca"), (None, "bca", "t")])
+def test_a_supplementary_figure_takes_the_interval_that_suits_the_source(
+    interval: str | None, papers: str, supplementary: str
+) -> None:
+    inputs = Inputs(source=Source(label="mine", runs=pd.DataFrame()), settings=Settings(interval="bca"))
+    assert paper_figure(3).prepared(inputs, interval).settings.interval == papers
+    assert FIGURES["claims"].load().prepared(inputs, interval).settings.interval == supplementary
+
+
+def test_losses_are_of_logs_and_everything_else_of_the_source() -> None:
+    inputs = Inputs(source=Source(label="published"), logs=Path("my/logs"))
+    assert (paper_figure(12).source_name(inputs), paper_figure(12).given_as(inputs)) == ("logs", "my/logs")
+    assert (paper_figure(3).source_name(inputs), paper_figure(3).given_as(inputs)) == (
+        "published",
+        "published",
+    )
