@@ -207,7 +207,9 @@ class Design:
         Raises:
             UserError: the name is not in the scheme, or its steps contradict each other.
         """
-        match = re.fullmatch(_grammar(), name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        match = (
+            re.fullmatch(_grammar(), name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        )
         if match is None or match["size"] not in self.sizes:
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(

@@ -98,7 +98,9 @@ class TrainingConfig:
         for key, kind in typing.get_type_hints(type(self)).items():
             value = getattr(self, key)
             if (choices := typing.get_args(kind)) and value not in choices:
-                raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{nearest(value, choices)}")
+                raise UserError(
+                    f"{key}={value!r} is unknown; take {' or '.join(choices)}{nearest(value, choices)}"
+                )
         for lowest, keys in _LOWEST.items():
             for key in keys:
                 if getattr(self, key) < lowest:

@@ -1,18 +1,18 @@
 """A study as data: its shapes, its models and its settings. The paper's is built in, others are TOML files.
 
-    prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
-    decay_steps = 20
-    models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
+prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
+decay_steps = 20
+models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
 
-    [sizes.s]                        # fields of pretraining.paper_settings.Shape
-    hidden = 64
-    layers = 2
-    heads = 4
-    kv_heads = 2
-    mlp = 192
+[sizes.s]                        # fields of pretraining.paper_settings.Shape
+hidden = 64
+layers = 2
+heads = 4
+kv_heads = 2
+mlp = 192
 
-    [settings]                       # fields of pretraining.plan.config.TrainingConfig
-    global_batch = 16
+[settings]                       # fields of pretraining.plan.config.TrainingConfig
+global_batch = 16
 """
 
 from __future__ import annotations
