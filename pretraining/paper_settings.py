@@ -73,7 +73,7 @@ TINY = Shape(hidden=64, layers=2, heads=4, kv_heads=2, mlp=192)
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """The special tokens of Llama 3's tokenizer that pretraining uses; the paper made the first reserved one the mask."""
+    """Special tokens of Llama 3's tokenizer that pretraining uses; the mask was its first reserved one."""
 
     begin: str = "<|begin_of_text|>"
     """Begin of text."""

@@ -1,6 +1,7 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
-Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders. The heads are in `pretraining.model.heads`.
+Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders. The
+heads are in `pretraining.model.heads`.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
 row at zero and never trains it, although the end of text is the most frequent special token; the paper's

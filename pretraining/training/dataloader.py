@@ -65,12 +65,14 @@ class Data:
         tokenizer = self.manifest["tokenizer"]
         if tokenizer["vocab_size"] > model_config.vocab_size:
             raise UserError(
-                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for {model_config.vocab_size} "
-                f"only; write shards with the model's tokenizer or choose a model with a larger vocabulary"
+                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for "
+                f"{model_config.vocab_size} only; write shards with the model's tokenizer "
+                f"or choose a model with a larger vocabulary"
             )
         if config.max_length > model_config.max_position_embeddings:
             raise UserError(
-                f"max_length={config.max_length} is longer than the model's {model_config.max_position_embeddings} tokens"
+                f"max_length={config.max_length} is longer than the model's "
+                f"{model_config.max_position_embeddings} tokens"
             )
         cache = Path(config.cache) if config.cache else Path(tempfile.gettempdir(), "clm-or-mlm-shards")
         cache /= self.manifest["sha256"][:16]

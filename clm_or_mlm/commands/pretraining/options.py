@@ -15,8 +15,10 @@ from pretraining.plan.study_file import Study, load_study
 
 __all__ = ["ConfigOptions", "StudyOptions"]
 
+_STUDY = "the study and its settings"
 
-@shared_options("the study")
+
+@shared_options(_STUDY)
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
     """The study that a command is about."""
@@ -29,7 +31,7 @@ class StudyOptions:
         return load_study(self.study)
 
 
-@shared_options("the study and its settings")
+@shared_options(_STUDY)
 @dataclass(frozen=True, kw_only=True)
 class ConfigOptions(StudyOptions):
     """The study, and settings of its own for one command."""

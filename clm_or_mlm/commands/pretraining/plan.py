@@ -22,7 +22,7 @@ def plan(
     *,
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
-    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "tree",  # noqa: A002  # the option's name
+    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "tree",  # the option's name
     device: str = "H100",
     mfu: float = 0.4,
     study: StudyOptions = StudyOptions(),
