@@ -115,7 +115,7 @@ def test_stages_of_a_two_stage_model() -> None:
         ("", "unknown model"),
     ],
 )
-def test_wrong_names_are_told_why(name: str, sentence: str) -> None:
+def test_wrong_names_are_explained(name: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         parse(name)
 

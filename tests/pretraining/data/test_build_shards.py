@@ -178,7 +178,7 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
     assert "not the tokenizer" in verify(copy)[0]
 
 
-def test_a_damaged_shard_is_told_when_read(room: Path, tmp_path: Path) -> None:
+def test_a_damaged_shard_is_reported_when_read(room: Path, tmp_path: Path) -> None:
     import shutil
 
     copy = tmp_path / "copy"
@@ -206,14 +206,14 @@ def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
             assert len(list((tmp_path / "held").iterdir())) <= 2
 
 
-def test_mistakes_are_told(room: Path, tmp_path: Path) -> None:
+def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="needs --source, --tokenizer, --out"):
         main(["shards"])
     with pytest.raises(UserError, match="no shards here; write them"):
         main(["shards", "verify", str(tmp_path)])
     with pytest.raises(UserError, match="--validation-share"):
         ShardSettings(validation_share=0)
-    with pytest.raises(UserError, match="zstd or none"):
+    with pytest.raises(UserError, match="unknown compression 'gzip'; one of zstd, none"):
         ShardSettings(compression="gzip")
     few = write_jsonl(tmp_path / "few.jsonl", DOCUMENTS[:3])
     with pytest.raises(UserError, match="0 were held out; change --validation-share"):
@@ -227,10 +227,10 @@ def start(source: Path, tokenizer: str, out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
-def test_a_failure_anywhere_is_gone_on_from(
+def test_a_build_resumes_after_a_failure_anywhere(
     room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every point at which something is made durable fails once; the next call goes on to the same bytes."""
+    """Every point at which something is made durable fails once; the next call resumes to the same bytes."""
 
     monkeypatch.setattr(build_shards, "_GROUP_CHARACTERS", 3000)
     calls = {"left": 0}

@@ -148,7 +148,7 @@ def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
     assert 397 not in made.encode_batch(["a"])[0]
 
 
-def test_mistakes_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no tokenizer here"):
         load_tokenizer(str(tmp_path))
     broken = tmp_path / "tokenizer.json"

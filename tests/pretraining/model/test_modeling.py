@@ -271,7 +271,7 @@ def test_gradient_checkpointing_changes_nothing(tiny_model: EuroBertForMaskedLM,
         assert torch.equal(a, b)
 
 
-def test_wrong_input_is_told(tiny_model: EuroBertForMaskedLM) -> None:
+def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         tiny_model.model()
     with pytest.raises(ValueError, match="packed input"):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.settings import assignments, read_settings
 from pretraining.__main__ import main
 from pretraining.paper_settings import SHAPES
-from pretraining.plan.config import Recipe
+from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS
 from pretraining.plan.plan import PAPER_TOTALS, plan_of
 from pretraining.plan.report import FORMATS, render
@@ -91,7 +92,7 @@ def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"hoffmann", "six_nd"} <= set(content["costs"]["flops"])
 
 
-def test_mistakes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="did you mean '610m-mlm40-42k'"):
         main(["plan", "--model", "610-mlm40-42k"])
     with pytest.raises(UserError, match="no figure 13"):
@@ -130,7 +131,7 @@ def test_a_study_from_a_file(tmp_path: Path) -> None:
     path.write_text(MINI)
     study = load_study(path)
     plan = plan_of(tuple(study.models.values()), study)
-    assert study.recipe.global_batch == 8
+    assert study.config.global_batch == 8
     assert study.shapes["mini-s"].vocab == 512
     assert plan.costs().steps == 12 + 8 + 8
     assert {item.name for item in plan.stages} == {
@@ -146,16 +147,16 @@ def test_a_study_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("global_batch", "global_batchs", "unknown setting 'global_batchs'; did you mean 'global_batch'"),
+        ("global_batch", "global_batchs", "unknown key 'global_batchs'; did you mean 'global_batch'"),
         ("layers", "layer", "did you mean 'layers'"),
-        ("mlp = 64", "", "incomplete"),
+        ("mlp = 64", "", r"\[sizes.s\]: mlp is missing"),
         ("decay_steps", "decay", "did you mean 'decay_steps'"),
         ("mini-s-clm-12", "mini-t-clm-12", "unknown model"),
         ("prefix =", "prefix", "not a TOML file"),
-        ("warmup_steps = 2", 'warmup_steps = "x"', "warmup_steps takes a value of type int"),
+        ("warmup_steps = 2", 'warmup_steps = "x"', "warmup_steps takes a whole number"),
     ],
 )
-def test_a_wrong_study_file_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_wrong_study_file_is_reported(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "mini.toml"
     path.write_text(MINI.replace(old, new, 1))
     with pytest.raises(UserError, match=message) as error:
@@ -163,19 +164,23 @@ def test_a_wrong_study_file_is_told(tmp_path: Path, old: str, new: str, message:
     assert str(path) in str(error.value)
 
 
+def read(words: list[str]) -> TrainingConfig:
+    return read_settings(TrainingConfig, assignments(words), "--set")
+
+
 def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = Recipe().with_assignments(["peak_lr=1e-3", "warmup_steps=1e3", "tensorboard=no", "wandb=runs"])
-    assert (recipe.peak_lr, recipe.warmup_steps, recipe.tensorboard, recipe.wandb) == (
+    config = read(["peak_lr=1e-3", "warmup_steps=1e3", "tensorboard=no", "wandb=runs"])
+    assert (config.peak_lr, config.warmup_steps, config.tensorboard, config.wandb) == (
         1e-3,
         1000,
         False,
         "runs",
     )
-    assert Recipe().tokens_per_step == 2_373_120
+    assert TrainingConfig().tokens_per_step == 2_373_120
     main(["settings", "--set", "global_batch=96"])
     out = capsys.readouterr().out
     assert "global_batch = 96\n    Sequences per step" in out
-    assert all(f"\n{key} = " in f"\n{out}" for key in Recipe().as_dict())
+    assert all(f"\n{key} = " in f"\n{out}" for key in TrainingConfig().as_dict())
 
 
 @pytest.mark.parametrize(
@@ -183,21 +188,22 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("peak_rl=1", "did you mean 'peak_lr'"),
         ("peak_lr", "takes key=value"),
-        ("peak_lr=fast", "type float"),
-        ("global_batch=1.5", "type int"),
-        ("tensorboard=maybe", "type bool"),
+        ("peak_lr=fast", "takes a number"),
+        ("global_batch=1.5", "takes a whole number"),
+        ("tensorboard=maybe", "takes true or false"),
         ("weighting=tokens", "did you mean 'token'"),
-        ("beta2=1", r"beta2 lies in \[0, 1\)"),
+        ("beta2=1", r"beta2 must be in \[0, 1\)"),
         ("clip_norm=0", "above 0"),
         ("min_length=4096", "above max_length"),
         ("microbatch=0", "at least 1"),
-        ("seed=-1", "seed lies in"),
-        ("warmup_steps=-1", "negative"),
+        ("seed=-1", "seed must be at least 0"),
+        ("seed=4294967296", r"seed must be below 2\^32"),
+        ("warmup_steps=-1", "warmup_steps must be at least 0"),
     ],
 )
 def test_wrong_settings_are_refused(word: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        Recipe().with_assignments([word])
+        read([word])
 
 
 def test_only_two_modules_know_mosaicmls_libraries() -> None:

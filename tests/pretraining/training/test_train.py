@@ -22,25 +22,25 @@ from common.files import sha256_file
 from common.processes import AGAIN
 from pretraining.__main__ import main
 from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import _Loop
-from pretraining.training.context import study_config
+from pretraining.training.composer_adapter import _StepCallback
 from pretraining.training.dataloader import Data, microbatch_size
 from pretraining.training.log import LogWriter, read_log
 from pretraining.training.objectives import loss_sum, loss_weights
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
+from tests.pretraining.small_study import MODEL, STUDY, changed, science, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
 )  # Composer's and TensorBoard's own; ours are errors elsewhere
 
 
-def test_the_log_tells_the_plan(done: Path) -> None:
+def test_the_log_follows_the_plan(done: Path) -> None:
     rows = read_log(done / "models" / MODEL / "log.jsonl")
     trained = [row for row in rows if row["split"] == "train"]
     assert [row["step"] for row in trained] == list(range(1, 25))
@@ -78,16 +78,16 @@ def test_the_model_is_a_folder_others_load(done: Path, data: Path) -> None:
 
 def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:
     """The same run without Composer: the loop written out, rates from the formula, loss by the weighing rule."""
-    recipe, torch_model = study.recipe, study.models[MODEL]
-    config = study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    source, model = Data(data, recipe, config), EuroBertForMaskedLM(config)
-    initialise(model, recipe.seed)
+    settings, torch_model = study.config, study.models[MODEL]
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
+    initialise(model, settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
     expected = []
     for stage in torch_model.stages:
         schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
         for step in range(stage.start, stage.end):
-            parts = source.step(step, stage.ratio).microbatches
+            parts = source.step(step, stage.objective, stage.ratio).microbatches
             factors = loss_weights([part.count for part in parts], "equal")
             losses = [loss_sum(model, p).total * f for p, f in zip(parts, factors, strict=True)]
             optimizer.zero_grad()
@@ -150,7 +150,7 @@ def test_continued_and_intermediate_models(done: Path, study: Study, data: Path,
     assert all(torch.equal(value, ours[name]) for name, value in load_file(trunk).items())
 
 
-def test_a_trunk_that_went_on_is_trained_again_where_its_checkpoint_was_not_kept(
+def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
     study: Study, data: Path, tmp_path: Path
 ) -> None:
     other = "mini-s-clm-7-mlm40-24"
@@ -166,7 +166,7 @@ def test_a_trunk_that_went_on_is_trained_again_where_its_checkpoint_was_not_kept
 
 
 def test_one_stage_alone(study: Study, data: Path, done: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"leaves mini-s-clm at step 9.* first `train mini-s-clm`"):
+    with pytest.raises(UserError, match=r"branches off mini-s-clm at step 9.* first `train mini-s-clm`"):
         train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm", data=data, out=tmp_path, study=study)
     assert train("mini-s-clm-9-mlm40", data=data, out=tmp_path, study=study)
@@ -212,17 +212,17 @@ def _same_run(ours: Path, done: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_saves_and_the_next_call_goes_on(
+def test_a_signal_saves_and_the_next_call_resumes(
     done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    batch_start = _Loop.batch_start
+    batch_start = _StepCallback.batch_start
 
-    def signalled(self: _Loop, state: object, logger: object) -> None:
+    def signalled(self: _StepCallback, state: object, logger: object) -> None:
         if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
             signal.raise_signal(number)
         batch_start(self, state, logger)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_Loop, "batch_start", signalled)
+    monkeypatch.setattr(_StepCallback, "batch_start", signalled)
     arguments = [
         "train",
         MODEL,
@@ -246,15 +246,15 @@ def test_a_signal_saves_and_the_next_call_goes_on(
 def test_a_stop_file_does_the_same(
     done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop, batch_start = tmp_path / "stop", _Loop.batch_start
+    stop, batch_start = tmp_path / "stop", _StepCallback.batch_start
 
-    def asked(self: _Loop, state: object, logger: object) -> None:
+    def touched(self: _StepCallback, state: object, logger: object) -> None:
         if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
             stop.touch()
-            self.hooks.looked = 0.0  # type: ignore[attr-defined]
+            self.hooks.stop_file_checked = 0.0  # type: ignore[attr-defined]
         batch_start(self, state, logger)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_Loop, "batch_start", asked)
+    monkeypatch.setattr(_StepCallback, "batch_start", touched)
     (tmp_path / "s.toml").write_text(STUDY)
     words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
     words += ["--stop-file", str(stop)]
@@ -270,31 +270,31 @@ def test_a_stop_file_does_the_same(
 
 
 def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
-    source = Data(data, study.recipe, study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
     for step in (0, 3, 50):
-        for ratio in (None, 40):
-            whole = source.step(step, ratio)
-            shares = [source.step(step, ratio, rank=rank, world=2) for rank in range(2)]
+        for objective, ratio in (("clm", None), ("mlm", 40)):
+            whole = source.step(step, objective, ratio)
+            shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
             assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
             inputs = [part.inputs.tokens for share in shares for part in share.microbatches]
             assert torch.equal(torch.cat(inputs), torch.cat([p.inputs.tokens for p in whole.microbatches]))
-        assert source.step(step, None).tokens == source.step(step, 40).tokens
-    clm, mlm = source.step(1, None), source.step(1, 40)
+        assert source.step(step, "clm").tokens == source.step(step, "mlm", 40).tokens
+    clm, mlm = source.step(1, "clm"), source.step(1, "mlm", 40)
     originals = torch.cat([part.inputs.tokens for part in clm.microbatches])
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
-    assert source.step(1, 20).fingerprint != mlm.fingerprint
+    assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
     assert microbatch_size(10, 4) == 2
 
 
 def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
-    config = study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    apart = Data(data, study.recipe.with_assignments(["attention=document"]), config)
-    whole = Data(data, study.recipe, config)
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    apart = Data(data, changed(study, "attention=document"), config)
+    whole = Data(data, study.config, config)
     end, seen = load_manifest(data)["tokenizer"]["eos_id"], []
     for step in range(20):
-        ours = apart.step(step, None).microbatches
-        theirs = whole.step(step, None).microbatches
+        ours = apart.step(step, "clm").microbatches
+        theirs = whole.step(step, "clm").microbatches
         assert torch.equal(
             torch.cat([p.inputs.tokens for p in ours]), torch.cat([p.inputs.tokens for p in theirs])
         )
@@ -304,22 +304,22 @@ def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
                 assert end not in part.inputs.tokens[first : last - 1]
             seen += part.inputs.sample_ids.tolist()
     assert len(set(seen)) == len(seen)
-    fixed = Data(data, study.recipe.with_assignments(["cut=fixed"]), config).step(0, 40)
+    fixed = Data(data, changed(study, "cut=fixed"), config).step(0, "mlm", 40)
     assert {int(n) for part in fixed.microbatches for n in part.inputs.lengths} == {64}
 
 
 def test_validation_masks_never_change(study: Study, data: Path) -> None:
-    config = study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
-    source = Data(data, study.recipe, config)
-    first, second = (list(source.validation(40)) for _ in range(2))
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    source = Data(data, study.config, config)
+    first, second = (list(source.validation("mlm", 40)) for _ in range(2))
     assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(first, second, strict=True))
-    shares = [part.count for rank in range(3) for part in source.validation(40, rank=rank, world=3)]
+    shares = [part.count for rank in range(3) for part in source.validation("mlm", 40, rank=rank, world=3)]
     assert sum(shares) == sum(part.count for part in first)
 
 
 def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, done: Path) -> None:
-    words = ["eval_sequences=0", "log_every=4", "save_every=7"]
-    assert train(MODEL, data=data, out=tmp_path, study=study, assignments=words)
+    config = changed(study, "eval_sequences=0", "log_every=4", "save_every=7")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
     rows = read_log(tmp_path / "models" / MODEL / "log.jsonl")
     assert {row["split"] for row in rows} == {"train"}
     assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
@@ -420,7 +420,7 @@ def _agree(one: list[dict[str, Any]], two: list[dict[str, Any]], undisturbed: li
 
 
 @pytest.mark.slow
-def test_a_killed_command_goes_on(done: Path, data: Path, tmp_path: Path) -> None:
+def test_a_killed_command_resumes(done: Path, data: Path, tmp_path: Path) -> None:
     """The command itself, killed ten times at random moments from its start on."""
     (tmp_path / "s.toml").write_text(STUDY)
     out, environment = tmp_path / "out", {**os.environ, "OMP_NUM_THREADS": "1"}

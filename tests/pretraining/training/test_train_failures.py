@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
-from pretraining.training.context import study_config
 from pretraining.training.log import read_log
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, weights_hash
+from tests.pretraining.small_study import MODEL, changed, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -32,18 +32,18 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES)
-def test_wrong_settings_are_told(
+def test_wrong_settings_are_reported(
     study: Study, data: Path, tmp_path: Path, words: list[str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        train(MODEL, data=data, out=tmp_path, study=study, assignments=words)
+        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, *words))
 
 
-def test_another_run_is_never_gone_on_from(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
+def test_another_run_is_never_resumed(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
-        train(MODEL, data=data, out=done, study=study, assignments=["peak_lr=1e-3"])
+        train(MODEL, data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
     with pytest.raises(UserError, match="was trained with peak_lr"):
-        train("mini-s-clm-24", data=data, out=done, study=study, assignments=["peak_lr=1e-3"])
+        train("mini-s-clm-24", data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
     other = shutil.copytree(data, tmp_path / "other")
     manifest = json.loads((other / "manifest.json").read_text())
     (other / "manifest.json").write_text(json.dumps(manifest | {"sha256": "0" * 64}))
@@ -98,7 +98,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     assert weights_hash(tmp_path) == weights_hash(done)
 
 
-def test_damaged_checkpoints_are_told(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
     out = shutil.copytree(done, tmp_path / "out")
     shutil.rmtree(out / "models")
     for folder in (MODEL, "mini-s-clm-9-mlm40"):
@@ -112,7 +112,7 @@ def test_damaged_checkpoints_are_told(done: Path, study: Study, data: Path, tmp_
             train(MODEL, data=data, out=out, study=study)
         (saved.path / file).write_bytes(content)
     with pytest.raises(UserError, match="belongs to another architecture"):
-        config = study_config(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+        config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
         config.hidden_size = 64
         model = EuroBertForMaskedLM(config)
         checkpoints.restore(saved, model, torch.optim.AdamW(model.parameters()))
@@ -129,7 +129,7 @@ def test_two_jobs_never_train_one_trunk(study: Study, data: Path, tmp_path: Path
             train(MODEL, data=data, out=tmp_path, study=study)
 
 
-def test_compile_falls_back_and_says_so(
+def test_compile_falls_back_and_logs_why(
     study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Path
 ) -> None:
     def broken(self: EuroBertForMaskedLM, **options: object) -> None:
@@ -139,13 +139,13 @@ def test_compile_falls_back_and_says_so(
             )
 
     monkeypatch.setattr(EuroBertForMaskedLM, "compile_blocks", broken)
-    assert train(MODEL, data=data, out=tmp_path, study=study, assignments=["compile=on"])
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "compile=on"))
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert manifest["compile"] == "off: no compiler here"
     assert weights_hash(tmp_path) == weights_hash(done)
 
 
-def test_weights_and_biases_without_an_account_is_told(
+def test_weights_and_biases_without_an_account_is_reported(
     study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from wandb.errors import UsageError
@@ -155,7 +155,7 @@ def test_weights_and_biases_without_an_account_is_told(
 
     monkeypatch.setattr("wandb.init", refuse)
     with pytest.raises(UserError, match=r"wandb=p\): No API key configured\.; log in .* WANDB_MODE=offline"):
-        train(MODEL, data=data, out=tmp_path, study=study, assignments=["wandb=p"])
+        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "wandb=p"))
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_weights_and_biases_get_every_step(
         log(self, values, step=step)
 
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "log", logged)
-    assert train("mini-s-clm-24-5", data=data, out=tmp_path / "out", study=study, assignments=["wandb=p"])
+    assert train("mini-s-clm-24-5", data=data, out=tmp_path / "out", study=study, config=changed(study, "wandb=p"))
     (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert kept.stat().st_size > 1000
     losses = {int(row["step"]): row["clm/loss"] for row in runs if "clm/loss" in row}
