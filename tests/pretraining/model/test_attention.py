@@ -87,7 +87,10 @@ def test_backend_by_direction_by_lengths(backend: str, is_causal: bool, case: st
         expected = naive(q.cpu(), k.cpu(), v.cpu(), lengths, is_causal)
         tolerance = 2e-2
     layout = packed_layout(
-        cumulative(lengths).to(q.device), sum(lengths), max(lengths), is_causal=is_causal,
+        cumulative(lengths).to(q.device),
+        sum(lengths),
+        max(lengths),
+        is_causal=is_causal,
         backend=BACKENDS[backend],  # type: ignore[arg-type]  # none of them is `auto`
     )
     out = attention(q, k, v, layout)
@@ -219,7 +222,9 @@ def test_a_made_up_backend_is_used_under_its_name() -> None:
         return torch.full_like(q, 7.0)
 
     made_up = AttentionBackend(
-        name="constant", attend=constant, problem=lambda device, dtype: "needs double precision" * (dtype != torch.double)
+        name="constant",
+        attend=constant,
+        problem=lambda device, dtype: "needs double precision" * (dtype != torch.double),
     )
     BACKENDS.register(made_up)
     try:
