@@ -19,12 +19,8 @@ def document(text: str, row: int) -> Document:
 
 
 def add(writer: ShardWriter, number: int, tokens: int, split: str = "train") -> None:
-    writer.add(
-        document(f"text {number}", number),
-        number.to_bytes(16, "little"),
-        np.full(tokens, number, np.int32),
-        split,
-    )
+    digest, ids = number.to_bytes(16, "little"), np.full(tokens, number, np.int32)
+    writer.add(document(f"text {number}", number), digest, ids, split)
 
 
 def test_empty_and_repeated_documents_are_counted_not_written(tmp_path: Path) -> None:

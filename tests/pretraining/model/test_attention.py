@@ -224,7 +224,7 @@ def test_a_made_up_backend_is_used_under_its_name() -> None:
     made_up = AttentionBackend(
         name="constant",
         attend=constant,
-        problem=lambda device, dtype: "needs double precision" * (dtype != torch.double),
+        problem=lambda device, dtype: "" if dtype == torch.double else "needs double precision",
     )
     BACKENDS.register(made_up)
     try:

@@ -174,11 +174,8 @@ def test_to_moves_everything(batch: PackedBatch, rule: MaskRule) -> None:
 
 
 def test_a_made_up_weighting_is_used_under_its_name() -> None:
-    WEIGHTINGS.register(
-        Weighting(
-            name="first", weight=lambda count: 1, factors=lambda counts: [1.0, *[0.0] * (len(counts) - 1)]
-        )
-    )
+    factors = lambda counts: [1.0, *[0.0] * (len(counts) - 1)]  # noqa: E731
+    WEIGHTINGS.register(Weighting(name="first", weight=lambda count: 1, factors=factors))
     try:
         assert loss_weights([2, 6], "first") == [1.0, 0.0]
     finally:
