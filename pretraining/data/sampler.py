@@ -1,6 +1,6 @@
 """Where sequences begin and end in the token stream, and in which order they are trained on.
 
-Both are pure functions of a seed, computed from counters and never stored: sample n is found without looking at
+Both are pure functions of a seed, computed from counters and never stored: sample n is computed without
 sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore
 sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
 """
@@ -168,15 +168,15 @@ class Order:
     def at(self, epoch: int, first: int, last: int) -> Int64s:
         """Return the sample numbers at places [first, last) of an epoch."""
         blocks, ends = _block_order(self, epoch)
-        found: list[Int64s] = []
+        parts: list[Int64s] = []
         place = int(np.searchsorted(ends, first, side="right"))
         while first < last:
             end = int(ends[place])
             start = end - self._size(int(blocks[place]))
             stop = min(last, end)
-            found.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
+            parts.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
             first, place = stop, place + 1
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _size(self, block: int) -> int:
         return min(self.block, self.samples - block * self.block)

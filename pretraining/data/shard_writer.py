@@ -85,9 +85,9 @@ class Position:
     read_bytes: int = 0
     """How far that file has been read."""
     duplicates: int = 0
-    """Documents dropped since their text had been seen."""
+    """Documents dropped because their text had been seen."""
     empty: int = 0
-    """Documents dropped since they had no text."""
+    """Documents dropped because they had no text."""
     characters: int = 0
     """Characters of the written documents."""
     digests: int = 0

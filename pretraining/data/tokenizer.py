@@ -2,7 +2,7 @@
 
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
-the tiktoken path of the paper's trainer; which of its paths the paper took is not known (docs/deviations.md).
+the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class TextTokenizer:
         return self._encode_slowly(texts)
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
-        found = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._closed(encoding.ids) for encoding in found]
+        encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._closed(encoding.ids) for encoding in encodings]
 
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
         closed = np.empty(len(ids) + 1, np.int32)
@@ -188,9 +188,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
         show_progress=False,
     )
     inner.train_from_iterator(texts, trainer)
-    if (found := inner.get_vocab_size()) != vocab_size - len(special):
+    if (size := inner.get_vocab_size()) != vocab_size - len(special):
         raise UserError(
-            f"the text gives a vocabulary of {found + len(special)} ids, fewer than {vocab_size}; "
+            f"the text gives a vocabulary of {size + len(special)} ids, fewer than {vocab_size}; "
             f"give more text or a smaller --vocab"
         )
     return _assemble(inner.model, special)

@@ -72,8 +72,8 @@ def sample_mask(
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)
-    drawn = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
-    return (drawn < rule.ratio) & ~np.isin(tokens, rule.special_ids)
+    uniform = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
+    return (uniform < rule.ratio) & ~np.isin(tokens, rule.special_ids)
 
 
 def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:

@@ -52,7 +52,7 @@ class RMSNorm(nn.Module):
 def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """Return cosines and sines for positions of any shape, (..., 1, D / 2), float32.
 
-    They are computed anew in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
+    They are computed in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
     and rotate wrongly.
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
@@ -269,8 +269,8 @@ def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
 @torch.no_grad()
 def _initialise_module(module: nn.Module, std: float, generator: torch.Generator | None) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        drawn = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
-        module.weight.copy_(drawn)
+        weights = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
+        module.weight.copy_(weights)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
     elif isinstance(module, RMSNorm):

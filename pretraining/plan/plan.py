@@ -72,14 +72,14 @@ class Plan:
         chosen = self.stages if stages is None else tuple(stages)
         config = self.study.config
         flops = dict.fromkeys(CONVENTIONS, 0.0)
-        kept = 0.0
+        checkpoint_bytes = 0.0
         for item in chosen:
             shape = self.study.shapes[item.size]
             tokens = item.steps * config.tokens_per_step
             for name, rule in CONVENTIONS.items():
                 share = item.predicted_share if rule.leaves_out_unpredicted else 1.0
                 flops[name] += tokens * rule.per_token(shape, length=config.attended_length, predicted=share)
-            kept += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
+            checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
         exported = [model for model in self.models if model.stages[-1].name in names]
@@ -88,7 +88,7 @@ class Plan:
             tokens=steps * config.tokens_per_step,
             flops=flops,
             gpu_hours=gpu_hours(flops["model"], utilisation, device),
-            checkpoint_bytes=kept,
+            checkpoint_bytes=checkpoint_bytes,
             model_bytes=sum(
                 self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES for model in exported
             ),
@@ -110,8 +110,8 @@ class Plan:
 
     def children(self, name: str | None) -> list[PlannedStage]:
         """Return the stages that branch off the named one, in order of the step; the first ones for None."""
-        found = [item for item in self.stages if item.parent == name]
-        return sorted(found, key=lambda item: (item.start, item.end, item.name))
+        branches = (item for item in self.stages if item.parent == name)
+        return sorted(branches, key=lambda item: (item.start, item.end, item.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,4 +232,4 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
 
 
 PAPER_TOTALS = _paper_totals()
-"""Totals the paper states beside the plan's, with the differences named."""
+"""Totals that the paper states and the plan's, with the differences explained."""

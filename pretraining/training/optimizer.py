@@ -32,7 +32,7 @@ def build_optimizer(
 
 
 def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU, none of them a scalar."""
+    """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
     return {
         f"{what}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
         for name, parameter in model.named_parameters()
@@ -43,7 +43,7 @@ def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) ->
 def load_optimizer_state(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_state` returned, bit for bit; parameters without any start anew."""
+    """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch."""
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():

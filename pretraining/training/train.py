@@ -31,10 +31,9 @@ from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks
-from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, read_log, write_log
 from pretraining.training.objectives import OBJECTIVES
-from pretraining.training.trainer import Trainer
+from pretraining.training.trainer import Trainer, TrainingContext
 
 __all__ = ["export_checkpoint", "train"]
 
@@ -61,13 +60,13 @@ def train(
         stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
 
     Returns:
-        False when it was asked to end early; the same call resumes.
+        False when a stop was requested; the same call resumes.
 
     Raises:
         UserError: whatever the user can correct, in one sentence.
     """
     if stop_file is not None and stop_file.exists():
-        raise UserError(f"{stop_file}: is there already and asks training to stop; remove it first")
+        raise UserError(f"{stop_file}: exists already and would stop training at once; remove it first")
     model, plan, targets, whole = _targets(name, study)
     ranks = Ranks.here()
     if ranks.rank:

@@ -24,8 +24,8 @@ def train(
 ) -> int | None:
     """Pretrain a model of the study, or one stage of the plan.
 
-    Start it under srun, torchrun or composer for many GPUs. It resumes from its last checkpoint; after SIGTERM or
-    SIGUSR1 it saves and exits with 75.
+    Start it under srun, torchrun or composer for many GPUs. It resumes from
+    its last checkpoint; after SIGTERM or SIGUSR1 it saves and exits with 75.
 
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm

@@ -131,7 +131,7 @@ def test_a_stop_file_does_the_same(
     assert main(words) == AGAIN
     assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
     monkeypatch.undo()
-    with pytest.raises(UserError, match="is there already and asks training to stop; remove it first"):
+    with pytest.raises(UserError, match="exists already and would stop training at once; remove it first"):
         main(words)
     stop.unlink()
     assert main(words) is None

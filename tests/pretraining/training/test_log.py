@@ -20,10 +20,10 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     writer.close()
     assert [(item["step"], item["loss"]) for item in read_log(path)] == [(1, 3.0), (2, 1.0)]
     path.write_text("no\n" + json.dumps(row) + "\n")
-    with pytest.raises(UserError, match="line 1 is no row"):
+    with pytest.raises(UserError, match="line 1 is not a row"):
         read_log(path)
     path.write_text(json.dumps(row | {"step": "first"}) + "\n" + json.dumps(row) + "\n")
-    with pytest.raises(UserError, match="line 1 is no row"):
+    with pytest.raises(UserError, match="line 1 is not a row"):
         read_log(path)
     path.write_bytes(b"\x80\x04\x95\xff")
     with pytest.raises(UserError, match="no text in UTF-8, so no training log; give a log"):

@@ -31,7 +31,7 @@ def test_the_settings_reach_it() -> None:
 
 def test_a_restored_state_continues_bit_for_bit() -> None:
     model, optimizer = trained(3)
-    saved = optimizer_state(model, optimizer)
+    saved = {name: tensor.clone() for name, tensor in optimizer_state(model, optimizer).items()}
     other, fresh = trained(0)
     other.load_state_dict(model.state_dict())
     load_optimizer_state(other, fresh, saved)
