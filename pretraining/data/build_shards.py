@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +23,15 @@ from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.encoding import encoded
 from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
 from pretraining.data.shard_files import COMPRESSIONS, RECORD, write_index
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
-__all__ = ["ShardSettings", "build"]
+__all__ = ["build"]
 
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardSettings:
-    """What the shards' bytes depend on, with the source and the tokenizer."""
-
-    text_field: str = "text"
-    """Column or key of the text."""
-    validation_share: float = 0.005
-    """Share of the documents that is held out, 0 to 1, chosen by hash."""
-    validation_tokens: int = 4_000_000
-    """Tokens after which further documents are no longer held out."""
-    tokens: int = 0
-    """Training tokens after which reading stops, at the end of a document; 0 reads all."""
-    shard_records: int = 4_096
-    """Records of `RECORD` tokens in a shard: 67 MB before compression."""
-    compression: str = "zstd"
-    """A name in `pretraining.data.shard_files.COMPRESSIONS`."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        if not 0 < self.validation_share < 1:
-            raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
-        COMPRESSIONS[self.compression]
-        if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
-            raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 
 
 def build(

@@ -27,6 +27,7 @@ from pretraining.data import build_shards
 from pretraining.data.bpe import LLAMA3_SPLIT
 from pretraining.data.corpus import batched, open_source
 from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
 
@@ -55,7 +56,7 @@ def written(encoder: TextTokenizer, source: Sequence[str], tokens: int) -> int:
         patch.object(build_shards, "load_tokenizer", lambda _: encoder),
     ):
         build_shards.build(
-            source, "loaded already", Path(folder), build_shards.ShardSettings(tokens=tokens), workers=0
+            source, "loaded already", Path(folder), ShardSettings(tokens=tokens), workers=0
         )
         return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from common.files import sha256_file
 from common.settings import assignments, read_settings
-from pretraining.data.build_shards import ShardSettings, build
+from pretraining.data.build_shards import build
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_file import Study, load_study

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from common.cli import MANY
 from common.errors import UserError
+from pretraining.data.shard_settings import ShardSettings
 
 __all__ = ["shards"]
 
@@ -21,13 +22,8 @@ def shards(
     source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
     tokenizer: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    text_field: str = "text",
-    validation_share: float = 0.005,
-    validation_tokens: int = 4_000_000,
-    tokens: int = 0,
-    shard_records: int = 4_096,
-    compression: str = "zstd",
     workers: int | None = None,
+    settings: ShardSettings = ShardSettings(),
 ) -> int | None:
     """Write a source's documents as training shards, or check shards.
 
@@ -38,12 +34,6 @@ def shards(
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
         tokenizer: folder, tokenizer.json, tiktoken file or hub id
         out: folder of the shards
-        text_field: column or key of the text
-        validation_share: documents held out
-        validation_tokens: most tokens held out
-        tokens: stop after so many training tokens; 0 reads all
-        shard_records: records of 4,096 tokens a shard
-        compression: zstd or none
         workers: processes that tokenise (one a core); changes no byte
     """
     if words:
@@ -52,17 +42,9 @@ def shards(
     if missing := [name for name, value in given.items() if not value]:
         raise UserError(f"shards needs {', '.join(missing)}")
     assert tokenizer is not None and out is not None
-    from pretraining.data.build_shards import ShardSettings, build
+    from pretraining.data.build_shards import build
 
-    chosen = ShardSettings(
-        text_field=text_field,
-        validation_share=validation_share,
-        validation_tokens=validation_tokens,
-        tokens=tokens,
-        shard_records=shard_records,
-        compression=compression,
-    )
-    build(source, tokenizer, out, chosen, workers=workers)
+    build(source, tokenizer, out, settings, workers=workers)
     return None
 
 

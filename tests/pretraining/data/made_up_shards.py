@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.files import sha256_file
-from pretraining.data.build_shards import ShardSettings
 from pretraining.data.shard_files import TokenStream
+from pretraining.data.shard_settings import ShardSettings
 from tests.pretraining.documents import make_documents
 
 SETTINGS = ShardSettings(shard_records=2, validation_share=0.05)

@@ -12,8 +12,9 @@ import pytest
 from common.errors import UserError
 from pretraining.__main__ import main
 from pretraining.data import build_shards
-from pretraining.data.build_shards import ShardSettings, build
+from pretraining.data.build_shards import build
 from pretraining.data.manifest import UNFINISHED, load_manifest
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 from tests.pretraining.data.made_up_shards import DOCUMENTS, SETTINGS, hashes, sources, stream
 from tests.pretraining.documents import make_documents, write_jsonl

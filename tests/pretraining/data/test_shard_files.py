@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import gzip
+import typing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
-from pretraining.data.build_shards import ShardSettings, build
+from pretraining.data.build_shards import build
 from pretraining.data.manifest import verify
 from pretraining.data.shard_files import (
     COMPRESSIONS,
@@ -18,6 +19,7 @@ from pretraining.data.shard_files import (
     write_index,
     write_shard,
 )
+from pretraining.data.shard_settings import ShardSettings
 from tests.pretraining.data.made_up_shards import SETTINGS, sources, stream
 
 
@@ -102,10 +104,16 @@ def test_every_compression_reads_back(tmp_path: Path, name: str) -> None:
     made_up = Compression(name="made up", mds="gz:6", suffix=".gz", compress=gzip.compress)
     COMPRESSIONS.register(made_up)
     try:
-        assert ShardSettings(compression=name).compression == name
         entry = write_shard(tmp_path / "train", 0, tokens, COMPRESSIONS[name])
     finally:
         COMPRESSIONS.unregister("made up")
     write_index(tmp_path / "train", [entry])
     assert list(damages(tmp_path / "train")) == []
     assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()
+
+
+def test_the_option_names_every_compression() -> None:
+    """Written out there, so that a misspelt one is reported before streaming is imported."""
+    assert typing.get_args(typing.get_type_hints(ShardSettings)["compression"]) == tuple(COMPRESSIONS)
+    with pytest.raises(UserError, match="unknown compression 'made up'"):
+        ShardSettings(compression="made up")  # type: ignore[arg-type]

@@ -26,6 +26,6 @@ def test_mistakes_are_reported(words: list[str], sentence: str) -> None:
 
 def test_an_unknown_compression_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     words = ["--source", "x", "--tokenizer", "y", "--out", str(tmp_path / "out"), "--compression", "zst"]
-    with pytest.raises(UserError, match="unknown compression 'zst'; did you mean 'zstd'"):
+    with pytest.raises(UserError, match="unknown --compression 'zst'; did you mean 'zstd'"):
         main(["shards", *words])
     assert not (tmp_path / "out").exists()
