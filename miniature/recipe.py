@@ -41,7 +41,7 @@ class Form:
     shapes: dict[str, Shape]
     """Architectures by size: `s`, `m`, `l`."""
     settings: dict[str, object]
-    """Fields of `pretraining.plan.config.Recipe` that differ from the paper's."""
+    """Fields of `pretraining.plan.config.TrainingConfig` that differ from the paper's."""
     tokens: int
     """Training tokens of the text; fewer than the steps need are seen again."""
     tokenizer_documents: int

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from miniature.recipe import PREFIX, RANDOM
 from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.hf_export import export
 from pretraining.model.modeling import initialise
 from pretraining.plan.study_file import load_study
-from pretraining.training.context import study_config
 
 __all__ = ["write_random"]
 
@@ -25,9 +25,9 @@ def write_random(study: Path, shards: Path, out: Path) -> None:
     """
     plan = load_study(study)
     tokenizer = load_manifest(shards)["tokenizer"]
-    config = study_config(plan.shapes[f"{PREFIX}m"], tokenizer)
+    config = config_of(plan.shapes[f"{PREFIX}m"], tokenizer)
     model = EuroBertForMaskedLM(config)
-    initialise(model, plan.recipe.seed)
+    initialise(model, plan.config.seed)
     manifest = {
         "model": RANDOM,
         "steps": 0,

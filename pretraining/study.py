@@ -17,17 +17,51 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from common.errors import UserError, nearest
+from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 
-__all__ = ["FIGURES", "MODELS", "PAPER", "TABLES", "Design", "Model", "Stage", "format_steps", "parse"]
+__all__ = [
+    "FIGURES", "MODELS", "OBJECTIVES", "PAPER", "TABLES", "Design", "Model", "ObjectiveName", "Stage",
+    "format_steps", "parse",
+]  # fmt: skip
 
-_OBJECTIVE = r"(?:clm|mlm\d{1,2})"
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveName:
+    """How an objective is written in a model's name; what it does is in `pretraining.training.objectives`."""
+
+    name: str
+    """Letters: `clm`."""
+    has_ratio: bool = False
+    """Whether a masking ratio in percent follows: `mlm40`."""
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression of the whole word, with the ratio as its only group."""
+        return rf"{self.name}(\d{{1,2}})" if self.has_ratio else self.name
+
+
+OBJECTIVES = Registry("objective", [ObjectiveName(name="clm"), ObjectiveName(name="mlm", has_ratio=True)])
+"""The objectives that names are made of."""
+
 _STEPS = r"\d+k?"
-_NAME = re.compile(
-    rf"(?P<size>[a-z0-9.]+)-(?P<first>{_OBJECTIVE})-"
-    rf"(?:(?P<steps>{_STEPS})(?:-(?P<at>\d+))?"
-    rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{_OBJECTIVE})-(?P<total>{_STEPS}))"
-)
+
+
+def _grammar() -> str:
+    objective = "|".join(item.pattern.replace("(", "(?:") for item in OBJECTIVES.values())
+    return (
+        rf"(?P<size>[a-z0-9.]+)-(?P<first>{objective})-"
+        rf"(?:(?P<steps>{_STEPS})(?:-(?P<at>\d+))?"
+        rf"|(?P<switch>(?:dec)?{_STEPS})-(?P<second>{objective})-(?P<total>{_STEPS}))"
+    )
+
+
+def _split_objective(word: str) -> tuple[str, int | None]:
+    """Return the objective's name and its masking ratio in percent: `mlm40` is `mlm` at 40."""
+    for item in OBJECTIVES.values():
+        if match := re.fullmatch(item.pattern, word):
+            return item.name, int(match[1]) if item.has_ratio else None
+    raise ValueError(f"{word!r} is not an objective")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +72,7 @@ class Stage:
     """A trunk's name such as `610m-clm`, that of a second objective such as `610m-clm-10k-mlm40`, or the model's
     for its decay."""
     objective: str
-    """`clm` or `mlm`."""
+    """Name in `OBJECTIVES`: `clm` or `mlm`."""
     ratio: int | None
     """Masking ratio in percent; None for CLM."""
     start: int
@@ -54,6 +88,11 @@ class Stage:
     def steps(self) -> int:
         """Number of optimiser steps."""
         return self.end - self.start
+
+    @property
+    def predicted_share(self) -> float:
+        """Share of the positions that pass the head, 0 to 1: the masking ratio, 1 for CLM."""
+        return 1.0 if self.ratio is None else self.ratio / 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +122,12 @@ class Model:
     @property
     def objective(self) -> str:
         """`clm`, `mlm` or `clm+mlm` (any two stages)."""
-        kinds = [objective[:3] for objective in self.objectives]
-        return "+".join(kinds)
+        return "+".join(_split_objective(objective)[0] for objective in self.objectives)
 
     @property
     def ratio(self) -> int | None:
         """Masking ratio of the last stage in percent; None when it is CLM."""
-        return _ratio(self.objectives[-1])
+        return _split_objective(self.objectives[-1])[1]
 
     @property
     def first_share(self) -> float:
@@ -106,30 +144,30 @@ class Model:
         """All steps that lead to the checkpoint, in order, as stages that other models may share."""
         first, trunk = self.objectives[0], f"{self.size}-{self.objectives[0]}"
         last_stable = self.steps - (self.decay_steps if self.decayed else 0)
-        found: list[Stage] = []
+        stages: list[Stage] = []
         parent: str | None = None
 
-        def add(run: str, objective: str, start: int, end: int, phase: str) -> None:
+        def add(stage: str, objective: str, start: int, end: int, phase: str) -> None:
             nonlocal parent
             if end > start:
-                kind, ratio = objective[:3], _ratio(objective)
-                found.append(
+                kind, ratio = _split_objective(objective)
+                stages.append(
                     Stage(
-                        name=run,
+                        name=stage,
                         objective=kind,
                         ratio=ratio,
                         start=start,
                         end=end,
                         phase=phase,
-                        parent=parent if parent != run else None,
+                        parent=parent if parent != stage else None,
                     )
                 )
-                parent = run
+                parent = stage
 
         if self.switch is None:
             add(trunk, first, 0, last_stable, "stable")
             add(self.name, first, last_stable, self.steps, "decay")
-            return tuple(found)
+            return tuple(stages)
         second, switch = self.objectives[1], format_steps(self.switch)
         if self.kind == "continued":
             add(trunk, first, 0, self.switch - self.decay_steps, "stable")
@@ -139,7 +177,7 @@ class Model:
             add(trunk, first, 0, self.switch, "stable")
         add(f"{trunk}-{switch}-{second}", second, self.switch, last_stable, "stable")
         add(self.name, second, max(last_stable, self.switch), self.steps, "decay")
-        return tuple(found)
+        return tuple(stages)
 
     @property
     def figures(self) -> tuple[int, ...]:
@@ -169,7 +207,9 @@ class Design:
         Raises:
             UserError: the name is not in the scheme, or its steps contradict each other.
         """
-        match = _NAME.fullmatch(name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        match = (
+            re.fullmatch(_grammar(), name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
+        )
         if match is None or match["size"] not in self.sizes:
             known = tuple(MODELS) if self is PAPER else ()
             raise UserError(
@@ -220,10 +260,6 @@ def format_steps(steps: int) -> str:
 
 def _parse_steps(text: str) -> int:
     return int(text.removesuffix("k")) * (1000 if text.endswith("k") else 1)
-
-
-def _ratio(objective: str) -> int | None:
-    return int(objective[3:]) if objective.startswith("mlm") else None
 
 
 PAPER = Design(sizes=tuple(SHAPES))

@@ -159,7 +159,7 @@ def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
     The paper's average is scaled to the model's size by FLOPs and to the device by peak rate. The paper also
     evaluated ten times during each training, so this is an upper bound, good for time limits.
     """
-    length = effective_length(study.recipe.min_length, study.recipe.max_length)
+    length = effective_length(study.config.min_length, study.config.max_length)
 
     def flops(size: str, shapes: dict[str, object]) -> float:
         return model_flops_per_token(shapes[size], length=length, predicted=0.0)  # type: ignore[arg-type]

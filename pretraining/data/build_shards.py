@@ -1,5 +1,5 @@
 """From documents to shards: tokenised in parallel, deduplicated, split, packed, hashed; resumable, and the same
-bytes whatever the number of workers.
+bytes with any number of workers.
 
 Documents keep the order of the source. A document whose text has been seen is dropped (128-bit BLAKE2b). A
 share of the documents, chosen by the hash of their text, is held out for validation, so that no text is in both
@@ -9,69 +9,41 @@ splits. Each document is closed by end-of-text and appended to its split's token
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.processes import cores
 from common.progress import Meter
 from common.provenance import git_commit, lock_hash, versions
 from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.encoding import encoded
 from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
-from pretraining.data.shard_files import RECORD, write_index
-from pretraining.data.shard_writer import Work
+from pretraining.data.shard_files import COMPRESSIONS, RECORD, write_index
+from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
-__all__ = ["ShardSettings", "build"]
+__all__ = ["build"]
 
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
-# Level 1: beside tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
-_ZSTD = "zstd:1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardSettings:
-    """What decides about the shards' bytes, beside the source and the tokenizer."""
-
-    text_field: str = "text"
-    """Column or key of the text."""
-    validation_share: float = 0.005
-    """Share of the documents that is held out, 0 to 1, chosen by hash."""
-    validation_tokens: int = 4_000_000
-    """Tokens after which further documents are no longer held out."""
-    tokens: int = 0
-    """Training tokens after which reading stops, at the end of a document; 0 reads all."""
-    shard_records: int = 4_096
-    """Records of `RECORD` tokens in a shard: 67 MB before compression."""
-    compression: str = "zstd"
-    """`zstd` or `none`."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        if not 0 < self.validation_share < 1:
-            raise UserError(f"--validation-share lies between 0 and 1, not at {self.validation_share}")
-        if self.compression not in ("zstd", "none"):
-            raise UserError(f"--compression is zstd or none, not {self.compression!r}")
-        if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
-            raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
 
 
 def build(
     specs: Sequence[str], tokenizer: str, out: Path, settings: ShardSettings, *, workers: int | None = None
 ) -> bool:
-    """Write the shards of a source into `out`, going on where a killed run stopped.
+    """Write the shards of a source into `out`, resuming where a killed run stopped.
 
     Args:
         specs: local paths, folders and patterns, or one `hf:owner/name[:config][@revision]`.
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
-        settings: what decides about the bytes.
+        settings: what the bytes depend on.
         workers: processes that tokenise; one a core when left out, 0 for this process.
 
     Returns:
@@ -94,61 +66,70 @@ def build(
             )
         logger.info("%s: nothing to do, the shards are complete", out)
         return False
-    work = Work(out, request)
+    writer = ShardWriter(out, request)
     encoder.save(out / "tokenizer")
-    if work.place.file or work.place.row:
-        logger.info("going on after %s tokens", f"{work.tokens:,}")
-    count = (os.cpu_count() or 1) if workers is None else workers
-    _write_splits(source, out, settings, work, encoder, count)
-    held_out, trained = work.splits["validation"].documents, work.splits["train"].documents
+    if writer.position.file or writer.position.row:
+        logger.info("resuming after %s tokens", f"{writer.tokens:,}")
+    count = cores() if workers is None else workers
+    _write_splits(source, out, settings, writer, encoder, count)
+    held_out, trained = writer.splits["validation"].documents, writer.splits["train"].documents
     if not held_out or not trained:
         raise UserError(
             f"{out}: of {trained + held_out} documents {held_out} were held out; change --validation-share so that "
             f"both splits have some"
         )
-    _finish(source, out, work, encoder, request)
+    _finish(source, out, writer, encoder, request)
     return True
 
 
 def _write_splits(
-    source: Source, out: Path, settings: ShardSettings, work: Work, encoder: TextTokenizer, workers: int
+    source: Source,
+    out: Path,
+    settings: ShardSettings,
+    writer: ShardWriter,
+    encoder: TextTokenizer,
+    workers: int,
 ) -> None:
-    place, splits = work.place, work.splits
-    size, compression = settings.shard_records * RECORD, None if settings.compression == "none" else _ZSTD
+    position, splits = writer.position, writer.splits
+    size, compression = settings.shard_records * RECORD, COMPRESSIONS[settings.compression]
     limit, enough = settings.tokens or float("inf"), False
-    began, first_tokens = time.monotonic(), work.tokens
-    groups = batched(source.documents(place.file, place.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
+    began, first_tokens = time.monotonic(), writer.tokens
+    groups = batched(source.documents(position.file, position.row), _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
 
     def done() -> int:
-        return sum(source.sizes[: place.file]) + place.read_bytes
+        return sum(source.sizes[: position.file]) + position.read_bytes
 
     with Meter("tokenising", sum(source.sizes), done=done(), unit="B") as meter:
-        for group, found in encoded(groups, str(out / "tokenizer"), encoder, workers):
-            for document, (digest, tokens) in zip(group, found, strict=True):
+        for group, encodings in encoded(groups, str(out / "tokenizer"), encoder, workers):
+            for document, (digest, tokens) in zip(group, encodings, strict=True):
                 enough = splits["train"].tokens >= limit
                 if enough:
                     break
-                work.add(document, digest, tokens, _split_of(digest, settings, work))
+                writer.add(document, digest, tokens, _split_of(digest, settings, writer))
             wrote = [split.write(out, size, compression) for split in splits.values()]
             if any(wrote):
-                work.save()
-            rate = (work.tokens - first_tokens) / (time.monotonic() - began)
-            meter.update(done(), f"{work.tokens / 1e6:,.1f} M tokens, {rate:,.0f} tokens/s")
+                writer.save()
+            rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
+            meter.update(done(), f"{writer.tokens / 1e6:,.1f} M tokens, {rate:,.0f} tokens/s")
             if enough:
                 break
     for split in splits.values():
         split.write(out, size, compression, last=True)
 
 
-def _split_of(digest: bytes, settings: ShardSettings, work: Work) -> str:
+def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
     chosen = int.from_bytes(digest[:8], "little") < settings.validation_share * 2**64
     return (
-        "validation" if chosen and work.splits["validation"].tokens < settings.validation_tokens else "train"
+        "validation"
+        if chosen and writer.splits["validation"].tokens < settings.validation_tokens
+        else "train"
     )
 
 
-def _finish(source: Source, out: Path, work: Work, encoder: TextTokenizer, request: dict[str, Any]) -> None:
-    for split in work.splits.values():
+def _finish(
+    source: Source, out: Path, writer: ShardWriter, encoder: TextTokenizer, request: dict[str, Any]
+) -> None:
+    for split in writer.splits.values():
         write_index(out / split.name, split.entries)
     manifest = write_manifest(
         out,
@@ -169,11 +150,11 @@ def _finish(source: Source, out: Path, work: Work, encoder: TextTokenizer, reque
                     "tokens": split.tokens,
                     "shards": [file_hash(entry) for entry in split.entries],
                 }
-                for split in work.splits.values()
+                for split in writer.splits.values()
             },
-            "characters": work.place.characters,
-            "duplicates_dropped": work.place.duplicates,
-            "empty_dropped": work.place.empty,
+            "characters": writer.position.characters,
+            "duplicates_dropped": writer.position.duplicates,
+            "empty_dropped": writer.position.empty,
             "code": {
                 "commit": git_commit(),
                 "lock": lock_hash("full"),
@@ -182,7 +163,7 @@ def _finish(source: Source, out: Path, work: Work, encoder: TextTokenizer, reque
             },
         },
     )
-    work.remove()
+    writer.remove()
     train = manifest["splits"]["train"]
     logger.info(
         "%s: %s training tokens of %s documents in %d shards; %s duplicates dropped",
@@ -190,5 +171,5 @@ def _finish(source: Source, out: Path, work: Work, encoder: TextTokenizer, reque
         f"{train['tokens']:,}",
         f"{train['documents']:,}",
         len(train["shards"]),
-        f"{work.place.duplicates:,}",
+        f"{writer.position.duplicates:,}",
     )

@@ -1,40 +1,37 @@
 """Where documents come from: local Parquet, JSON-lines and text files, and datasets of the Hugging Face hub.
 
 A source is an ordered list of files; a document's place in it is (file, row), at which reading can start again
-without reading what lies before (Parquet) or parsing it (JSON lines). Hub files are read over the network, row
+without reading what comes before (Parquet) or parsing it (JSON lines). Hub files are read over the network, row
 group by row group, at a pinned revision.
 """
 
 from __future__ import annotations
 
 import glob
-import gzip
-import io
 import itertools
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import orjson
 import pyarrow
 import pyarrow.parquet
 import zstandard
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.registry import Registry
+from pretraining.data.corpus_files import ARCHIVES, FILE_KINDS, CorpusFile, decompressed, kind_of
 
-__all__ = ["Document", "Source", "batched", "decompressed", "open_source"]
+__all__ = ["ORIGINS", "Document", "Origin", "Source", "batched", "decompressed", "open_source"]  # fmt: skip
 
-_KINDS = (".parquet", ".jsonl", ".json", ".txt", ".raw")
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """One text and how to go on after it."""
+    """One text and how to resume after it."""
 
     text: str
     """The document."""
@@ -60,6 +57,8 @@ class Source:
     """Commit of a hub dataset; None for local files."""
     text_field: str
     """Column or key that holds the text."""
+    origin: Origin
+    """Where the files are."""
 
     def identity(self) -> dict[str, object]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
@@ -73,7 +72,7 @@ class Source:
         }
 
     def hashes(self) -> list[str] | None:
-        """Return the SHA-256 of each local file; None for hub files, whose revision says it."""
+        """Return the SHA-256 of each local file; None for hub files, which their revision identifies."""
         return None if self.revision else [sha256_file(Path(file)) for file in self.files]
 
     def documents(self, file: int = 0, row: int = 0) -> Iterator[Document]:
@@ -85,7 +84,7 @@ class Source:
         for number in range(file, len(self.files)):
             start = row if number == file else 0
             try:
-                for place, (text, read) in enumerate(self._texts(self.files[number], start), start + 1):
+                for place, (text, read) in enumerate(self._texts(number, start), start + 1):
                     yield Document(text=text, file=number, row=place, read_bytes=read)
             except (
                 OSError,
@@ -98,52 +97,25 @@ class Source:
                     raise
                 raise UserError(f"{self.files[number]}: cannot be read: {error}") from None
 
-    def _texts(self, file: str, start: int) -> Iterator[tuple[str, int]]:
-        with _open(file) as raw:
-            if _kind(file) == ".parquet":
-                yield from self._parquet(file, raw, start)
-            elif _kind(file) in (".jsonl", ".json"):
-                for number, line in enumerate(decompressed(file, raw)):
-                    if number >= start:
-                        yield self._from_json(file, number, line), raw.tell()
-            elif start == 0:
-                yield decompressed(file, raw).read().decode("utf-8"), raw.tell()
+    def _texts(self, number: int, start: int) -> Iterator[tuple[str, int]]:
+        name, size = self.files[number], self.sizes[number]
+        with self.origin.open(name) as raw:
+            file = CorpusFile(name=name, raw=raw, size=size, text_field=self.text_field)
+            yield from FILE_KINDS[kind_of(name)].texts(file, start)
 
-    def _parquet(self, file: str, raw: IO[bytes], start: int) -> Iterator[tuple[str, int]]:
-        table = pyarrow.parquet.ParquetFile(raw)
-        if self.text_field not in table.schema_arrow.names:
-            known = ", ".join(table.schema_arrow.names)
-            raise UserError(f"{file}: has no column {self.text_field!r}; it has {known} (--text-field)")
-        kind = table.schema_arrow.field(self.text_field).type
-        if not _holds_text(kind):
-            raise UserError(f"{file}: its column {self.text_field!r} holds {kind}, not text (--text-field)")
-        size, rows, first = self.sizes[self.files.index(file)], table.metadata.num_rows, 0
-        for group in range(table.num_row_groups):
-            last = first + table.metadata.row_group(group).num_rows
-            if last > start:
-                column = table.read_row_group(group, columns=[self.text_field]).column(0)
-                for number in range(max(start, first), last):
-                    yield column[number - first].as_py() or "", size * (number + 1) // rows
-            first = last
 
-    def _from_json(self, file: str, number: int, line: bytes) -> str:
-        if not line.strip():
-            return ""
-        try:
-            row = _row(line)
-        except ValueError:
-            raise UserError(f"{file}: line {number + 1} is not JSON") from None
-        if not isinstance(row, dict) or self.text_field not in row:
-            known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
-            raise UserError(
-                f"{file}: line {number + 1} has no {self.text_field!r}; it has {known} (--text-field)"
-            )
-        text = row[self.text_field]
-        if not isinstance(text, str | None):
-            raise UserError(
-                f"{file}: line {number + 1} has a {type(text).__name__} in {self.text_field!r}, not text (--text-field)"
-            )
-        return text or ""
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """A place that files come from."""
+
+    name: str
+    """What it is."""
+    prefix: str
+    """How what the user gives begins; the longest one that fits counts."""
+    find: Callable[[Sequence[str], str], Source]
+    """The source of what the user gave, and a text field."""
+    open: Callable[[str], IO[bytes]]
+    """One of the source's files, opened for reading."""
 
 
 def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
@@ -152,11 +124,11 @@ def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
     Raises:
         UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
     """
-    hub = [spec for spec in specs if spec.startswith("hf:")]
-    if hub:
-        if len(specs) > 1:
-            raise UserError("give either one hub dataset or local files, not both")
-        return _hub_source(hub[0], text_field)
+    fitting = [item for item in ORIGINS.values() for spec in specs if spec.startswith(item.prefix)]
+    return max(fitting, key=lambda item: len(item.prefix)).find(specs, text_field)
+
+
+def _local_source(specs: Sequence[str], text_field: str) -> Source:
     paths = [path for spec in specs for path in _local(spec)]
     return Source(
         spec=" ".join(specs),
@@ -164,27 +136,34 @@ def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
         text_field=text_field,
+        origin=ORIGINS["local"],
     )
 
 
 def _local(spec: str) -> list[Path]:
     path = Path(spec)
     if path.is_dir():
-        found = sorted(item for item in path.rglob("*") if item.is_file() and _kind(item.name) in _KINDS)
+        files = sorted(
+            item for item in path.rglob("*") if item.is_file() and kind_of(item.name) in FILE_KINDS
+        )
     elif path.is_file():
-        if _kind(path.name) not in _KINDS:
+        if kind_of(path.name) not in FILE_KINDS:
             raise UserError(
-                f"{path}: unknown kind of file; known are {', '.join(_KINDS)}, each also .zst or .gz"
+                f"{path}: unknown kind of file; known are {', '.join(FILE_KINDS)}, each also "
+                f"{' or '.join(ARCHIVES)}"
             )
-        found = [path]
+        files = [path]
     else:
-        found = sorted(map(Path, glob.glob(spec, recursive=True)))  # noqa: PTH207  # a pattern may be absolute
-    if not found:
+        files = sorted(map(Path, glob.glob(spec, recursive=True)))  # noqa: PTH207  # a pattern may be absolute
+    if not files:
         raise UserError(f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name")
-    return found
+    return files
 
 
-def _hub_source(spec: str, text_field: str) -> Source:
+def _hub_source(specs: Sequence[str], text_field: str) -> Source:
+    if len(specs) > 1:
+        raise UserError("give either one hub dataset or local files, not both")
+    spec = specs[0]
     match = _HUB.fullmatch(spec)
     if match is None:
         raise UserError(f"{spec}: a hub dataset reads hf:owner/name[:config][@revision]")
@@ -203,72 +182,37 @@ def _hub_source(spec: str, text_field: str) -> Source:
         offline = type(error).__name__ == "ConnectionError"
         first = "no connection" if offline else (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
-    if not files or any(_kind(file) not in _KINDS for file in files):
+    if not files or any(kind_of(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
-    return Source(spec=spec, files=files, sizes=sizes, revision=revision, text_field=text_field)
-
-
-def _open(file: str) -> IO[bytes]:
-    if file.startswith("hf://"):
-        from huggingface_hub import HfFileSystem
-
-        handle: IO[bytes] = HfFileSystem().open(file, "rb")
-        return handle
-    return Path(file).open("rb")
-
-
-def decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
-    """Return what a `.zst` (of any number of frames) or `.gz` file holds; other files as they are."""
-    if file.endswith(".zst"):
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(_Readable(reader), 1 << 20)
-    return gzip.open(raw) if file.endswith(".gz") else raw  # type: ignore[return-value]
-
-
-class _Readable(io.RawIOBase):
-    """A zstandard reader in the form that BufferedReader splits lines of."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return int(self._reader.readinto(buffer))
-
-
-def _holds_text(kind: pyarrow.DataType) -> bool:
-    types = pyarrow.types
-    if types.is_dictionary(kind):
-        return _holds_text(kind.value_type)
-    return any(
-        is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return Source(
+        spec=spec,
+        files=files,
+        sizes=sizes,
+        revision=revision,
+        text_field=text_field,
+        origin=ORIGINS["hub"],
     )
 
 
-def _row(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        # Stricter than the standard library, which also takes NaN and halves of surrogate pairs.
-        row = json.loads(line)
-    if isinstance(row, dict):
-        return {key: _whole(value) if isinstance(value, str) else value for key, value in row.items()}
-    return row
+def _open_local(file: str) -> IO[bytes]:
+    return Path(file).open("rb")
 
 
-def _whole(text: str) -> str:
-    """Return the text with halves of surrogate pairs replaced, which have no UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+def _open_on_hub(file: str) -> IO[bytes]:
+    from huggingface_hub import HfFileSystem
+
+    handle: IO[bytes] = HfFileSystem().open(file, "rb")
+    return handle
 
 
-def _kind(name: str) -> str:
-    return Path(name.removesuffix(".zst").removesuffix(".gz")).suffix.lower()
+ORIGINS = Registry(
+    "kind of source",
+    [
+        Origin(name="local", prefix="", find=_local_source, open=_open_local),
+        Origin(name="hub", prefix="hf:", find=_hub_source, open=_open_on_hub),
+    ],
+)
+"""Where sources can be."""
 
 
 def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:

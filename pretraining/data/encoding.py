@@ -1,19 +1,17 @@
-"""Documents to token ids and digests, in order, on as many processes as wanted; light, for processes start with it."""
+"""Documents to token ids and digests, in order, on any number of processes; light, since each process imports it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import threading
-import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future
 
 import numpy as np
 import numpy.typing as npt
 
+from common.processes import worker_pool
 from pretraining.data.corpus import Document
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
@@ -34,24 +32,15 @@ def encoded(
         for group in groups:
             yield group, _encode(encoder, [document.text for document in group])
         return
-    with ProcessPoolExecutor(
-        workers,
-        mp_context=get_context("spawn"),
-        initializer=_start_worker,
-        initargs=(folder, os.getpid()),
-    ) as pool:
+    with worker_pool(workers, initializer=_load, arguments=(folder,)) as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
-        try:
-            for group in groups:
-                waiting.append((group, pool.submit(_work, [document.text for document in group])))
-                if len(waiting) > 3 * workers:
-                    done, future = waiting.popleft()
-                    yield done, future.result()
-            while waiting:
+        for group in groups:
+            waiting.append((group, pool.submit(_work, [document.text for document in group])))
+            if len(waiting) > 3 * workers:
                 done, future = waiting.popleft()
                 yield done, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for done, future in waiting:
+            yield done, future.result()
 
 
 def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
@@ -62,18 +51,11 @@ def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
 _worker: TextTokenizer | None = None
 
 
-def _start_worker(folder: str, parent: int) -> None:
-    """Load the tokenizer, to run on one core, and end when the parent was killed."""
+def _load(folder: str) -> None:
+    """Load the tokenizer, to run on one core."""
     global _worker
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _worker = load_tokenizer(folder)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _work(texts: list[str]) -> Encoded:

@@ -18,7 +18,7 @@ __all__ = ["MANIFEST", "SPLITS", "UNFINISHED", "file_hash", "load_manifest", "ve
 MANIFEST = "manifest.json"
 """Name of the manifest in a folder of shards; there once they are complete."""
 UNFINISHED = ".state"
-"""Folder beside it while they are not."""
+"""Folder next to it while they are not."""
 SPLITS = ("train", "validation")
 
 
@@ -55,23 +55,23 @@ def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
 def verify(data: Path) -> list[str]:
     """Return one sentence for each file that is not what the manifest says; an empty list when all is well."""
     manifest = load_manifest(data)
-    found = []
+    problems = []
     for name, split in manifest["splits"].items():
         if _index_hashes(data / name) != split["shards"]:
-            found.append(
+            problems.append(
                 f"{data / name / 'index.json'}: is missing or not the index the manifest was made with"
             )
         else:
-            found += damages(data / name)
+            problems += damages(data / name)
     try:
         same = load_tokenizer(str(data / "tokenizer")).sha256 == manifest["tokenizer"]["sha256"]
     except UserError:
         same = False
     if not same:
-        found.append(f"{data / 'tokenizer'}: is missing or not the tokenizer the shards were made with")
+        problems.append(f"{data / 'tokenizer'}: is missing or not the tokenizer the shards were made with")
     if _data_hash(manifest) != manifest["sha256"]:
-        found.append(f"{data / MANIFEST}: its own hash is wrong")
-    return found
+        problems.append(f"{data / MANIFEST}: its own hash is wrong")
+    return problems
 
 
 def file_hash(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Where sequences begin and end in the token stream, and in which order they are trained on.
 
-Both are pure functions of a seed, computed from counters and never stored: sample n is found without looking at
+Both are pure functions of a seed, computed from counters and never stored: sample n is computed without
 sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore
 sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -16,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from common.errors import UserError
+from common.registry import Registry
+from pretraining.plan.flops import effective_length
 
-__all__ = ["Cut", "Order", "counter_hash", "split_documents"]
+__all__ = ["CUTS", "Cut", "CutRule", "Order", "counter_hash", "split_documents"]
 
 Int64s = npt.NDArray[np.int64]
 _CUT, _BLOCKS, _SAMPLES = 1, 2, 3
@@ -37,15 +40,10 @@ def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """How the token stream is cut into sequences; sample numbers count the sequences in stream order.
-
-    `random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes
-    the lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper.
-    `fixed`: blocks of `longest` tokens.
-    """
+    """How the token stream is cut into sequences; sample numbers count the sequences in stream order."""
 
     mode: str = "random"
-    """`random` or `fixed`."""
+    """One of `CUTS`."""
     shortest: int
     """Smallest length, in tokens; not used by `fixed`."""
     longest: int
@@ -55,8 +53,7 @@ class Cut:
 
     def __post_init__(self) -> None:
         """Refuse an unknown mode and impossible lengths."""
-        if self.mode not in ("random", "fixed"):
-            raise UserError(f"cut={self.mode!r} is unknown; take 'random' or 'fixed'")
+        CUTS[self.mode]
         if not 1 <= self.shortest <= self.longest:
             raise UserError(
                 f"sequence lengths need 1 <= min_length <= max_length, not {self.shortest} and {self.longest}"
@@ -64,21 +61,60 @@ class Cut:
 
     def count(self, tokens: int) -> int:
         """Return how many whole sequences a stream of `tokens` tokens holds."""
-        if self.mode == "fixed":
-            return tokens // self.longest
-        return 2 * (tokens // (self.shortest + self.longest))
+        return CUTS[self.mode].count(self, tokens)
 
     def spans(self, samples: npt.ArrayLike) -> tuple[Int64s, Int64s]:
         """Return the offsets of the first token and of the token after the last, for each sample number."""
-        numbers = np.asarray(samples, np.int64)
-        if self.mode == "fixed":
-            return numbers * self.longest, (numbers + 1) * self.longest
-        blocks, second = numbers // 2, numbers % 2 == 1
-        width = self.shortest + self.longest
-        choices = np.uint64(self.longest - self.shortest + 1)
-        first = self.shortest + (counter_hash(blocks, self.seed, _CUT) % choices).astype(np.int64)
-        start = blocks * width
-        return start + np.where(second, first, 0), start + np.where(second, width, first)
+        return CUTS[self.mode].spans(self, np.asarray(samples, np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutRule:
+    """One way to cut the token stream."""
+
+    name: str
+    """Value of the setting `cut`."""
+    count: Callable[[Cut, int], int]
+    """Whole sequences in a stream of so many tokens."""
+    spans: Callable[[Cut, Int64s], tuple[Int64s, Int64s]]
+    """As `Cut.spans`."""
+    mean_length: Callable[[int, int], float]
+    """Mean tokens of a sequence, from the shortest and the longest length."""
+    attended_length: Callable[[int, int], float]
+    """Mean length of the sequence that a token is in, from the same: what attention costs a token."""
+
+
+def _random_spans(cut: Cut, numbers: Int64s) -> tuple[Int64s, Int64s]:
+    blocks, second = numbers // 2, numbers % 2 == 1
+    width = cut.shortest + cut.longest
+    choices = np.uint64(cut.longest - cut.shortest + 1)
+    first = cut.shortest + (counter_hash(blocks, cut.seed, _CUT) % choices).astype(np.int64)
+    start = blocks * width
+    return start + np.where(second, first, 0), start + np.where(second, width, first)
+
+
+CUTS = Registry(
+    "cut",
+    [
+        CutRule(
+            name="random",
+            count=lambda cut, tokens: 2 * (tokens // (cut.shortest + cut.longest)),
+            spans=_random_spans,
+            mean_length=lambda shortest, longest: (shortest + longest) / 2,
+            attended_length=effective_length,
+        ),
+        CutRule(
+            name="fixed",
+            count=lambda cut, tokens: tokens // cut.longest,
+            spans=lambda cut, numbers: (numbers * cut.longest, (numbers + 1) * cut.longest),
+            mean_length=lambda shortest, longest: longest,
+            attended_length=lambda shortest, longest: longest,
+        ),
+    ],
+)
+"""`random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes the
+lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper; `fixed`: blocks of
+`longest` tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +153,7 @@ class Order:
     def batch_of(self, step: int, rank: int = 0, world: int = 1) -> tuple[int, Int64s]:
         """Return the epoch of a step and the sample numbers of one rank's share of its batch.
 
-        The ranks' shares, laid end to end, are the whole batch.
+        The ranks' shares, concatenated, are the whole batch.
 
         Raises:
             UserError: the batch cannot be shared equally among `world` ranks.
@@ -132,15 +168,15 @@ class Order:
     def at(self, epoch: int, first: int, last: int) -> Int64s:
         """Return the sample numbers at places [first, last) of an epoch."""
         blocks, ends = _block_order(self, epoch)
-        found: list[Int64s] = []
+        parts: list[Int64s] = []
         place = int(np.searchsorted(ends, first, side="right"))
         while first < last:
             end = int(ends[place])
             start = end - self._size(int(blocks[place]))
             stop = min(last, end)
-            found.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
+            parts.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
             first, place = stop, place + 1
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _size(self, block: int) -> int:
         return min(self.block, self.samples - block * self.block)

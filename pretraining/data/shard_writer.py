@@ -1,6 +1,6 @@
-"""Shards being written: the splits so far, the place in the source and the documents seen.
+"""Shards being written: the splits so far, the position in the source and the documents seen.
 
-All of it is saved whenever a shard has been written, so that a killed run goes on and ends with the same bytes.
+All of it is saved whenever a shard has been written, so that a killed run resumes and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from common.files import write_bytes, write_text
 from pretraining.data.corpus import Document
 from pretraining.data.encoding import DIGEST_BYTES
 from pretraining.data.manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_files import clear, write_shard
+from pretraining.data.shard_files import Compression, clear, write_shard
 
-__all__ = ["Place", "Split", "Work"]
+__all__ = ["Position", "ShardWriter", "SplitWriter"]
 
 Tokens = npt.NDArray[np.int32]
 
 
 @dataclass(kw_only=True)
-class Split:
+class SplitWriter:
     """One split while it is written."""
 
     name: str
@@ -61,8 +61,8 @@ class Split:
         self.hold(np.concatenate(self.pending) if self.pending else np.zeros(0, np.int32))
         return self.pending[0] if self.pending else np.zeros(0, np.int32)
 
-    def write(self, out: Path, size: int, compression: str | None, *, last: bool = False) -> bool:
-        """Write every whole shard that is pending, and what is left when it is the last; tell if any was."""
+    def write(self, out: Path, size: int, compression: Compression, *, last: bool = False) -> bool:
+        """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
         if self.held < size and not (last and self.held):
             return False
         tokens = self.joined()
@@ -75,30 +75,30 @@ class Split:
 
 
 @dataclass(kw_only=True)
-class Place:
+class Position:
     """How far the source has been read, and what was left out of it."""
 
     file: int = 0
     """Number of the file."""
     row: int = 0
-    """Row to go on at."""
+    """Row to resume at."""
     read_bytes: int = 0
     """How far that file has been read."""
     duplicates: int = 0
-    """Documents dropped since their text had been seen."""
+    """Documents dropped because their text had been seen."""
     empty: int = 0
-    """Documents dropped since they had no text."""
+    """Documents dropped because they had no text."""
     characters: int = 0
-    """Characters of the documents kept."""
+    """Characters of the written documents."""
     digests: int = 0
-    """Digests of kept documents that are on disk."""
+    """Digests of written documents that are on disk."""
 
 
-class Work:
-    """The unfinished shards of a folder; its `.state` holds what a killed run needs to go on."""
+class ShardWriter:
+    """The unfinished shards of a folder; its `.state` holds what a killed run needs to resume."""
 
     def __init__(self, out: Path, request: Mapping[str, Any]) -> None:
-        """Begin, or go on where a run with the same request stopped.
+        """Begin, or resume where a run with the same request stopped.
 
         Raises:
             UserError: the folder holds the unfinished shards of another request.
@@ -112,8 +112,8 @@ class Work:
         write_text(path, json.dumps(request, sort_keys=True))
         for name in SPLITS:
             clear(out / name)
-        self.splits = {name: Split(name=name) for name in SPLITS}
-        self.place = Place()
+        self.splits = {name: SplitWriter(name=name) for name in SPLITS}
+        self.position = Position()
         self._fresh = bytearray()
         self._load()
         self._seen = self._load_digests()
@@ -125,31 +125,31 @@ class Work:
 
     def add(self, document: Document, digest: bytes, tokens: Tokens, split: str) -> None:
         """Append a document to a split, unless it is empty or its text has been seen."""
-        place = self.place
-        place.file, place.row, place.read_bytes = document.file, document.row, document.read_bytes
+        position = self.position
+        position.file, position.row, position.read_bytes = document.file, document.row, document.read_bytes
         if not document.text:
-            place.empty += 1
+            position.empty += 1
         elif digest in self._seen:
-            place.duplicates += 1
+            position.duplicates += 1
         else:
             self._seen.add(digest)
             self._fresh += digest
-            place.characters += len(document.text)
+            position.characters += len(document.text)
             self.splits[split].add(tokens)
 
     def save(self) -> None:
-        """Record the place after the last document; what is written before the record is harmless when it is not."""
+        """Record the position after the last document; what is written before the record is harmless when it is not."""
         with (self._scratch / "digests.bin").open("ab") as file:
-            file.truncate(self.place.digests * DIGEST_BYTES)
+            file.truncate(self.position.digests * DIGEST_BYTES)
             file.write(self._fresh)
             file.flush()
             os.fsync(file.fileno())
-        self.place.digests += len(self._fresh) // DIGEST_BYTES
+        self.position.digests += len(self._fresh) // DIGEST_BYTES
         self._fresh.clear()
-        content: dict[str, Any] = {"state": asdict(self.place), "splits": {}}
+        content: dict[str, Any] = {"state": asdict(self.position), "splits": {}}
         for split in self.splits.values():
-            name = f"{split.name}-{self.place.digests}.npy"
-            # By way of memory: on a full disk np.save raises an error that does not say so.
+            name = f"{split.name}-{self.position.digests}.npy"
+            # Through memory: on a full disk np.save raises an error that does not say so.
             buffer = io.BytesIO()
             np.save(buffer, split.joined())
             write_bytes(self._scratch / name, buffer.getvalue())
@@ -160,9 +160,9 @@ class Work:
                 "pending": name,
             }
         write_text(self._scratch / "state.json", json.dumps(content))
-        kept = {item["pending"] for item in content["splits"].values()}
+        current = {item["pending"] for item in content["splits"].values()}
         for path in self._scratch.glob("*.npy"):
-            if path.name not in kept:
+            if path.name not in current:
                 path.unlink()
 
     def remove(self) -> None:
@@ -185,9 +185,9 @@ class Work:
                 saved["tokens"],
             )
             split.hold(np.load(self._scratch / saved["pending"]))
-        self.place = Place(**content["state"])
+        self.position = Position(**content["state"])
 
     def _load_digests(self) -> set[bytes]:
-        count = self.place.digests
+        count = self.position.digests
         data = (self._scratch / "digests.bin").read_bytes()[: count * DIGEST_BYTES] if count else b""
-        return {data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)}
+        return {data[position : position + DIGEST_BYTES] for position in range(0, len(data), DIGEST_BYTES)}

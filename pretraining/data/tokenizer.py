@@ -2,7 +2,7 @@
 
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
-the tiktoken path of the paper's trainer; which of its paths the paper took is not known (docs/deviations.md).
+the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,21 +25,28 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
+from common.registry import Registry
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
+from pretraining.paper_settings import SPECIAL_TOKENS
 
 __all__ = [
+    "TOKENIZER_SOURCES",
     "TextTokenizer",
+    "TokenizerSource",
     "from_tiktoken",
     "llama3_special_tokens",
     "load_tokenizer",
     "train_tokenizer",
 ]
 
-BEGIN, END, MASK = "<|begin_of_text|>", "<|end_of_text|>", "<|mask|>"
+BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
 _ENDS = (END, "<|endoftext|>", "</s>", "[SEP]")
 _BEGINS = (BEGIN, "<s>", "[CLS]")
 _MASKS = (MASK, "[MASK]", "<mask>")
+
+FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
+"""Files that make a folder a tokenizer's, the first one found counts."""
 
 Ids = npt.NDArray[np.int32]
 
@@ -64,7 +71,7 @@ class TextTokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything that decides about ids, independent of the file's layout."""
+        """Hash of everything that the ids depend on, independent of the file's layout."""
         content = json.loads(self._json)
         content.pop("padding", None)
         content.pop("truncation", None)
@@ -94,8 +101,8 @@ class TextTokenizer:
         return self._encode_slowly(texts)
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
-        found = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._closed(encoding.ids) for encoding in found]
+        encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [self._closed(encoding.ids) for encoding in encodings]
 
     def _closed(self, ids: npt.NDArray[np.uint32] | list[int]) -> Ids:
         closed = np.empty(len(ids) + 1, np.int32)
@@ -140,18 +147,14 @@ def load_tokenizer(source: str) -> TextTokenizer:
     """
     path = Path(source)
     if path.is_dir():
-        found = [path / name for name in ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")]
-        path = next((item for item in found if item.is_file()), path)
-    if path.is_file():
-        if path.suffix == ".json":
-            return _from_json(path.read_text("utf-8"), str(path))
-        return from_tiktoken(path)
-    if path.exists() or source.startswith((".", "/")) or source.count("/") != 1:
-        raise UserError(
-            f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
-            f"a tiktoken file or a Hugging Face id such as owner/name"
-        )
-    return _from_hub(source)
+        path = next((path / name for name in FILES if (path / name).is_file()), path)
+    for kind in TOKENIZER_SOURCES.values():
+        if kind.takes(source, path):
+            return kind.load(source, path)
+    raise UserError(
+        f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
+        f"a tiktoken file or a Hugging Face id such as owner/name"
+    )
 
 
 def llama3_special_tokens(mask: str = MASK) -> list[str]:
@@ -159,7 +162,7 @@ def llama3_special_tokens(mask: str = MASK) -> list[str]:
     reserved = iter(range(251))
     named = {0: BEGIN, 1: END, 6: "<|start_header_id|>", 7: "<|end_header_id|>", 9: "<|eot_id|>"}
     tokens = [named[place] if place in named else _RESERVED.format(next(reserved)) for place in range(256)]
-    tokens[2] = mask
+    tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = mask
     return tokens
 
 
@@ -185,10 +188,10 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
         show_progress=False,
     )
     inner.train_from_iterator(texts, trainer)
-    if (found := inner.get_vocab_size()) != vocab_size - len(special):
+    if (size := inner.get_vocab_size()) != vocab_size - len(special):
         raise UserError(
-            f"the text gives a vocabulary of {found + len(special)} ids, fewer than the {vocab_size} asked for; "
-            f"give more text or ask for fewer"
+            f"the text gives a vocabulary of {size + len(special)} ids, fewer than {vocab_size}; "
+            f"give more text or a smaller --vocab"
         )
     return _assemble(inner.model, special)
 
@@ -264,7 +267,7 @@ def _from_hub(source: str) -> TextTokenizer:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     repo, _, revision = source.partition("@")
-    # What it logs on every retry is said once below.
+    # What it logs on every retry is in the error once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         file = hf_hub_download(repo, "tokenizer.json", revision=revision or None)
@@ -274,3 +277,40 @@ def _from_hub(source: str) -> TextTokenizer:
             f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first}"
         ) from None
     return _from_json(Path(file).read_text("utf-8"), source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSource:
+    """One form in which a tokenizer is given."""
+
+    name: str
+    """What it is."""
+    takes: Callable[[str, Path], bool]
+    """Whether what the user gave is of this form; as a path, too, which is the file in a tokenizer's folder."""
+    load: Callable[[str, Path], TextTokenizer]
+    """The tokenizer, from the same."""
+
+
+TOKENIZER_SOURCES = Registry(
+    "tokenizer source",
+    [
+        TokenizerSource(
+            name="tokenizer.json",
+            takes=lambda source, path: path.is_file() and path.suffix == ".json",
+            load=lambda source, path: _from_json(path.read_text("utf-8"), str(path)),
+        ),
+        TokenizerSource(
+            name="tiktoken",
+            takes=lambda source, path: path.is_file() and path.suffix != ".json",
+            load=lambda source, path: from_tiktoken(path),
+        ),
+        TokenizerSource(
+            name="hub",
+            takes=lambda source, path: (
+                not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1
+            ),
+            load=lambda source, path: _from_hub(source),
+        ),
+    ],
+)
+"""Forms that `load_tokenizer` knows; the first that takes what is given loads it."""

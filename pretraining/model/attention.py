@@ -10,6 +10,8 @@ Shapes: packed q is (T, heads, head_dim), k and v (T, kv_heads, head_dim); padde
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -17,10 +19,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from common.errors import UserError, nearest
+from common.errors import UserError
+from common.registry import Registry
 
 __all__ = [
     "BACKENDS",
+    "FLASH",
+    "FLEX",
+    "SDPA",
+    "AttentionBackend",
+    "AutomaticBackend",
     "Layout",
     "attention",
     "flash_available",
@@ -29,9 +37,6 @@ __all__ = [
     "resolve_backend",
 ]
 
-BACKENDS = ("auto", "sdpa", "flash", "flex")
-"""Values of a backend setting; `auto` is `flash` where it can run, else `sdpa`."""
-
 FLEX_BLOCK = 128
 """Rows and columns of one block of the flex backend's mask."""
 
@@ -39,8 +44,8 @@ FLEX_BLOCK = 128
 class Layout(NamedTuple):
     """How tokens form sequences, and which backend attends; made once a forward pass, used in every block."""
 
-    backend: str
-    """`sdpa`, `flash` or `flex`."""
+    backend: AttentionBackend
+    """What attends to a packed batch; padded ones always go through sdpa."""
     is_causal: bool
     """Whether a token sees only those before it, and itself."""
     cu_seqlens: Tensor | None = None
@@ -48,11 +53,34 @@ class Layout(NamedTuple):
     max_length: int = 0
     """Packed: upper bound of the lengths."""
     lengths: tuple[int, ...] = ()
-    """Packed with sdpa: the lengths on the host."""
+    """Packed, where the backend needs them: the lengths on the host."""
     mask: Tensor | None = None
     """Padded: what may be seen, (B, 1, 1 or L, L), bool; None when every token is real."""
     block_mask: BlockMask | None = None
-    """Packed with flex: the blocks to compute."""
+    """Packed, where the backend needs it: the blocks to compute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionBackend:
+    """One implementation of attention over packed batches."""
+
+    name: str
+    """Value of the setting `backend`."""
+    attend: Callable[[Tensor, Tensor, Tensor, Layout], Tensor]
+    """Called with packed q, k, v and the layout; returns q's shape."""
+    problem: Callable[[torch.device, torch.dtype], str] = lambda device, dtype: ""
+    """Why it cannot run on a device with activations of a type; empty where it can."""
+    needs: Callable[[Tensor, int, bool], dict[str, Any]] = lambda cu_seqlens, num_tokens, is_causal: {}
+    """Fields of the layout that it needs, from cumulative lengths, number of tokens and direction."""
+
+
+class AutomaticBackend(NamedTuple):
+    """Stands for the first backend of a list that can run."""
+
+    name: str
+    """Value of the setting `backend`."""
+    order: tuple[AttentionBackend, ...]
+    """What is tried; the last one runs everywhere."""
 
 
 def flash_available() -> bool:
@@ -60,38 +88,30 @@ def flash_available() -> bool:
     return torch.cuda.is_available() and importlib.util.find_spec("flash_attn") is not None
 
 
-def resolve_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str:
+def resolve_backend(backend: str, device: torch.device, dtype: torch.dtype) -> AttentionBackend:
     """Return the backend to use on `device` with activations of `dtype`.
 
     Raises:
-        UserError: an unknown backend, or `flash` where it cannot run.
+        UserError: an unknown backend, or one that cannot run there.
     """
-    if backend not in BACKENDS:
-        raise UserError(
-            f"unknown attention backend {backend!r}{nearest(backend, BACKENDS)}; known are {', '.join(BACKENDS)}"
-        )
-    half = dtype in (torch.bfloat16, torch.float16)
-    if backend == "auto":
-        return "flash" if device.type == "cuda" and half and flash_available() else "sdpa"
-    if backend == "flash" and not (device.type == "cuda" and half and flash_available()):
-        raise UserError(
-            f"attention backend flash needs the flash-attn package, a GPU and bf16 or fp16 (here {device.type}, "
-            f"{str(dtype).removeprefix('torch.')}); use sdpa"
-        )
-    return backend
+    chosen = BACKENDS[backend]
+    if isinstance(chosen, AutomaticBackend):
+        return next(item for item in chosen.order if not item.problem(device, dtype))
+    if problem := chosen.problem(device, dtype):
+        raise UserError(f"attention backend {backend} {problem}; use sdpa")
+    return chosen
 
 
 def packed_layout(
-    cu_seqlens: Tensor, num_tokens: int, max_length: int, *, is_causal: bool, backend: str
+    cu_seqlens: Tensor, num_tokens: int, max_length: int, *, is_causal: bool, backend: AttentionBackend
 ) -> Layout:
-    """Return the layout of T = `num_tokens` packed tokens; `backend` is a resolved one."""
+    """Return the layout of T = `num_tokens` packed tokens; `backend` as `resolve_backend` gives it."""
     return Layout(
         backend=backend,
         is_causal=is_causal,
         cu_seqlens=cu_seqlens,
         max_length=max_length,
-        lengths=tuple(cu_seqlens.diff().tolist()) if backend == "sdpa" else (),
-        block_mask=_block_mask(cu_seqlens, num_tokens, is_causal) if backend == "flex" else None,
+        **backend.needs(cu_seqlens, num_tokens, is_causal),
     )
 
 
@@ -103,7 +123,7 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
     left) sees itself, so that no NaN arises.
     """
     if attention_mask is None or bool(attention_mask.all()):
-        return Layout(backend="sdpa", is_causal=is_causal)
+        return Layout(backend=SDPA, is_causal=is_causal)
     length = attention_mask.shape[-1]
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
@@ -111,7 +131,7 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Layout:
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
     if not bool(mask.any(-1).all()):
         mask = mask | (~mask.any(-1, keepdim=True) & itself)
-    return Layout(backend="sdpa", is_causal=is_causal, mask=mask)
+    return Layout(backend=SDPA, is_causal=is_causal, mask=mask)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
@@ -125,12 +145,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     """
     if layout.cu_seqlens is None:
         return _sdpa(q, k, v, is_causal=layout.is_causal and layout.mask is None, mask=layout.mask)
-    if layout.backend == "flash":
-        return _flash(q, k, v, layout)
-    if layout.backend == "flex":
-        return _flex(q, k, v, layout)
-    out: Tensor = _sdpa_packed(q, k, v, layout.lengths, layout.is_causal)
-    return out
+    return layout.backend.attend(q, k, v, layout)
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, mask: Tensor | None = None) -> Tensor:
@@ -155,6 +170,19 @@ def _sdpa_packed(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], is_c
         F.scaled_dot_product_attention(a, b, c, is_causal=is_causal) for a, b, c in zip(*heads, strict=True)
     ]
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
+
+
+def _sdpa_attend(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+    out: Tensor = _sdpa_packed(q, k, v, layout.lengths, layout.is_causal)
+    return out
+
+
+def _flash_problem(device: torch.device, dtype: torch.dtype) -> str:
+    half = dtype in (torch.bfloat16, torch.float16)
+    if device.type == "cuda" and half and flash_available():
+        return ""
+    kind = str(dtype).removeprefix("torch.")
+    return f"needs the flash-attn package, a GPU and bf16 or fp16 (here {device.type}, {kind})"
 
 
 def _flash(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
@@ -194,7 +222,7 @@ def _block_mask(cu_seqlens: Tensor, num_tokens: int, is_causal: bool) -> BlockMa
     """Return the block mask of packed sequences from the blocks' ends alone, never from T x T booleans.
 
     Sequence numbers rise along the batch, so that two blocks share a sequence exactly when their ranges of
-    numbers overlap, and a pair of blocks is seen whole when both lie in one and the same sequence.
+    numbers overlap, and a pair of blocks is seen whole when both are in one sequence.
     """
     device = cu_seqlens.device
     number = torch.repeat_interleave(
@@ -233,3 +261,23 @@ def _block_lists(blocks: Tensor) -> tuple[Tensor, Tensor]:
     counts = blocks.sum(-1, dtype=torch.int32)
     indices = torch.argsort(blocks.int(), dim=-1, descending=True, stable=True).int()
     return counts[None, None], indices[None, None]
+
+
+SDPA = AttentionBackend(
+    name="sdpa",
+    attend=_sdpa_attend,
+    needs=lambda cu_seqlens, num_tokens, is_causal: {"lengths": tuple(cu_seqlens.diff().tolist())},
+)
+FLASH = AttentionBackend(name="flash", attend=_flash, problem=_flash_problem)
+FLEX = AttentionBackend(
+    name="flex",
+    attend=_flex,
+    needs=lambda cu_seqlens, num_tokens, is_causal: {
+        "block_mask": _block_mask(cu_seqlens, num_tokens, is_causal)
+    },
+)
+
+BACKENDS: Registry[AttentionBackend | AutomaticBackend] = Registry(
+    "attention backend", [AutomaticBackend(name="auto", order=(FLASH, SDPA)), SDPA, FLASH, FLEX]
+)
+"""Values of the setting `backend` (`pretraining.plan.config`)."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from transformers import AutoConfig, PretrainedConfig
 
 from common.errors import UserError, nearest
-from pretraining.paper_settings import SHAPES, TINY, Shape
+from pretraining.model.pooling import POOLINGS
+from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
 
-__all__ = ["POOLINGS", "EncoderConfig", "config_for", "shape_of"]
-
-POOLINGS = ("mean", "bos", "late")
-"""How a sequence classifier pools: mean of the hidden states, the first one, or mean of the tokens' logits."""
+__all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
 
 
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
@@ -35,11 +36,11 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         rope_theta: float = 10_000.0,
         rms_norm_eps: float = 1e-5,
         initializer_range: float = 0.02,
-        bos_token_id: int = 128_000,
-        eos_token_id: int = 128_001,
-        pad_token_id: int = 128_001,
-        mask_token_id: int = 128_002,
-        mask_token: str = "<|mask|>",
+        bos_token_id: int = SPECIAL_TOKENS.begin_id,
+        eos_token_id: int = SPECIAL_TOKENS.end_id,
+        pad_token_id: int = SPECIAL_TOKENS.end_id,
+        mask_token_id: int = SPECIAL_TOKENS.mask_id,
+        mask_token: str = SPECIAL_TOKENS.mask,
         hidden_act: str = "silu",
         attention_bias: bool = False,
         mlp_bias: bool = False,
@@ -73,7 +74,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
             attention_dropout: only 0.
             hidden_dropout: only 0.
             is_causal: whether attention looks back only.
-            classifier_pooling: one of `POOLINGS`.
+            classifier_pooling: a name in `pretraining.model.pooling.POOLINGS`.
             kwargs: what `PretrainedConfig` takes.
 
         Raises:
@@ -149,11 +150,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
             raise UserError(
                 f"config: the head dimension must be even for the rotary embedding, not {self.head_dim}"
             )
-        if self.classifier_pooling not in POOLINGS:
-            raise UserError(
-                f"config: unknown classifier_pooling {self.classifier_pooling!r}"
-                f"{nearest(self.classifier_pooling, POOLINGS)}; known are {', '.join(POOLINGS)}"
-            )
+        POOLINGS[self.classifier_pooling]
 
 
 def config_for(size: str, **overrides: object) -> EncoderConfig:
@@ -165,8 +162,29 @@ def config_for(size: str, **overrides: object) -> EncoderConfig:
     shapes = {**SHAPES, "tiny": TINY}
     if size not in shapes:
         raise UserError(f"unknown size {size!r}{nearest(size, shapes)}; known are {', '.join(shapes)}")
-    shape = shapes[size]
-    fields: dict[str, object] = {
+    known = {*EncoderConfig().to_dict(), "num_labels"}
+    for name in overrides:
+        if name not in known:
+            raise UserError(f"unknown model setting {name!r}{nearest(name, known)}")
+    return EncoderConfig(**{**_fields(shapes[size]), **overrides})  # type: ignore[arg-type]
+
+
+def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = False) -> EncoderConfig:
+    """Return the configuration of a shape with the special tokens of a shards manifest's `tokenizer`."""
+    end, begin = tokenizer["eos_id"], tokenizer["bos_id"]
+    return EncoderConfig(
+        **_fields(shape),  # type: ignore[arg-type]
+        bos_token_id=end if begin is None else begin,
+        eos_token_id=end,
+        pad_token_id=end,
+        mask_token_id=tokenizer["mask_id"],
+        is_causal=is_causal,
+    )
+
+
+def _fields(shape: Shape) -> dict[str, object]:
+    """Return the fields of `EncoderConfig` that a shape fixes; `shape_of` is the way back."""
+    return {
         "vocab_size": shape.vocab,
         "hidden_size": shape.hidden,
         "intermediate_size": shape.mlp,
@@ -178,11 +196,6 @@ def config_for(size: str, **overrides: object) -> EncoderConfig:
         "rms_norm_eps": shape.norm_eps,
         "initializer_range": shape.init_std,
     }
-    known = {*EncoderConfig().to_dict(), "num_labels"}
-    for name in overrides:
-        if name not in known:
-            raise UserError(f"unknown model setting {name!r}{nearest(name, known)}")
-    return EncoderConfig(**{**fields, **overrides})  # type: ignore[arg-type]
 
 
 def shape_of(config: EncoderConfig) -> Shape:

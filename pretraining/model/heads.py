@@ -26,6 +26,7 @@ from transformers.utils import ModelOutput
 
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
+from pretraining.model.pooling import POOLINGS
 
 __all__ = [
     "EuroBertForCausalLM",
@@ -40,12 +41,12 @@ class _Headed(EuroBertPreTrainedModel):
 
     _output: type[ModelOutput]
 
-    def _answer(
+    def _result(
         self, body: BaseModelOutput, logits: Tensor, labels: Tensor | None, return_dict: bool | None
     ) -> Any:
         loss = None if labels is None else self._loss(logits, labels)
-        found = self._output(loss=loss, logits=logits, hidden_states=body.hidden_states)
-        return found.to_tuple() if return_dict is False else found
+        output = self._output(loss=loss, logits=logits, hidden_states=body.hidden_states)
+        return output.to_tuple() if return_dict is False else output
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         raise NotImplementedError
@@ -104,7 +105,7 @@ class _LanguageModel(_Headed):
             is_causal=self._is_causal,
             output_hidden_states=output_hidden_states,
         )
-        return self._answer(output, self.lm_head(output.last_hidden_state), labels, return_dict)
+        return self._result(output, self.lm_head(output.last_hidden_state), labels, return_dict)
 
 
 class EuroBertForMaskedLM(_LanguageModel):
@@ -170,7 +171,7 @@ class _Classifier(_Headed):
             output_hidden_states=output_hidden_states,
         )
         logits = self._logits(output.last_hidden_state, attention_mask)
-        return self._answer(output, logits, labels, return_dict)
+        return self._result(output, logits, labels, return_dict)
 
     def _add_head(self, config: EncoderConfig) -> None:
         raise NotImplementedError
@@ -194,11 +195,7 @@ class EuroBertForSequenceClassification(_Classifier):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
     def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
-        if self.config.classifier_pooling == "bos":
-            return self._classify(hidden[:, 0])
-        if self.config.classifier_pooling == "mean":
-            return self._classify(_mean(hidden, attention_mask))
-        return _mean(self._classify(hidden), attention_mask)
+        return POOLINGS[self.config.classifier_pooling].logits(hidden, attention_mask, self._classify)
 
     def _classify(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.activation(self.dense(hidden)))
@@ -228,13 +225,6 @@ class EuroBertForTokenClassification(_Classifier):
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
-
-
-def _mean(values: Tensor, attention_mask: Tensor | None) -> Tensor:
-    if attention_mask is None:
-        return values.mean(dim=1)
-    weights = attention_mask.to(values.dtype).unsqueeze(-1)
-    return (values * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 AutoModelForMaskedLM.register(EncoderConfig, EuroBertForMaskedLM, exist_ok=True)

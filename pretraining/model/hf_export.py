@@ -41,7 +41,7 @@ def export(
         checkpoint_state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
         config: the model's configuration; `is_causal` says how it was trained last.
         tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
-        manifest: how the model came about, as JSON; kept whole in `manifest.json`, shown in the card.
+        manifest: how the model was made, as JSON; written to `manifest.json` and shown in the card.
         out: folder to make.
 
     Raises:
@@ -53,11 +53,11 @@ def export(
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        kept = out / "manifest.json"
+        manifest_file = out / "manifest.json"
         if (
             (out / "model.safetensors").is_file()
-            and kept.is_file()
-            and kept.read_text(encoding="utf-8") == written
+            and manifest_file.is_file()
+            and manifest_file.read_text(encoding="utf-8") == written
         ):
             return out
         raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
@@ -70,7 +70,7 @@ def export(
             save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
         except SafetensorError as error:
             raise UserError(
-                f"{out}: could not be written: {error}; mend that and run the same command again"
+                f"{out}: could not be written: {error}; correct that and run the same command again"
             ) from None
         fields = native_config(config, dtype=_dtype(tensors), head=HEAD in tensors)
         write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")

@@ -2,7 +2,7 @@
 
 Whatever the batch, the rank, the worker, the order or the number of resumptions, the same sample in the same epoch
 gets the same mask. The paper masks from a global generator that is never seeded, so that its own masks cannot be
-had again; their distribution is the same: each token that is not special is masked independently, and always by
+reproduced; their distribution is the same: each token that is not special is masked independently, and always by
 the mask token (never 80/10/10).
 """
 
@@ -16,13 +16,14 @@ import numpy.typing as npt
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch
+from pretraining.paper_settings import SPECIAL_TOKENS
 
 __all__ = ["MLM_STREAM", "VALIDATION_STREAM", "MaskRule", "batch_mask", "sample_mask"]
 
 MLM_STREAM = 0
 """Stream of training masks: a generator's key is (seed, stream), so that no two purposes share numbers."""
 VALIDATION_STREAM = 1
-"""Stream of validation masks, which belong to a sample for ever: the epoch plays no part in them."""
+"""Stream of validation masks, which a sample keeps in every epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,18 +34,18 @@ class MaskRule:
     """Probability that a token which is not special is masked, in (0, 1): 0.2, 0.3, 0.4 or 0.5 in the paper."""
     seed: int
     """Seed of the masks."""
-    mask_token_id: int = 128_002
+    mask_token_id: int = SPECIAL_TOKENS.mask_id
     """What a masked token is replaced by."""
-    special_ids: tuple[int, ...] = (128_000, 128_001, 128_002)
+    special_ids: tuple[int, ...] = (SPECIAL_TOKENS.begin_id, SPECIAL_TOKENS.end_id, SPECIAL_TOKENS.mask_id)
     """Tokens that are never masked: begin and end of text (which is the padding, too) and the mask."""
     stream: int = MLM_STREAM
     """`MLM_STREAM`, or `VALIDATION_STREAM` for masks that stay the same in every epoch."""
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio < 1:
-            raise UserError(f"a masking ratio lies between 0 and 1, not at {self.ratio}")
+            raise UserError(f"a masking ratio must be between 0 and 1, not {self.ratio}")
         if not 0 <= self.seed < 2**64:
-            raise UserError(f"a mask seed lies in [0, 2^64), not at {self.seed}")
+            raise UserError(f"a mask seed must be in [0, 2^64), not {self.seed}")
 
     @classmethod
     def of(cls, config: EncoderConfig, *, ratio: float, seed: int, stream: int = MLM_STREAM) -> MaskRule:
@@ -65,14 +66,14 @@ def sample_mask(
     """Return which tokens of one sequence are masked, shape (L,).
 
     Token i is masked when the i-th uniform number of the Philox generator with key (seed, stream) and counter
-    (0, 0, sample id, epoch) lies below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
+    (0, 0, sample id, epoch) is below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
     masks too.
     """
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)
-    drawn = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
-    return (drawn < rule.ratio) & ~np.isin(tokens, rule.special_ids)
+    uniform = np.random.Generator(np.random.Philox(counter=counter, key=key)).random(len(tokens))
+    return (uniform < rule.ratio) & ~np.isin(tokens, rule.special_ids)
 
 
 def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
-Parameters have the names of transformers' native `eurobert` (>= 5.3), so that a folder of ours loads there and the
-other way round. The heads are in `pretraining.model.heads`.
+Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders. The
+heads are in `pretraining.model.heads`.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
 row at zero and never trains it, although the end of text is the most frequent special token; the paper's
@@ -52,7 +52,7 @@ class RMSNorm(nn.Module):
 def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """Return cosines and sines for positions of any shape, (..., 1, D / 2), float32.
 
-    They are computed anew in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
+    They are computed in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
     and rotate wrongly.
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
@@ -147,15 +147,14 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
         Raises:
             UserError: an unknown backend.
         """
-        if backend not in BACKENDS:
-            resolve_backend(backend, torch.device("cpu"), torch.float32)
+        BACKENDS[backend]
         self.body.attention_backend = backend
 
     def compile_blocks(self, **options: Any) -> None:
         """Compile each block with torch.compile; equal blocks share one graph.
 
         The number of tokens becomes a variable of that graph with the second batch, and only it: torch's own choice
-        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and stumble over it.
+        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and fail on it.
 
         Args:
             options: what `torch.compile` takes.
@@ -259,8 +258,8 @@ class EuroBertModel(EuroBertPreTrainedModel):
 def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
     """Set all weights as at the start of pretraining: normal(0, initializer_range), norms one, biases zero.
 
-    The numbers come from a generator of their own, module by module in the order of definition, so that
-    they depend on the seed and the architecture alone, not on the device nor on what was drawn before.
+    The numbers come from their own generator, module by module in the order of definition, so that
+    they depend on the seed and the architecture alone, not on the device or on earlier random numbers.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -270,8 +269,8 @@ def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
 @torch.no_grad()
 def _initialise_module(module: nn.Module, std: float, generator: torch.Generator | None) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        drawn = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
-        module.weight.copy_(drawn)
+        weights = torch.empty(module.weight.shape, dtype=torch.float32).normal_(0.0, std, generator=generator)
+        module.weight.copy_(weights)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
     elif isinstance(module, RMSNorm):

@@ -86,14 +86,14 @@ def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) 
     ]
     missing = [name for name in expected if name not in state]
     extra = [name + nearest(name, missing) for name in state if name not in expected]
-    for what, found in (
+    for what, names in (
         ("lacks", missing),
         ("holds unknown tensors", extra),
         ("does not fit its config", wrong),
     ):
-        if found:
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            raise UserError(f"checkpoint {where} {what}: {', '.join(found[:3])}{more}")
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")
 
 
 def read_config(folder: Path) -> EncoderConfig:
@@ -170,7 +170,7 @@ def from_optimus(state: Mapping[str, Tensor], config: EncoderConfig, where: str 
     }
     kv = config.num_key_value_heads * config.head_dim
     rows = [config.hidden_size, kv, kv]
-    found: State = {}
+    named: State = {}
     for ours, theirs in _optimus_names(config):
         if theirs not in plain:
             if ours == (HEAD,):
@@ -180,17 +180,17 @@ def from_optimus(state: Mapping[str, Tensor], config: EncoderConfig, where: str 
             )
         tensor = plain.pop(theirs)
         if len(ours) == 1:
-            found[ours[0]] = tensor
+            named[ours[0]] = tensor
         elif tensor.shape[0] != sum(rows):
             raise UserError(
                 f"checkpoint {where} does not fit its config: {theirs} has {tensor.shape[0]} rows, not {sum(rows)}"
             )
         else:
-            found.update(zip(ours, (part.contiguous() for part in torch.split(tensor, rows)), strict=True))
+            named.update(zip(ours, (part.contiguous() for part in torch.split(tensor, rows)), strict=True))
     if plain:
         raise UserError(f"checkpoint {where} holds unknown tensors: {', '.join(sorted(plain)[:3])}")
-    check_state(found, config, where)
-    return found
+    check_state(named, config, where)
+    return named
 
 
 def to_optimus(state: Mapping[str, Tensor], config: EncoderConfig) -> State:
@@ -204,7 +204,7 @@ def to_optimus(state: Mapping[str, Tensor], config: EncoderConfig) -> State:
 
 
 def read_optimus(path: Path, config: EncoderConfig | None = None) -> tuple[State, EncoderConfig]:
-    """Read Optimus' `model.pt`; without a configuration, its size is told from its tensors' shapes.
+    """Read Optimus' `model.pt`; without a configuration, its size follows from its tensors' shapes.
 
     Raises:
         UserError: unreadable, or of no known size.
@@ -225,7 +225,7 @@ def read_optimus(path: Path, config: EncoderConfig | None = None) -> tuple[State
 def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
     """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
 
-    A head that the folder lacks is drawn from torch's global generator, as `from_pretrained` does.
+    A head that the folder lacks is initialised from torch's global generator, as `from_pretrained` does.
 
     Args:
         folder: `config.json` and safetensors.
@@ -259,9 +259,9 @@ def _size_of_optimus(state: Mapping[str, Tensor], path: Path) -> EncoderConfig:
             f"{path} is no Optimus checkpoint: it has no embedding.weight or no blocks.0"
         ) from None
     layers = len({name.split(".")[1] for name in plain if name.startswith("blocks.")})
-    found = (hidden, layers, mlp, fused)
+    sizes = (hidden, layers, mlp, fused)
     for size, shape in SHAPES.items():
-        if found == (
+        if sizes == (
             shape.hidden,
             shape.layers,
             shape.mlp,

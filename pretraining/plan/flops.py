@@ -12,12 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from common.registry import Registry
 from pretraining.paper_settings import TRAINING, Shape
 
 __all__ = [
     "CONVENTIONS",
     "PEAK_FLOPS",
+    "Convention",
     "effective_length",
     "gpu_hours",
     "hoffmann_flops_per_token",
@@ -59,7 +62,7 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predi
 
 
 def six_nd_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
-    """Return 6 times the number of trained parameters; `length` and `predicted` play no part."""
+    """Return 6 times the number of trained parameters; whatever `length` and `predicted` are."""
     del length, predicted
     return 6.0 * shape.trained_parameters
 
@@ -77,12 +80,36 @@ def model_flops_per_token(shape: Shape, *, length: float | None = None, predicte
     return 6 * matrices + 12 * shape.layers * shape.heads * shape.head_dim * length
 
 
-CONVENTIONS: dict[str, Callable[..., float]] = {
-    "hoffmann": hoffmann_flops_per_token,
-    "six_nd": six_nd_flops_per_token,
-    "model": model_flops_per_token,
-}
-"""The three counts by name; each is called with a shape and, by keyword, `length` and `predicted`."""
+@dataclass(frozen=True, kw_only=True)
+class Convention:
+    """One way to count the FLOPs of a training token."""
+
+    name: str
+    """Its key in the plan's JSON."""
+    citation: str
+    """How the plan names it, after its total."""
+    per_token: Callable[..., float]
+    """Called with a shape and, by keyword, `length` and `predicted`."""
+    leaves_out_unpredicted: bool = False
+    """Whether positions that predict nothing are left out of the head; the others charge MLM like CLM."""
+
+
+CONVENTIONS = Registry(
+    "FLOP convention",
+    [
+        Convention(
+            name="hoffmann", citation="by Hoffmann et al., Appendix F", per_token=hoffmann_flops_per_token
+        ),
+        Convention(name="six_nd", citation="by 6ND", per_token=six_nd_flops_per_token),
+        Convention(
+            name="model",
+            citation="model FLOPs",
+            per_token=model_flops_per_token,
+            leaves_out_unpredicted=True,
+        ),
+    ],
+)
+"""The three counts."""
 
 PEAK_FLOPS: dict[str, float] = {
     "A100": 312e12,
@@ -123,11 +150,11 @@ def gpu_hours(flops: float, utilisation: float, device_name: str) -> float:
     if peak is None:
         raise ValueError(f"no peak rate is known for {device_name!r}; known are {', '.join(PEAK_FLOPS)}")
     if not 0 < utilisation <= 1:
-        raise ValueError(f"a utilisation lies in (0, 1], not at {utilisation}")
+        raise ValueError(f"a utilisation must be in (0, 1], not {utilisation}")
     return flops / (peak * utilisation) / 3600
 
 
 def _share(predicted: float) -> float:
     if not 0 <= predicted <= 1:
-        raise ValueError(f"the share of predicted positions lies in [0, 1], not at {predicted}")
+        raise ValueError(f"the share of predicted positions must be in [0, 1], not {predicted}")
     return predicted

@@ -1,9 +1,8 @@
 """The study as a graph of trunks, stages and decays in which shared work is done, and counted, once.
 
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
-`610m-clm-10k-mlm40` that leaves it at step 10,000, the decay `610m-clm-10k-mlm40-42k` that leaves that stage.
-Models that need the same steps share them; the checkpoints others leave from are the ones that are kept.
-Standard library only.
+`610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
+Models that need the same steps share them; the checkpoints at which others branch off are kept.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from pretraining.plan.flops import CONVENTIONS, effective_length, gpu_hours
+from pretraining.plan.config import OPTIMIZER_BYTES
+from pretraining.plan.flops import CONVENTIONS, gpu_hours
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model, Stage
 
 __all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "PlannedStage", "plan_of"]
 
-_WEIGHT_BYTES, _MOMENT_BYTES, _TOKEN_BYTES = 4, 8, 4
+_WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class PlannedStage(Stage):
     size: str
     """The model size, prefix included."""
     keep: tuple[int, ...]
-    """Steps whose checkpoints are kept: others leave from them, or a model of the study is one."""
+    """Steps whose checkpoints are kept: others branch off there, or a model of the study is one."""
     models: tuple[str, ...]
     """Models whose steps it holds."""
 
@@ -57,7 +57,7 @@ class Plan:
     study: Study
     """The study."""
     models: tuple[Model, ...]
-    """The models asked for."""
+    """The chosen models."""
     stages: tuple[PlannedStage, ...]
     """Their work, parents before children."""
 
@@ -70,29 +70,25 @@ class Plan:
     ) -> Costs:
         """Return what the stages take (all of the plan's when left out), each counted once."""
         chosen = self.stages if stages is None else tuple(stages)
-        recipe = self.study.recipe
-        fixed = recipe.cut == "fixed"
-        length = recipe.max_length if fixed else effective_length(recipe.min_length, recipe.max_length)
+        config = self.study.config
         flops = dict.fromkeys(CONVENTIONS, 0.0)
-        kept = 0.0
+        checkpoint_bytes = 0.0
         for item in chosen:
             shape = self.study.shapes[item.size]
-            predicted = 1.0 if item.ratio is None else item.ratio / 100
-            tokens = item.steps * recipe.tokens_per_step
-            for name, count in CONVENTIONS.items():
-                # Appendix F knows no masked positions: only the model count leaves the others out of the head.
-                share = predicted if name == "model" else 1.0
-                flops[name] += tokens * count(shape, length=length, predicted=share)
-            kept += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + _MOMENT_BYTES)
+            tokens = item.steps * config.tokens_per_step
+            for name, rule in CONVENTIONS.items():
+                share = item.predicted_share if rule.leaves_out_unpredicted else 1.0
+                flops[name] += tokens * rule.per_token(shape, length=config.attended_length, predicted=share)
+            checkpoint_bytes += len(item.keep) * shape.trained_parameters * (_WEIGHT_BYTES + OPTIMIZER_BYTES)
         steps = sum(item.steps for item in chosen)
         names = {item.name for item in chosen}
         exported = [model for model in self.models if model.stages[-1].name in names]
         return Costs(
             steps=steps,
-            tokens=steps * recipe.tokens_per_step,
+            tokens=steps * config.tokens_per_step,
             flops=flops,
             gpu_hours=gpu_hours(flops["model"], utilisation, device),
-            checkpoint_bytes=kept,
+            checkpoint_bytes=checkpoint_bytes,
             model_bytes=sum(
                 self.study.shapes[model.size].trained_parameters * _WEIGHT_BYTES for model in exported
             ),
@@ -101,22 +97,26 @@ class Plan:
     @property
     def data_tokens(self) -> float:
         """Unique tokens that every model can be trained on without a second epoch."""
-        return max((model.steps for model in self.models), default=0) * self.study.recipe.tokens_per_step
+        return max((model.steps for model in self.models), default=0) * self.study.config.tokens_per_step
 
     @property
     def data_bytes(self) -> float:
         """Size of those tokens as decompressed shards."""
         return self.data_tokens * _TOKEN_BYTES
 
+    def stage(self, name: str) -> PlannedStage:
+        """Return the stage of that name."""
+        return next(item for item in self.stages if item.name == name)
+
     def children(self, name: str | None) -> list[PlannedStage]:
-        """Return the stages that leave the named one, in order of the step; those from nothing for None."""
-        found = [item for item in self.stages if item.parent == name]
-        return sorted(found, key=lambda item: (item.start, item.end, item.name))
+        """Return the stages that branch off the named one, in order of the step; the first ones for None."""
+        branches = (item for item in self.stages if item.parent == name)
+        return sorted(branches, key=lambda item: (item.start, item.end, item.name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTotal:
-    """A total that the paper states, beside ours."""
+    """A total that the paper states, and ours."""
 
     what: str
     """What is counted."""
@@ -224,7 +224,7 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
         PaperTotal(
             what="expected tokens of one step",
             paper=2_359_296,
-            ours=PAPER_STUDY.recipe.tokens_per_step,
+            ours=PAPER_STUDY.config.tokens_per_step,
             unit="tokens",
             why="Table 1 leaves out the shortest length: 2,304 x 1,024; the text's 2,373,120 is ours, 2,304 x 1,030",
         ),
@@ -232,4 +232,4 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
 
 
 PAPER_TOTALS = _paper_totals()
-"""Totals the paper states beside the plan's, with the differences named."""
+"""Totals that the paper states and the plan's, with the differences explained."""

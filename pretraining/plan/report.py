@@ -1,17 +1,19 @@
-"""The plan for readers: a tree for terminals, JSON for programs, Mermaid for pages. Standard library only."""
+"""The plan for readers: a tree for terminals, JSON for programs, Mermaid for pages."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from common.errors import UserError, nearest
-from pretraining.plan.flops import PEAK_FLOPS
+from common.registry import Registry
+from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
 from pretraining.plan.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import format_steps
 
-__all__ = ["FORMATS", "render"]
+__all__ = ["FORMATS", "ReportFormat", "render"]
 
 
 def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation: float = 0.4) -> str:
@@ -19,19 +21,19 @@ def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation:
 
     Args:
         plan: the work to show.
-        form: `tree`, `json` or `mermaid`.
+        form: a name in `FORMATS`.
         device: a device of `pretraining.plan.flops.PEAK_FLOPS`.
         utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:
-        UserError: an unknown device or a utilisation outside (0, 1].
+        UserError: an unknown form or device, or a utilisation outside (0, 1].
     """
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}{nearest(device, PEAK_FLOPS)}; known are {known}")
     if not 0 < utilisation <= 1:
-        raise UserError(f"--mfu lies in (0, 1], not at {utilisation}")
-    return FORMATS[form](plan, device, utilisation)
+        raise UserError(f"--mfu must be in (0, 1], not {utilisation}")
+    return FORMATS[form].render(plan, device, utilisation)
 
 
 def _tree(plan: Plan, device: str, utilisation: float) -> str:
@@ -81,9 +83,8 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
     return [
         f"steps          {costs.steps:,} ({alone:,} were every model trained alone)",
         f"tokens         {costs.tokens:.4g}, of {plan.data_tokens:.4g} unique ones",
-        f"FLOPs          {costs.flops['hoffmann']:.4g} by Hoffmann et al., Appendix F; "
-        f"{costs.flops['six_nd']:.4g} by 6ND; "
-        f"{costs.flops['model']:.4g} model FLOPs",
+        "FLOPs          "
+        + "; ".join(f"{costs.flops[name]:.4g} {rule.citation}" for name, rule in CONVENTIONS.items()),
         f"{device} hours".ljust(15)
         + f"{costs.gpu_hours:,.0f} at {utilisation:.0%} of the bf16 peak (model FLOPs)",
         f"disk           {_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state, "
@@ -92,7 +93,7 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
 
 
 def _paper(plan: Plan) -> list[str]:
-    lines = ["The paper's totals beside ours:"]
+    lines = ["The paper's totals and ours:"]
     for total in PAPER_TOTALS:
         lines.append(
             f"  {total.what}: {total.paper:,.0f} {total.unit} there, {total.ours:,.0f} here; {total.why}"
@@ -159,5 +160,22 @@ def _mermaid(plan: Plan, device: str, utilisation: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-FORMATS = {"tree": _tree, "json": _json, "mermaid": _mermaid}
-"""Renderers by the name of their format."""
+@dataclass(frozen=True, kw_only=True)
+class ReportFormat:
+    """One form of the plan."""
+
+    name: str
+    """Value of `--format`."""
+    render: Callable[[Plan, str, float], str]
+    """The text of a plan, with hours for a device at a utilisation."""
+
+
+FORMATS = Registry(
+    "format",
+    [
+        ReportFormat(name="tree", render=_tree),
+        ReportFormat(name="json", render=_json),
+        ReportFormat(name="mermaid", render=_mermaid),
+    ],
+)
+"""All forms, the default one first."""

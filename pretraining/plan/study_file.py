@@ -1,32 +1,31 @@
-"""A study as data: its shapes, its models and its recipe. The paper's is built in, others are TOML files.
+"""A study as data: its shapes, its models and its settings. The paper's is built in, others are TOML files.
 
-    prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
-    decay_steps = 20
-    models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
+prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
+decay_steps = 20
+models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
 
-    [sizes.s]                        # fields of pretraining.paper_settings.Shape
-    hidden = 64
-    layers = 2
-    heads = 4
-    kv_heads = 2
-    mlp = 192
+[sizes.s]                        # fields of pretraining.paper_settings.Shape
+hidden = 64
+layers = 2
+heads = 4
+kv_heads = 2
+mlp = 192
 
-    [settings]                       # fields of pretraining.plan.config.Recipe
-    global_batch = 16
-
-Standard library only.
+[settings]                       # fields of pretraining.plan.config.TrainingConfig
+global_batch = 16
 """
 
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from common.errors import UserError, nearest
+from common.settings import read_settings, read_toml
 from pretraining.paper_settings import SHAPES, Shape
-from pretraining.plan.config import Recipe
+from pretraining.plan.config import TrainingConfig
 from pretraining.study import MODELS, PAPER, Design, Model
 
 __all__ = ["PAPER_STUDY", "Study", "load_study"]
@@ -37,14 +36,14 @@ class Study:
     """What is pretrained and how."""
 
     name: str
-    """`paper`, or the stem of the design file."""
+    """`paper`, or the stem of the study file."""
     design: Design
     """Names: sizes, prefix, length of the decay."""
     shapes: dict[str, Shape]
     """Architectures by size, prefix included (`Model.size`)."""
     models: dict[str, Model]
     """The study's models by name."""
-    recipe: Recipe = field(default_factory=Recipe)
+    config: TrainingConfig = field(default_factory=TrainingConfig)
     """Settings of every run."""
 
     def model(self, name: str) -> Model:
@@ -66,6 +65,21 @@ PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
 """The paper's 51 models in its three sizes, with its settings."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Top:
+    """A study file above its tables."""
+
+    prefix: str = ""
+    """Put before every name."""
+    decay_steps: int = PAPER.decay_steps
+    """Length of the decay that closes every budget."""
+    models: tuple[str, ...] = ()
+    """Names of the study's models."""
+
+
+_TABLES = ("sizes", "settings")
+
+
 def load_study(path: Path | None) -> Study:
     """Return the study that a TOML file describes, the paper's when there is none.
 
@@ -74,36 +88,29 @@ def load_study(path: Path | None) -> Study:
     """
     if path is None:
         return PAPER_STUDY
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a TOML file: {error}") from None
-    known = ("prefix", "decay_steps", "models", "sizes", "settings")
+    content = read_toml(path)
+    known = [*_TABLES, *(item.name for item in dataclasses.fields(_Top))]
     for key in content:
         if key not in known:
             raise UserError(f"{path}: unknown key {key!r}{nearest(key, known)}")
-    sizes = content.get("sizes", {})
+    sizes, settings = (_table(path, key, content.pop(key, {})) for key in _TABLES)
     if not sizes:
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
-    prefix = content.get("prefix", "")
-    shapes = {f"{prefix}{size}": _shape(path, size, fields) for size, fields in sizes.items()}
-    design = Design(
-        sizes=tuple(sizes), prefix=prefix, decay_steps=int(content.get("decay_steps", PAPER.decay_steps))
-    )
+    top = read_settings(_Top, content, str(path))
+    shapes = {}
+    for size, fields in sizes.items():
+        where = f"sizes.{size}"
+        shapes[f"{top.prefix}{size}"] = read_settings(Shape, _table(path, where, fields), f"{path} [{where}]")
+    design = Design(sizes=tuple(sizes), prefix=top.prefix, decay_steps=top.decay_steps)
     try:
-        recipe = Recipe().replaced(content.get("settings", {}))
-        models = {name: design.parse(name) for name in content.get("models", [])}
+        models = {name: design.parse(name) for name in top.models}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    return Study(name=path.stem, design=design, shapes=shapes, models=models, recipe=recipe)
+    config = read_settings(TrainingConfig, settings, f"{path} [settings]")
+    return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
 
 
-def _shape(path: Path, size: str, fields: dict[str, object]) -> Shape:
-    names = [item.name for item in dataclasses.fields(Shape)]
-    for key in fields:
-        if key not in names:
-            raise UserError(f"{path}: unknown key {key!r} in [sizes.{size}]{nearest(key, names)}")
-    try:
-        return Shape(**fields)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise UserError(f"{path}: [sizes.{size}] is incomplete: {error}") from None
+def _table(path: Path, key: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: {key} is a table, [{key}], not {value!r}")
+    return value

@@ -1,9 +1,9 @@
-"""Checkpoints to go on from: weights and optimiser moments as safetensors, everything else as JSON.
+"""Checkpoints to resume from: weights and the optimizer's state as safetensors, everything else as JSON.
 
     <out>/stages/<stage>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
 
-A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to go on,
-since batches, masks and rates follow from the step.
+A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to
+resume, since batches, masks and rates follow from the step.
 """
 
 from __future__ import annotations
@@ -24,8 +24,18 @@ from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import write_text
+from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
-__all__ = ["Checkpoint", "checkpoint_steps", "latest", "load_state", "prune", "restore", "save"]
+__all__ = [
+    "Checkpoint",
+    "checkpoint_steps",
+    "latest",
+    "load_state",
+    "load_weights",
+    "prune",
+    "restore",
+    "save",
+]
 
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -43,18 +53,17 @@ class Checkpoint:
 
 def checkpoint_steps(folder: Path) -> list[Checkpoint]:
     """Return the complete checkpoints of a stage's folder by rising step."""
-    found = []
+    complete = []
     for path in folder.glob("step-*"):
         match = _NAME.fullmatch(path.name)
         if match and (path / _STATE).is_file():
-            found.append(Checkpoint(path=path, step=int(match[1])))
-    return sorted(found, key=lambda item: item.step)
+            complete.append(Checkpoint(path=path, step=int(match[1])))
+    return sorted(complete, key=lambda item: item.step)
 
 
 def latest(folder: Path, up_to: int) -> Checkpoint | None:
     """Return the newest checkpoint at or before a step, or None."""
-    found = [item for item in checkpoint_steps(folder) if item.step <= up_to]
-    return found[-1] if found else None
+    return next((item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to), None)
 
 
 def save(
@@ -75,13 +84,13 @@ def save(
         return Checkpoint(path=final, step=step)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    moments = _moments(model, optimizer)
+    moments = optimizer_state(model, optimizer)
     size = sum(t.numel() * t.element_size() for part in (weights, moments) for t in part.values())
     free = shutil.disk_usage(folder).free
     if free < size * 1.02:
         raise UserError(
             f"{folder}: the checkpoint of step {step} needs {size / 1e9:.3g} GB and {free / 1e9:.3g} GB are free; "
-            f"the checkpoints before it are untouched, free some space and run the same command again"
+            f"earlier checkpoints are untouched, free some space and run the same command again"
         )
     making = folder / f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     making.mkdir()
@@ -91,7 +100,7 @@ def save(
             save_file(moments, making / _OPTIMIZER)
         except SafetensorError as error:
             raise UserError(
-                f"{final}: could not be written: {error}; the checkpoints before it are untouched"
+                f"{final}: could not be written: {error}; earlier checkpoints are untouched"
             ) from None
         write_text(making / _STATE, json.dumps({"step": step, **state}, indent=2, sort_keys=True) + "\n")
         for path in making.iterdir():
@@ -106,7 +115,7 @@ def save(
 
 
 def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what the checkpoint records beside its tensors.
+    """Return what the checkpoint records next to its tensors.
 
     Raises:
         UserError: it cannot be read.
@@ -115,7 +124,7 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
         state: dict[str, Any] = json.loads((checkpoint.path / _STATE).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{checkpoint.path}: is damaged: {error}; remove it to go on from the one before"
+            f"{checkpoint.path}: is damaged: {error}; remove it to resume from the one before"
         ) from None
     return state
 
@@ -126,7 +135,7 @@ def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
 
 
 def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put weights and moments back, bit for bit.
+    """Put weights and the optimizer's state back, bit for bit.
 
     Raises:
         UserError: it cannot be read or belongs to another architecture.
@@ -136,28 +145,14 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
-    moments = _load(checkpoint.path / _OPTIMIZER)
-    # A fused optimiser counts its steps beside the parameters, the others on the CPU.
-    fused = any(group["fused"] for group in optimizer.param_groups)
-    for name, parameter in model.named_parameters():
-        found = {
-            kind: moments[f"{kind}.{name}"]
-            for kind in ("step", "exp_avg", "exp_avg_sq")
-            if f"{kind}.{name}" in moments
-        }
-        if found:
-            optimizer.state[parameter] = {
-                "step": found["step"].reshape(()).to(parameter.device if fused else "cpu"),
-                "exp_avg": found["exp_avg"].to(parameter.device),
-                "exp_avg_sq": found["exp_avg_sq"].to(parameter.device),
-            }
+    load_optimizer_state(model, optimizer, _load(checkpoint.path / _OPTIMIZER))
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
     """Remove the checkpoints that are neither the newest nor at a step to keep, and what killed runs left."""
-    kept, found = set(keep), checkpoint_steps(folder)
-    for item in found[:-1]:
-        if item.step not in kept:
+    wanted = set(keep)
+    for item in checkpoint_steps(folder)[:-1]:
+        if item.step not in wanted:
             # Without its state.json a half-removed folder is no checkpoint any more.
             (item.path / _STATE).unlink()
             shutil.rmtree(item.path, ignore_errors=True)
@@ -165,19 +160,11 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _moments(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    return {
-        f"{kind}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
-        for name, parameter in model.named_parameters()
-        for kind, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
 def _load(path: Path) -> dict[str, torch.Tensor]:
     try:
         tensors: dict[str, torch.Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(
-            f"{path}: is damaged: {error}; remove its folder to go on from the one before"
+            f"{path}: is damaged: {error}; remove its folder to resume from the one before"
         ) from None
     return tensors

@@ -1,10 +1,10 @@
-"""One stretch of training on MosaicML's Composer, the only module that knows it.
+"""The steps of one stage on MosaicML's Composer; the only module that knows it.
 
-Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. What decides about results is handed to it:
-batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
-(`checkpoints`). Composer's own counterparts are not used where
-they would change numbers: its schedulers are stepped before its clock, so that every rate is one step late, and
-its loaders are replayed from the start of an epoch to go on after a kill.
+Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
+it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
+(`checkpoints`). Composer's own counterparts are not used where they would change numbers: its schedulers are
+stepped before its clock, so that every rate is one step late, and its loaders are replayed from the start of an
+epoch to resume after a kill.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import contextlib
 import logging
 import math
 import os
+import resource
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -30,12 +33,12 @@ from composer.utils import dist
 from common.errors import UserError
 from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
-from pretraining.plan.config import Recipe
+from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.objectives import LossSum, ObjectiveBatch, loss_sum
+from pretraining.training.objectives import WEIGHTINGS, LossSum, ObjectiveBatch, loss_sum
 from pretraining.training.slurm import slurm_environment
 
-__all__ = ["Ranks", "Stretch", "StretchEnd", "StretchHooks", "train_stretch"]
+__all__ = ["Ranks", "StageRun", "StepHooks", "train_steps"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Ranks:
 
     @classmethod
     def here(cls) -> Ranks:
-        """Return this process's place, as torchrun, `composer` or Slurm's variables tell it."""
+        """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
         os.environ.update(slurm_environment(os.environ))
         if torch.cuda.is_available():
             device = torch.device("cuda", dist.get_local_rank())
@@ -65,6 +68,18 @@ class Ranks:
             # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
             dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
         return ranks
+
+    @property
+    def device_name(self) -> str:
+        """What torch calls the device, `cpu` for a processor."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+
+    def peak_memory(self) -> float:
+        """Return the most memory that this process has used so far, on its device, in GB."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / 1e9
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
     def barrier(self) -> None:
         """Wait for the other processes."""
@@ -90,9 +105,11 @@ class Ranks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
+class StageRun:
     """What is trained: updates [start, end) of one stage."""
 
+    name: str
+    """The stage, for dashboards."""
     start: int
     """First update."""
     end: int
@@ -103,29 +120,21 @@ class Stretch:
     """Learning rate of an update."""
     bf16: bool
     """Whether forward passes run under bf16 autocast."""
+    tensorboard: Path
+    """Folder for TensorBoard's files."""
 
 
-class StretchHooks(Protocol):
+class StepHooks(Protocol):
     """What happens around updates; `step` counts the updates done."""
 
-    def updated(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
-        """Take note of an update, save and validate when it is time; return metrics for the dashboards."""
+    def after_step(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
+        """Log an update, save and validate when it is time; return metrics for the dashboards."""
 
-    def asked(self) -> bool:
-        """Tell whether something other than a signal asks to save and end."""
+    def stop_requested(self) -> bool:
+        """Return whether something other than a signal asks to save and end."""
 
-    def stopped(self, step: int) -> None:
-        """Save, since the job has to end now."""
-
-
-@dataclass
-class StretchEnd:
-    """How a stretch ended."""
-
-    step: int
-    """Updates done."""
-    stopped: bool
-    """Whether a signal ended it early."""
+    def save(self, step: int) -> None:
+        """Write a checkpoint."""
 
 
 class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
@@ -144,16 +153,15 @@ class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
 
 
 @dataclass(eq=False)
-class _Loop(Callback):  # type: ignore[misc]  # composer is untyped
-    """Rates, clipping, rows, checkpoints and signals around Composer's loop."""
+class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
+    """Rates, clipping, rows, checkpoints and stop requests around Composer's loop."""
 
-    stretch: Stretch
-    recipe: Recipe
+    run: StageRun
+    config: TrainingConfig
     ranks: Ranks
-    hooks: StretchHooks
+    hooks: StepHooks
     model: EuroBertForMaskedLM
     stop: Callable[[], bool]
-    stopped: bool = False
     current: StepBatch | None = None
     norm: float = 0.0
     clock: float = field(default_factory=time.monotonic)
@@ -163,13 +171,13 @@ class _Loop(Callback):  # type: ignore[misc]  # composer is untyped
         del logger
         step = int(state.timestamp.batch)
         for group in state.optimizers[0].param_groups:
-            group["lr"] = self.stretch.rate(step)
+            group["lr"] = self.run.rate(step)
         self.current = state.batch
         assert self.current is not None and self.current.step == step
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         del state, logger
-        self.norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm))
+        self.norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm))
 
     def batch_end(self, state: State, logger: Logger) -> None:
         batch, step = self.current, int(state.timestamp.batch)
@@ -177,105 +185,101 @@ class _Loop(Callback):  # type: ignore[misc]  # composer is untyped
         loss = float(state.total_loss_dict["loss/train/total"])
         if not (math.isfinite(loss) and math.isfinite(self.norm)):
             raise UserError(
-                f"the loss of step {step} is {loss} and the gradient norm {self.norm}; the checkpoints before it are "
-                f"untouched, the same command goes on from the last: lower peak_lr or look at the data of this step"
+                f"the loss of step {step} is {loss} and the gradient norm {self.norm}; earlier checkpoints are "
+                f"untouched, and the same command resumes from the last: lower peak_lr or check the data of this step"
             )
         counts = sum(item.count for item in batch.microbatches)
         tokens, predicted, stop = self.ranks.total(batch.tokens, counts, self.stop())
         self.since += tokens
         row: dict[str, float | int | str] = {
             "loss": loss,
-            "lr": self.stretch.rate(step - 1),
+            "lr": self.run.rate(step - 1),
             "grad_norm": self.norm,
             "step_tokens": int(tokens),
             "predicted": int(predicted),
             "batch": f"{self.ranks.total_bits(batch.fingerprint):016x}",
         }
-        if step % self.recipe.log_every == 0 or step == self.stretch.end:
+        if step % self.config.log_every == 0 or step == self.run.end:
             now = time.monotonic()
             row["tokens_per_second"] = self.since / (now - self.clock)
             self.clock, self.since = now, 0.0
         paused = time.monotonic()
-        metrics = self.hooks.updated(step, row)
+        metrics = self.hooks.after_step(step, row)
         self.clock += time.monotonic() - paused
         logger.log_metrics(metrics)
-        if stop and step < self.stretch.end:
-            self.hooks.stopped(step)
-            self.stopped = True
+        if stop and step < self.run.end:
+            self.hooks.save(step)
             state.stop_training()
 
 
-def train_stretch(
+def train_steps(
     model: EuroBertForMaskedLM,
     optimizer: torch.optim.Optimizer,
-    stretch: Stretch,
+    run: StageRun,
     *,
-    recipe: Recipe,
+    config: TrainingConfig,
     ranks: Ranks,
-    hooks: StretchHooks,
-    name: str,
-    folder: str,
-) -> StretchEnd:
-    """Do the updates of a stretch.
+    hooks: StepHooks,
+) -> int:
+    """Do the updates of a stage and return the number of updates done, counted from random weights.
 
-    SIGTERM, SIGUSR1 and `hooks.asked` of any rank let the current update finish, have it saved and end the stretch.
+    SIGTERM, SIGUSR1 and `hooks.stop_requested` of any rank let the current update finish, save it and end.
 
     Args:
         model: on the rank's device, with the weights to start from.
-        optimizer: over the model's parameters, with the moments to start from.
-        stretch: the updates.
-        recipe: clipping, weighting, loggers.
+        optimizer: over the model's parameters, with the state to start from.
+        run: the updates.
+        config: clipping, weighting, loggers.
         ranks: this process's place.
         hooks: what happens around updates.
-        name: of the run, for dashboards.
-        folder: for TensorBoard's files.
 
     Raises:
         UserError: a loss or a gradient that is not finite, or Weights & Biases cannot be reached.
     """
-    asked: list[signal.Signals] = []
-    loop = _Loop(
-        stretch=stretch,
-        recipe=recipe,
+    signals: list[signal.Signals] = []
+    callback = _StepCallback(
+        run=run,
+        config=config,
         ranks=ranks,
         hooks=hooks,
         model=model,
-        stop=lambda: bool(asked) or hooks.asked(),
+        stop=lambda: bool(signals) or hooks.stop_requested(),
     )
+    weigh = WEIGHTINGS[config.weighting].weight
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(on_stop_signal(asked.append))
+        stack.enter_context(on_stop_signal(signals.append))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         trainer = Trainer(
             model=_Model(model),
             train_dataloader=DataSpec(
-                stretch.batches,
+                run.batches,
                 get_num_samples_in_batch=_samples,
-                get_num_tokens_in_batch=lambda batch: _weights(batch, recipe.weighting),
+                get_num_tokens_in_batch=lambda batch: _weights(batch, weigh),
                 split_batch=lambda batch, size: batch.microbatches,
                 microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
             ),
             spin_dataloaders=False,
-            max_duration=f"{stretch.end}ba",
+            max_duration=f"{run.end}ba",
             optimizers=optimizer,
-            callbacks=[loop],
-            loggers=_loggers(recipe, name, folder) if ranks.rank == 0 else [],
-            run_name=name,
+            callbacks=[callback],
+            loggers=_loggers(config, run) if ranks.rank == 0 else [],
+            run_name=run.name,
             progress_bar=False,
             device="gpu" if ranks.device.type == "cuda" else "cpu",
-            precision="amp_bf16" if stretch.bf16 else "fp32",
+            precision="amp_bf16" if run.bf16 else "fp32",
             device_train_microbatch_size=1,
-            # Micro-batches are averaged by their "tokens", which `_weights` defines by the recipe's rule.
+            # Micro-batches are averaged by their "tokens", which `_weights` defines by the weighting's rule.
             accumulate_train_batch_on_tokens=True,
-            seed=recipe.seed,
+            seed=config.seed,
             dist_timeout=3600.0,
         )
         stack.callback(trainer.close)
-        trainer.state.timestamp = Timestamp(batch=stretch.start)
-        loop.clock = time.monotonic()
+        trainer.state.timestamp = Timestamp(batch=run.start)
+        callback.clock = time.monotonic()
         trainer.fit()
-        return StretchEnd(step=int(trainer.state.timestamp.batch), stopped=loop.stopped)
+        return int(trainer.state.timestamp.batch)
 
 
 def _samples(batch: StepBatch | ObjectiveBatch) -> int:
@@ -284,30 +288,30 @@ def _samples(batch: StepBatch | ObjectiveBatch) -> int:
     return len(batch.inputs)
 
 
-def _weights(batch: StepBatch | ObjectiveBatch, weighting: str) -> dict[str, int]:
-    """Return Composer's token counts; those that generate loss are the weights of `objectives.loss_weights`."""
+def _weights(batch: StepBatch | ObjectiveBatch, weigh: Callable[[int], int]) -> dict[str, int]:
+    """Return Composer's token counts; those that generate loss are the weights of `objectives.WEIGHTINGS`."""
     parts = batch.microbatches if isinstance(batch, StepBatch) else [batch]
-    weight = sum(part.count if weighting == "token" else part.count > 0 for part in parts)
+    weight = sum(weigh(part.count) for part in parts)
     return {"total": sum(part.inputs.num_tokens for part in parts), "loss_generating": weight}
 
 
-def _loggers(recipe: Recipe, name: str, folder: str) -> list[LoggerDestination]:
-    found: list[LoggerDestination] = []
-    if recipe.tensorboard:
-        found.append(TensorboardLogger(log_dir=folder, rank_zero_only=True))
-    if recipe.wandb:
-        found.append(_WeightsAndBiases(recipe, name))
-    return found
+def _loggers(config: TrainingConfig, run: StageRun) -> list[LoggerDestination]:
+    loggers: list[LoggerDestination] = []
+    if config.tensorboard:
+        loggers.append(TensorboardLogger(log_dir=str(run.tensorboard), rank_zero_only=True))
+    if config.wandb:
+        loggers.append(_WeightsAndBiases(config, run.name))
+    return loggers
 
 
 class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
     """A run of Weights & Biases on the first process.
 
-    Composer's own logger asks the run for methods that wandb has given up, and waits for processes that have none.
+    Composer's own logger calls methods that wandb has removed, and waits for processes that have no run.
     """
 
-    def __init__(self, recipe: Recipe, name: str) -> None:
-        self._recipe, self._name = recipe, name
+    def __init__(self, config: TrainingConfig, name: str) -> None:
+        self._config, self._name = config, name
         self._run: Any = None
 
     def init(self, state: State, logger: Logger) -> None:
@@ -316,11 +320,11 @@ class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is
         from wandb.errors import Error
 
         try:
-            self._run = wandb.init(project=self._recipe.wandb, name=self._name, config=self._recipe.as_dict())
+            self._run = wandb.init(project=self._config.wandb, name=self._name, config=self._config.as_dict())
         except Error as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"Weights & Biases (wandb={self._recipe.wandb}): {reason}; log in with `wandb login`, set "
+                f"Weights & Biases (wandb={self._config.wandb}): {reason}; log in with `wandb login`, set "
                 f"WANDB_MODE=offline or leave the setting out"
             ) from None
 

@@ -1,7 +1,7 @@
 """The batch of any step, for any rank: read, cut, ordered, masked, split into micro-batches and fingerprinted.
 
-Everything follows from the recipe, the data and the step, so that nothing has to be stored to go on after a
-kill, and two models of the study meet the same sequences at the same step.
+Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
+kill, and two models of the study see the same sequences at the same step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import queue
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +27,8 @@ from pretraining.data.shard_files import TokenStream
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.config import Recipe
-from pretraining.training.objectives import ObjectiveBatch, clm, mlm
+from pretraining.plan.config import TrainingConfig
+from pretraining.training.objectives import OBJECTIVES, ObjectiveBatch
 
 __all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
 
@@ -52,36 +52,38 @@ class StepBatch:
 
 
 class Data:
-    """Shards, cut and ordered by a recipe."""
+    """Shards, cut and ordered as the settings say."""
 
-    def __init__(self, folder: Path, recipe: Recipe, config: EncoderConfig) -> None:
+    def __init__(self, folder: Path, config: TrainingConfig, model_config: EncoderConfig) -> None:
         """Open the shards in `folder`.
 
         Raises:
             UserError: no or damaged shards, too few sequences, a vocabulary that the model has no rows for.
         """
         self.manifest = load_manifest(folder)
-        self._recipe, self._config = recipe, config
+        self._config, self._model_config = config, model_config
         tokenizer = self.manifest["tokenizer"]
-        if tokenizer["vocab_size"] > config.vocab_size:
+        if tokenizer["vocab_size"] > model_config.vocab_size:
             raise UserError(
-                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for {config.vocab_size} "
-                f"only; write shards with the model's tokenizer or choose a model with a larger vocabulary"
+                f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, the model rows for "
+                f"{model_config.vocab_size} only; write shards with the model's tokenizer "
+                f"or choose a model with a larger vocabulary"
             )
-        if recipe.max_length > config.max_position_embeddings:
+        if config.max_length > model_config.max_position_embeddings:
             raise UserError(
-                f"max_length={recipe.max_length} is longer than the model's {config.max_position_embeddings} tokens"
+                f"max_length={config.max_length} is longer than the model's "
+                f"{model_config.max_position_embeddings} tokens"
             )
-        cache = Path(recipe.cache) if recipe.cache else Path(tempfile.gettempdir(), "clm-or-mlm-shards")
+        cache = Path(config.cache) if config.cache else Path(tempfile.gettempdir(), "clm-or-mlm-shards")
         cache /= self.manifest["sha256"][:16]
-        limit = recipe.cache_gb * 1e9
+        limit = config.cache_gb * 1e9
         self._train = TokenStream(folder / "train", cache / "train", limit_bytes=limit)
         self._validation = TokenStream(folder / "validation", cache / "validation", limit_bytes=limit)
         self._cut = Cut(
-            mode=recipe.cut, shortest=recipe.min_length, longest=recipe.max_length, seed=recipe.seed
+            mode=config.cut, shortest=config.min_length, longest=config.max_length, seed=config.seed
         )
 
-        if recipe.eval_sequences and not self._cut.count(self._validation.tokens):
+        if config.eval_sequences and not self._cut.count(self._validation.tokens):
             raise UserError(
                 f"{folder}: its validation split of {self._validation.tokens} tokens holds no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
@@ -92,40 +94,45 @@ class Data:
         """The order of the training sequences."""
         return Order(
             samples=self._cut.count(self._train.tokens),
-            batch=self._recipe.global_batch,
-            seed=self._recipe.seed,
-            block=self._recipe.shuffle_block,
+            batch=self._config.global_batch,
+            seed=self._config.seed,
+            block=self._config.shuffle_block,
         )
 
-    def step(self, step: int, ratio: int | None, *, rank: int = 0, world: int = 1) -> StepBatch:
+    def step(
+        self, step: int, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
+    ) -> StepBatch:
         """Return one rank's share of a step.
 
         Args:
             step: update, counted from 0 at the start of pretraining.
-            ratio: masking ratio in percent; None for CLM.
+            objective: a name in `pretraining.training.objectives.OBJECTIVES`.
+            ratio: masking ratio in percent; None for objectives without one.
             rank: number of the rank.
             world: number of ranks.
         """
         epoch, samples = self.order.batch_of(step, rank, world)
-        size = microbatch_size(len(samples), self._recipe.microbatch)
-        found, tokens, fingerprint = [], 0, 0
+        size = microbatch_size(len(samples), self._config.microbatch)
+        microbatches, tokens, fingerprint = [], 0, 0
         for first in range(0, len(samples), size):
             packed = self._pack(self._train, samples[first : first + size], epoch)
-            made = self._prepare(packed, ratio, MLM_STREAM)
-            found.append(made)
+            made = self._prepare(packed, objective, ratio, MLM_STREAM)
+            microbatches.append(made)
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, made)
-        return StepBatch(step=step, microbatches=found, tokens=tokens, fingerprint=fingerprint % 2**64)
+        return StepBatch(step=step, microbatches=microbatches, tokens=tokens, fingerprint=fingerprint % 2**64)
 
-    def validation(self, ratio: int | None, *, rank: int = 0, world: int = 1) -> Iterator[ObjectiveBatch]:
+    def validation(
+        self, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
+    ) -> Iterator[ObjectiveBatch]:
         """Yield one rank's share of the validation micro-batches, whose masks never change."""
-        count = min(self._cut.count(self._validation.tokens), self._recipe.eval_sequences)
-        size = self._recipe.microbatch
+        count = min(self._cut.count(self._validation.tokens), self._config.eval_sequences)
+        size = self._config.microbatch
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
                 packed = self._pack(self._validation, samples, epoch=0)
-                yield self._prepare(packed, ratio, VALIDATION_STREAM)
+                yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
     def _pack(self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int) -> PackedBatch:
         """Pack the samples; a sequence's id, which keys its mask, is the place of its first token in the stream."""
@@ -133,7 +140,7 @@ class Data:
         spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
         sequences = [stream.read(start, stop) for start, stop in spans]
         ids = [start for start, _ in spans]
-        if self._recipe.attention == "document":
+        if self._config.attention == "document":
             end = self.manifest["tokenizer"]["eos_id"]
             parts = [
                 (start + part.start, tokens[part])
@@ -141,14 +148,14 @@ class Data:
                 for part in split_documents(tokens, end)
             ]
             ids, sequences = [place for place, _ in parts], [tokens for _, tokens in parts]
-        return PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._recipe.max_length)
+        return PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
 
-    def _prepare(self, packed: PackedBatch, ratio: int | None, stream: int) -> ObjectiveBatch:
-        if ratio is None:
-            return clm(packed)
-        return mlm(
-            packed, MaskRule.of(self._config, ratio=ratio / 100, seed=self._recipe.seed, stream=stream)
-        )
+    def _prepare(self, packed: PackedBatch, objective: str, ratio: int | None, stream: int) -> ObjectiveBatch:
+        rule = None
+        if ratio is not None:
+            seed = self._config.seed
+            rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
+        return OBJECTIVES[objective].prepare(packed, rule)
 
 
 def microbatch_size(share: int, most: int) -> int:
@@ -156,10 +163,8 @@ def microbatch_size(share: int, most: int) -> int:
     return next(size for size in range(min(share, most), 0, -1) if share % size == 0)
 
 
-def prefetched(
-    data: Data, ratio: int | None, start: int, end: int, rank: int, world: int
-) -> Generator[StepBatch, None, None]:
-    """Yield the shares of steps [start, end), made a few steps ahead by a thread."""
+def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:
+    """Yield `load(step)` for the steps [start, end), made a few steps ahead by a thread."""
     ready: queue.Queue[StepBatch | BaseException] = queue.Queue(_AHEAD)
     stop = threading.Event()
 
@@ -174,7 +179,7 @@ def prefetched(
             for step in range(start, end):
                 if stop.is_set():
                     return
-                put(data.step(step, ratio, rank=rank, world=world))
+                put(load(step))
         except BaseException as error:
             put(error)
 

@@ -66,7 +66,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
         raise UserError(
-            f"{path}: no log here; a training log lies in the folder of a stage or of a finished model"
+            f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
         ) from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder; give the {LOG} in it") from None
@@ -85,7 +85,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError):
             if number < len(lines):
                 raise UserError(
-                    f"{path}: line {number} is no row of a training log; give a {LOG} as `python -m pretraining "
+                    f"{path}: line {number} is not a row of a training log; give a {LOG} as `python -m pretraining "
                     f"train` writes it"
                 ) from None
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))

@@ -1,29 +1,28 @@
-"""CLM and MLM: what a batch's input is, which positions predict what, and how micro-batches are weighed.
+"""Objectives (CLM, MLM): what a batch's input is and which positions predict what; how micro-batches are weighed.
 
-An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in a loader's worker if wished; the loss of it
-is then one function for both. Logits exist at predicting positions only, and there a chunk at a time
+An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in the data loader's thread; its loss is one
+function for all. Logits exist at predicting positions only, and there a chunk at a time
 (`pretraining.model.cross_entropy`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from common.errors import UserError, nearest
+from common.registry import Registry
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule, batch_mask
 from pretraining.model.packed_batch import PackedBatch
 
-__all__ = ["WEIGHTINGS", "LossSum", "ObjectiveBatch", "clm", "loss_sum", "loss_weights", "mlm"]
-
-WEIGHTINGS = ("equal", "token")
-"""How micro-batches are weighed: `equal`, the paper's mean of the micro-batches' means, or `token`, every
-predicted token alike."""
+__all__ = [
+    "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "loss_sum",
+    "loss_weights", "mlm",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class ObjectiveBatch:
     inputs: PackedBatch
     """What the model reads; masked tokens are replaced already."""
     labels: Tensor
-    """Tokens to predict, int64: (M,) beside `positions`, or (T,) with -100 where nothing is predicted."""
+    """Tokens to predict, int64: (M,) with `positions`, or (T,) with -100 where nothing is predicted."""
     positions: Tensor | None
     """Packed positions that predict, (M,), int64, rising; None when all of them pass the head."""
     count: int
@@ -97,6 +96,33 @@ def mlm(batch: PackedBatch, rule: MaskRule) -> ObjectiveBatch:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """A pretraining objective."""
+
+    name: str
+    """As in names of models (`pretraining.study.OBJECTIVES`)."""
+    is_causal: bool
+    """Whether attention looks back only, in training and in the exported model's configuration."""
+    prepare: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
+    """Makes a packed batch ready; the rule is there for stages with a masking ratio."""
+
+
+def _mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
+    assert rule is not None, "names of MLM stages have a ratio"
+    return mlm(batch, rule)
+
+
+OBJECTIVES = Registry(
+    "objective",
+    [
+        Objective(name="clm", is_causal=True, prepare=lambda batch, rule: clm(batch)),
+        Objective(name="mlm", is_causal=False, prepare=_mlm),
+    ],
+)
+"""What a stage can be trained on."""
+
+
 def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | None = None) -> LossSum:
     """Return the loss of one micro-batch, as a sum over its predicted tokens.
 
@@ -114,23 +140,49 @@ def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | 
     return LossSum(total=total, count=batch.count)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weighting:
+    """How micro-batches are weighed; a micro-batch without predicted tokens takes no part."""
+
+    name: str
+    """Value of the setting `weighting`."""
+    weight: Callable[[int], int]
+    """Weight of a micro-batch's mean loss, from its number of predicted tokens."""
+    factors: Callable[[Sequence[int]], list[float]]
+    """As `loss_weights`."""
+
+
+def _equal_factors(counts: Sequence[int]) -> list[float]:
+    taking_part = sum(count > 0 for count in counts)
+    return [1 / (taking_part * count) if count else 0.0 for count in counts]
+
+
+WEIGHTINGS = Registry(
+    "micro-batch weighting",
+    [
+        Weighting(name="equal", weight=lambda count: int(count > 0), factors=_equal_factors),
+        Weighting(
+            name="token",
+            weight=lambda count: count,
+            factors=lambda counts: [1 / max(sum(counts), 1)] * len(counts),
+        ),
+    ],
+)
+"""`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
+micro-batch that holds more of them, and the gradient depends on how the batch is cut. `token`: the mean over all
+predicted tokens, which does not."""
+
+
 def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
     """Return the factor of each micro-batch's loss sum in the loss of the step.
 
-    `counts` are the predicted tokens of all micro-batches of the step, on all ranks. With `equal`, the paper's
-    rule, the loss is the mean of the micro-batches' means: a masked token weighs less in a micro-batch that holds
-    more of them, and the gradient depends on how the batch is cut. With `token` it is the mean over all predicted
-    tokens and does not. A micro-batch without predicted tokens takes no part. Where gradients are averaged over W
-    ranks (DDP), multiply the factors by W.
+    Where gradients are averaged over W ranks (DDP), multiply the factors by W.
+
+    Args:
+        counts: predicted tokens of all micro-batches of the step, on all ranks.
+        weighting: a name in `WEIGHTINGS`.
 
     Raises:
         UserError: an unknown rule.
     """
-    if weighting not in WEIGHTINGS:
-        raise UserError(
-            f"unknown micro-batch weighting {weighting!r}{nearest(weighting, WEIGHTINGS)}; known are equal and token"
-        )
-    if weighting == "token":
-        return [1 / max(sum(counts), 1)] * len(counts)
-    taking_part = sum(count > 0 for count in counts)
-    return [1 / (taking_part * count) if count else 0.0 for count in counts]
+    return WEIGHTINGS[weighting].factors(counts)

@@ -44,7 +44,7 @@ class WSD:
         """
         end = None if self.decay_start is None else self.decay_start + self.decay_steps
         if step < 0 or (end is not None and step >= end):
-            raise ValueError(f"step {step} lies outside the schedule [0, {end})")
+            raise ValueError(f"step {step} is outside the schedule [0, {end})")
         value = 1.0
         if step < self.warmup_steps:
             value = (step + 1) / self.warmup_steps

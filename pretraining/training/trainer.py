@@ -1,125 +1,188 @@
-"""One stage being trained: from its last checkpoint, with its log, validation losses and checkpoints."""
+"""One stage being trained: from its last checkpoint, with its log, validation losses and checkpoints.
+
+`TrainingContext` is what the stages of one call share, and decides which checkpoints they may resume from.
+"""
 
 from __future__ import annotations
 
 import logging
-import resource
-import sys
 import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from common.errors import UserError
 from common.progress import Meter
+from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
-from pretraining.plan.config import Recipe
-from pretraining.plan.flops import effective_length, mfu, model_flops_per_token
-from pretraining.plan.plan import PlannedStage
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.plan.plan import Plan, PlannedStage
+from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import Stretch, train_stretch
-from pretraining.training.context import Session, device_name, plan_stage
-from pretraining.training.dataloader import prefetched
+from pretraining.training.composer_adapter import Ranks, StageRun, train_steps
+from pretraining.training.dataloader import Data, StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import loss_sum
+from pretraining.training.optimizer import build_optimizer
 from pretraining.training.schedule import stage_schedule
 
-__all__ = ["Run"]
+__all__ = ["Trainer", "TrainingContext"]
 
 logger = logging.getLogger(__name__)
 
 
-class Run:
-    """One stage being trained; the hooks of its stretch."""
+class TrainingContext:
+    """One call's study, settings, data and place among the processes."""
 
     def __init__(
         self,
-        session: Session,
+        *,
+        study: Study,
+        config: TrainingConfig,
+        plan: Plan,
+        size: str,
+        data: Path,
+        out: Path,
+        ranks: Ranks,
+        stop_file: Path | None = None,
+    ) -> None:
+        """Open the data.
+
+        Raises:
+            UserError: the data does not fit the model or the settings, or the batch the number of processes.
+        """
+        self.study, self.config, self.plan, self.out, self.ranks = study, config, plan, out, ranks
+        self.stop_file = stop_file
+        self.shape, self.data_folder = study.shapes[size], data
+        self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
+        self.data = Data(data, config, self.model_config)
+        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
+        self.data.order.batch_of(0, ranks.rank, ranks.world)
+
+    def folder(self, stage: str) -> Path:
+        """Return the folder of a stage's checkpoints and log."""
+        return self.out / "stages" / stage
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree with to resume from it."""
+        return {
+            "shape": asdict(self.shape),
+            "science": self.config.science(),
+            "data": self.data.manifest["sha256"],
+            "tokenizer": self.data.manifest["tokenizer"]["sha256"],
+        }
+
+    def check(self, state: dict[str, Any], where: str) -> None:
+        """Refuse to resume from what was trained otherwise."""
+        mine = self.identity()
+        for part, what in (("tokenizer", "another tokenizer"), ("data", "other shards")):
+            if state.get(part) != mine[part]:
+                raise UserError(
+                    f"{where} was trained with {what} than {self.data_folder} holds; give its --data or another --out"
+                )
+        for part in ("shape", "science"):
+            theirs = state.get(part) or {}
+            for key, value in mine[part].items():
+                if theirs.get(key) != value:
+                    raise UserError(
+                        f"{where} was trained with {key}={theirs.get(key)!r}, not {value!r}; "
+                        f"set it so or choose another --out"
+                    )
+
+    def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
+        """Return the checkpoint to resume a stage from; None for random weights.
+
+        Raises:
+            UserError: the stage's parent has no checkpoint at the step where it branches off.
+        """
+        own = checkpoints.latest(self.folder(stage.name), target)
+        if own is not None or stage.parent is None:
+            return own
+        start = checkpoints.latest(self.folder(stage.parent), stage.start)
+        if start is None or start.step != stage.start:
+            raise UserError(
+                f"{stage.name} branches off {stage.parent} at step {stage.start}, and "
+                f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
+                f"first `train {stage.parent}`"
+            )
+        return start
+
+
+class Trainer:
+    """One stage being trained; the hooks of its steps."""
+
+    def __init__(
+        self,
+        context: TrainingContext,
         stage: PlannedStage,
         target: int,
         start: checkpoints.Checkpoint | None,
     ) -> None:
-        """Take the weights and moments of `start`, or the seed's weights when it is None, to train up to `target`."""
-        self.session, self.stage, self.target = session, stage, target
-        self.recipe, self.ranks = session.recipe, session.ranks
-        self.folder = session.folder(stage.name)
-        self.model = EuroBertForMaskedLM(session.config)
-        self.model.set_attention_backend(self.recipe.backend)
+        """Take the weights and the optimizer's state of `start`, or the seed's weights, to train up to `target`."""
+        self.context, self.stage, self.target = context, stage, target
+        self.config, self.ranks = context.config, context.ranks
+        self.folder = context.folder(stage.name)
+        self.model = EuroBertForMaskedLM(context.model_config)
+        self.model.set_attention_backend(self.config.backend)
         if start is None:
-            initialise(self.model, self.recipe.seed)
+            initialise(self.model, self.config.seed)
         self.model.to(self.ranks.device)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=self.recipe.peak_lr,
-            betas=(self.recipe.beta1, self.recipe.beta2),
-            eps=self.recipe.eps,
-            weight_decay=self.recipe.weight_decay,
-            fused=self.ranks.device.type == "cuda",
-        )
+        self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.first, self.tokens = 0, 0
         if start is not None:
             checkpoints.restore(start, self.model, self.optimizer)
             self.first, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
-        self.looked = 0.0
+        self.stop_file_checked = 0.0
         self.compiled = "off"
-        self.device = device_name(self.ranks.device)
 
-    def go(self) -> bool:
-        """Train to the target; tell whether it was reached."""
-        stage, ranks = self.stage, self.ranks
-        model = self.session.study.model(stage.models[0])
+    def run(self) -> bool:
+        """Train to the target; return whether it was reached."""
+        stage, config = self.stage, self.config
+        model = self.context.study.model(stage.models[0])
         own = next(item for item in model.stages if item.name == stage.name)
         schedule = stage_schedule(
-            model, own, warmup_steps=self.recipe.warmup_steps, rewarm_steps=self.recipe.rewarm_steps
+            model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
         )
         logger.info("%s: step %d to %d", stage.name, self.first, self.target)
-        batches = prefetched(self.session.data, stage.ratio, self.first, self.target, ranks.rank, ranks.world)
+        batches = prefetched(self._batch, self.first, self.target)
         try:
             with Meter(stage.name, self.target, done=self.first, unit="step") as self.meter:
-                self.compiled = _compile(self.model, self.recipe, self.session, stage.ratio)
+                self.compiled = self._compile()
                 if self.first == stage.start and self._starts_with_validation():
                     self._validate(self.first)
-                end = train_stretch(
-                    self.model,
-                    self.optimizer,
-                    Stretch(
-                        start=self.first,
-                        end=self.target,
-                        batches=batches,
-                        rate=lambda step: self.recipe.peak_lr * schedule(step),
-                        bf16=self.session.bf16,
-                    ),
-                    recipe=self.recipe,
-                    ranks=ranks,
-                    hooks=self,
+                steps = StageRun(
                     name=stage.name,
-                    folder=str(self.folder / "tensorboard"),
+                    start=self.first,
+                    end=self.target,
+                    batches=batches,
+                    rate=lambda step: config.peak_lr * schedule(step),
+                    bf16=self.context.bf16,
+                    tensorboard=self.folder / "tensorboard",
+                )
+                reached = train_steps(
+                    self.model, self.optimizer, steps, config=config, ranks=self.ranks, hooks=self
                 )
         finally:
             batches.close()
             if self.log is not None:
                 self.log.close()
-        if end.stopped:
-            logger.info("%s: asked to stop; saved at step %d, the same command goes on", stage.name, end.step)
-        return not end.stopped
+        if reached < self.target:
+            logger.info("%s: stopped and saved at step %d; the same command resumes", stage.name, reached)
+        return reached == self.target
 
-    def _starts_with_validation(self) -> bool:
-        """Tell whether the loss before the first step is to be known: not where a parent's objective goes on."""
-        if not self.recipe.eval_sequences:
-            return False
-        if self.stage.parent is None:
-            return True
-        parent = plan_stage(self.session.plan, self.stage.parent)
-        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
-
-    def updated(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
+    def after_step(self, step: int, row: dict[str, float | int | str]) -> dict[str, float]:
         """Log an update, validate and save when it is time."""
         self.tokens += int(row.pop("step_tokens"))
         speed = row.get("tokens_per_second")
         if speed is not None:
-            row["memory_gb"] = _memory(self.ranks.device)
+            row["memory_gb"] = self.ranks.peak_memory()
             used = self._mfu(float(speed))
             if used is not None:
                 row["mfu"] = used
@@ -129,40 +192,74 @@ class Run:
             share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
             self.meter.update(step, f"loss {row['loss']:.3f}{rate}{share}")
         metrics = {f"{self.stage.objective}/{k}": float(v) for k, v in row.items() if not isinstance(v, str)}
-        # Where others leave, too, so that the log does not depend on which model was trained first.
-        kept = step == self.target or step in self.stage.keep
-        if self.recipe.eval_sequences and (step % self.recipe.eval_every == 0 or kept):
+        # Where other stages branch off, too, so that the log does not depend on which model was trained first.
+        lasting = step == self.target or step in self.stage.keep
+        if self.config.eval_sequences and (step % self.config.eval_every == 0 or lasting):
             metrics[f"{self.stage.objective}/validation_loss"] = self._validate(step)
-        if step % self.recipe.save_every == 0 or kept:
-            self._save(step)
+        if step % self.config.save_every == 0 or lasting:
+            self.save(step)
         return metrics
 
-    def asked(self) -> bool:
-        """Tell, on the first rank and once a second, whether the stop file has come."""
-        if self.session.stop_file is None or self.ranks.rank or time.monotonic() < self.looked + 1:
+    def stop_requested(self) -> bool:
+        """Return, on the first rank and checked once a second, whether the stop file exists."""
+        stop_file = self.context.stop_file
+        if stop_file is None or self.ranks.rank or time.monotonic() < self.stop_file_checked + 1:
             return False
-        self.looked = time.monotonic()
-        return self.session.stop_file.exists()
+        self.stop_file_checked = time.monotonic()
+        return stop_file.exists()
 
-    def stopped(self, step: int) -> None:
-        """Save before the job ends."""
-        self._save(step)
+    def save(self, step: int) -> None:
+        """Write the checkpoint of a step and remove those that are no longer needed."""
+        problem = 0.0
+        error: UserError | OSError | None = None
+        if self.ranks.rank == 0:
+            state = {
+                "stage": self.stage.name,
+                "objective": self.stage.objective,
+                "ratio": self.stage.ratio,
+                "tokens": self.tokens,
+                "hardware": {"device": self.ranks.device_name, "processes": self.ranks.world},
+                "precision": "bf16" if self.context.bf16 else "fp32",
+                "compile": self.compiled,
+                **self.context.identity(),
+            }
+            try:
+                checkpoints.save(self.folder, step, self.model, self.optimizer, state)
+                checkpoints.prune(self.folder, {*self.stage.keep, step})
+            except (UserError, OSError) as raised:
+                error, problem = raised, 1.0
+        if self.ranks.total(problem)[0]:
+            raise error or UserError(
+                f"the checkpoint of step {step} could not be written by the first process"
+            )
+
+    def _batch(self, step: int) -> StepBatch:
+        stage, ranks = self.stage, self.ranks
+        return self.context.data.step(step, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+
+    def _starts_with_validation(self) -> bool:
+        """Return whether to validate before the first step: not where the parent's objective continues."""
+        if not self.config.eval_sequences:
+            return False
+        if self.stage.parent is None:
+            return True
+        parent = self.context.plan.stage(self.stage.parent)
+        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
 
     def _validate(self, step: int) -> float:
         """Log the loss on the validation split at its fixed masks and return it."""
+        stage, ranks = self.stage, self.ranks
+        batches = self.context.data.validation(
+            stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world
+        )
         self.model.eval()
         total = count = 0.0
-        with (
-            torch.no_grad(),
-            torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=self.session.bf16),
-        ):
-            for batch in self.session.data.validation(
-                self.stage.ratio, rank=self.ranks.rank, world=self.ranks.world
-            ):
-                found = loss_sum(self.model, batch.to(self.ranks.device))
-                total, count = total + float(found.total), count + found.count
+        with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=self.context.bf16):
+            for batch in batches:
+                part = loss_sum(self.model, batch.to(ranks.device))
+                total, count = total + float(part.total), count + part.count
         self.model.train()
-        total, count = self.ranks.total(total, count)
+        total, count = ranks.total(total, count)
         loss = total / max(count, 1)
         self._write(step, "validation", {"loss": loss, "predicted": int(count)})
         return loss
@@ -179,63 +276,28 @@ class Run:
         }
         self.log.write(about | row | {"tokens": self.tokens})
 
-    def _save(self, step: int) -> None:
-        problem = 0.0
-        error: UserError | OSError | None = None
-        if self.ranks.rank == 0:
-            state = {
-                "stage": self.stage.name,
-                "objective": self.stage.objective,
-                "ratio": self.stage.ratio,
-                "tokens": self.tokens,
-                "hardware": {"device": self.device, "processes": self.ranks.world},
-                "precision": "bf16" if self.session.bf16 else "fp32",
-                "compile": self.compiled,
-                **self.session.identity(),
-            }
-            try:
-                checkpoints.save(self.folder, step, self.model, self.optimizer, state)
-                checkpoints.prune(self.folder, {*self.stage.keep, step})
-            except (UserError, OSError) as found:
-                error, problem = found, 1.0
-        if self.ranks.total(problem)[0]:
-            raise error or UserError(
-                f"the checkpoint of step {step} could not be written by the first process"
-            )
-
     def _mfu(self, tokens_per_second: float) -> float | None:
-        recipe, ratio = self.recipe, self.stage.ratio
-        fixed = recipe.cut == "fixed"
-        length = recipe.max_length if fixed else effective_length(recipe.min_length, recipe.max_length)
-        predicted = 1.0 if ratio is None else ratio / 100
-        flops = model_flops_per_token(self.session.shape, length=length, predicted=predicted)
-        return mfu(tokens_per_second, flops, self.device, self.ranks.world)
+        flops = model_flops_per_token(
+            self.context.shape, length=self.config.attended_length, predicted=self.stage.predicted_share
+        )
+        return mfu(tokens_per_second, flops, self.ranks.device_name, self.ranks.world)
 
-
-def _memory(device: torch.device) -> float:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e9
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
-
-
-def _compile(model: EuroBertForMaskedLM, recipe: Recipe, session: Session, ratio: int | None) -> str:
-    """Compile the blocks where it is wanted and works; return `on`, `off` or why it is off."""
-    device = session.ranks.device
-    if recipe.compile == "off" or (recipe.compile == "auto" and device.type != "cuda"):
-        return "off"
-    model.compile_blocks()
-    try:
-        batch = session.data.step(0, ratio, rank=session.ranks.rank, world=session.ranks.world).microbatches[
-            0
-        ]
-        with torch.autocast(device.type, torch.bfloat16, enabled=session.bf16):
-            loss_sum(model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
-    except Exception as error:
-        model.uncompile_blocks()
-        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-        logger.warning("torch.compile failed, training goes on without it: %s", reason)
-        return f"off: {reason}"
-    finally:
-        model.zero_grad(set_to_none=True)
-    return "on"
+    def _compile(self) -> str:
+        """Compile the blocks where it is wanted and works; return `on`, `off` or why it is off."""
+        device = self.ranks.device
+        if self.config.compile == "off" or (self.config.compile == "auto" and device.type != "cuda"):
+            return "off"
+        self.model.compile_blocks()
+        try:
+            batch = self._batch(0).microbatches[0]
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
+                loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self.model.uncompile_blocks()
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reason = lines[0][:200]
+            logger.warning("torch.compile failed, training continues without it: %s", reason)
+            return f"off: {reason}"
+        finally:
+            self.model.zero_grad(set_to_none=True)
+        return "on"

@@ -36,8 +36,8 @@ def test_the_study_file_says_the_same(name: str, tmp_path: Path) -> None:
     assert study.models == form.models
     assert list(study.shapes.values()) == list(form.shapes.values())
     # warm-up and decay keep their proportion to the budget
-    assert study.recipe.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
-    assert study.recipe.rewarm_steps * form.scale == 200
+    assert study.config.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
+    assert study.config.rewarm_steps * form.scale == 200
 
 
 def test_the_small_design_is_whole() -> None:

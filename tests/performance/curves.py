@@ -22,25 +22,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from matplotlib import pyplot as plt
 
+from common.settings import read_settings
 from pretraining.data.shard_files import TokenStream
+from pretraining.model.configuration import config_of
 from pretraining.paper_settings import Shape
-from pretraining.plan.config import Recipe
-from pretraining.training.context import study_config
+from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import Data
 from pretraining.training.log import LOG, read_log
 
 
 def unigram_loss(data: Path, manifest: dict[str, object], ratio: int) -> float:
     """Return the cross-entropy, in nats, of a unigram model at the masked validation tokens."""
-    recipe = Recipe().replaced(manifest["recipe"])  # type: ignore[arg-type]
+    config = read_settings(TrainingConfig, manifest["recipe"])  # type: ignore[arg-type]
     shape = Shape(**manifest["shape"])  # type: ignore[arg-type]
     tokenizer = json.loads((data / "manifest.json").read_text())["tokenizer"]
-    source = Data(data, recipe, study_config(shape, tokenizer))
+    source = Data(data, config, config_of(shape, tokenizer))
     with tempfile.TemporaryDirectory() as cache:
         stream = TokenStream(data / "train", Path(cache))
         counts = np.bincount(stream.read(0, stream.tokens), minlength=shape.vocab) + 1.0
     logs = -np.log(counts / counts.sum())
-    labels = np.concatenate([batch.labels.numpy() for batch in source.validation(ratio)])
+    labels = np.concatenate([batch.labels.numpy() for batch in source.validation("mlm", ratio)])
     return float(logs[labels].mean())
 
 

@@ -16,7 +16,6 @@ where that fails the row says so and is measured without.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import subprocess
@@ -24,16 +23,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from cyclopts import Parameter
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from common.cli import run
+from common.cli import MANY, call, program, run
 from common.errors import UserError
-from common.old_parser import Parser
 from pretraining.model.attention import flash_available
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import EuroBertForMaskedLM
@@ -295,50 +295,52 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the comparison."""
-    parser = Parser(prog="python -m tests.performance.pretraining", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (cpu)")
-    parser.add_argument("--sequences", type=int, help="sequences of a batch (4, on a GPU 12)")
-    parser.add_argument(
-        "--length", type=int, help="tokens of each, or of the longest where lengths vary (256, on a GPU 2048)"
-    )
-    parser.add_argument("--steps", type=int, help="timed steps (5, on a GPU 20)")
-    parser.add_argument(
-        "--sizes", nargs="+", choices=(*SHAPES, "tiny"), help="sizes of the GPU's table (the paper's three)"
-    )
-    parser.add_argument(
-        "--backends",
-        nargs="+",
-        choices=("sdpa", "flex", "flash"),
-        help="attention backends of the GPU's table (sdpa, flex, and flash where it is installed)",
-    )
-    parser.add_argument("--threads", type=int, default=1, help="threads on the CPU (1)")
-    parser.add_argument(
-        "--clock",
-        choices=CLOCKS,
-        default="wall",
-        help="cpu: the process's own time, for a busy machine (wall)",
-    )
-    parser.add_argument("--memory-of", nargs=2, metavar=("SIDE", "OBJECTIVE"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    cuda = arguments.device == "cuda"
+def compare(
+    *,
+    device: Literal["cpu", "cuda"] = "cpu",
+    sequences: int | None = None,
+    length: int | None = None,
+    steps: int | None = None,
+    sizes: Annotated[tuple[str, ...], MANY, Parameter(choices=(*SHAPES, "tiny"))] = (),
+    backends: Annotated[tuple[Literal["sdpa", "flex", "flash"], ...], MANY] = (),
+    threads: int = 1,
+    clock: Annotated[str, Parameter(choices=tuple(CLOCKS))] = "wall",
+    memory_of: Annotated[tuple[str, str] | None, Parameter(show=False)] = None,
+) -> int:
+    """Run the comparison.
+
+    Args:
+        device: where to measure
+        sequences: sequences of a batch (4, on a GPU 12)
+        length: tokens of each, or of the longest where lengths vary (256, on a GPU 2048)
+        steps: timed steps (5, on a GPU 20)
+        sizes: sizes of the GPU's table (the paper's three)
+        backends: attention backends of the GPU's table (sdpa, flex, and flash where it is installed)
+        threads: threads on the CPU
+        clock: cpu: the process's own time, for a busy machine
+        memory_of: a side and an objective, measured in a process of its own
+    """
+    cuda = device == "cuda"
     if cuda and not torch.cuda.is_available():
         raise UserError("no GPU is at hand; leave out --device cuda to measure on the CPU")
     if not cuda:
-        torch.set_num_threads(arguments.threads)
-    sequences, length, steps = (12, 2048, 20) if cuda else (4, 256, 5)
-    sequences = arguments.sequences or sequences
-    length, steps = arguments.length or length, arguments.steps or steps
-    if arguments.memory_of:
-        print(peak_bytes(*arguments.memory_of, sequences, length))
-    elif cuda or arguments.sizes:
+        torch.set_num_threads(threads)
+    usual = (12, 2048, 20) if cuda else (4, 256, 5)
+    sequences, length, steps = sequences or usual[0], length or usual[1], steps or usual[2]
+    if memory_of:
+        print(peak_bytes(*memory_of, sequences, length))
+    elif cuda or sizes:
         there = ["sdpa", "flex", *(["flash"] if flash_available() else [])] if cuda else ["sdpa"]
-        sizes, backends = arguments.sizes or list(SHAPES), arguments.backends or there
-        on_device(arguments.device, sizes, backends, sequences, length, steps)
+        on_device(device, list(sizes or SHAPES), list(backends or there), sequences, length, steps)
     else:
-        on_cpu(sequences, length, steps, arguments.clock)
+        on_cpu(sequences, length, steps, clock)
     return 0
+
+
+def main(argv: Sequence[str]) -> int | None:
+    """Run the command line; without words, on the CPU."""
+    app = program("python -m tests.performance.pretraining", "", {}, default=compare)
+    return call(app, argv or ["--device", "cpu"])
 
 
 if __name__ == "__main__":

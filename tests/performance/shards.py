@@ -17,16 +17,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 from unittest.mock import patch
 
 import tiktoken
 
-from common.cli import run
-from common.old_parser import Parser
+from common.cli import MANY, call, program, run
 from pretraining.data import build_shards
 from pretraining.data.bpe import LLAMA3_SPLIT
 from pretraining.data.corpus import batched, open_source
 from pretraining.data.manifest import load_manifest
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
 
 
@@ -48,14 +49,14 @@ def bare(encoder: TextTokenizer, released: tiktoken.Encoding | None, texts: Sequ
     return sum(len(found.ids) for found in encoder.inner.encode_batch_fast(texts, add_special_tokens=False))
 
 
-def written(encoder: TextTokenizer, source: list[str], tokens: int) -> int:
+def written(encoder: TextTokenizer, source: Sequence[str], tokens: int) -> int:
     """Write shards of so many training tokens and return how many tokens were written."""
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(build_shards, "load_tokenizer", lambda _: encoder),
     ):
         build_shards.build(
-            source, "loaded already", Path(folder), build_shards.ShardSettings(tokens=tokens), workers=0
+            source, "loaded already", Path(folder), ShardSettings(tokens=tokens), workers=0
         )
         return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
 
@@ -67,25 +68,32 @@ def speed(work: Callable[[], int]) -> float:
     return tokens / (time.process_time() - began)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the comparison."""
-    parser = Parser(prog="python -m tests.performance.shards", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--source", nargs="+", required=True, help="documents, as for `shards`")
-    parser.add_argument("--tokenizer", required=True, help="tokenizer, as for `shards`")
-    parser.add_argument("--characters", type=float, default=40e6, help="text to read, in characters (40e6)")
-    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
-    arguments = parser.parse_args(argv)
+def compare(
+    *,
+    source: Annotated[tuple[str, ...], MANY],
+    tokenizer: str,
+    characters: int = 40_000_000,
+    repeats: int = 3,
+) -> int:
+    """Run the comparison.
+
+    Args:
+        source: documents, as for `shards`
+        tokenizer: tokenizer, as for `shards`
+        characters: text to read, in characters
+        repeats: times each is measured, in turns
+    """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    encoder = load_tokenizer(arguments.tokenizer)
+    encoder = load_tokenizer(tokenizer)
     print(
         f"tokenizer {encoder.sha256[:12]}, {encoder.vocab_size} ids, the writer encodes with {encoder.engine}"
     )
     texts: list[str] = []
     held = 0
-    for group in batched(open_source(arguments.source).documents(), 500_000, 1_000):
+    for group in batched(open_source(source).documents(), 500_000, 1_000):
         texts += [document.text for document in group]
         held = sum(map(len, texts))
-        if held >= arguments.characters:
+        if held >= characters:
             break
     released = as_released(encoder)
     tokens = bare(encoder, released, texts)
@@ -94,12 +102,12 @@ def main(argv: Sequence[str]) -> int:
         "tiktoken": lambda: bare(encoder, released, texts),
         # A tenth is enough: it is the slowest by far.
         "tokenizers": lambda: bare(encoder, None, texts[: -(-len(texts) // 10)]),
-        "writer": lambda: written(encoder, arguments.source, int(tokens * 0.98)),
+        "writer": lambda: written(encoder, source, int(tokens * 0.98)),
     }
     if encoder.engine != "tiktoken":
         del works["tiktoken"]
     found: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(arguments.repeats):
+    for _ in range(repeats):
         for name, work in works.items():
             found[name].append(speed(work))
     print(f"{'':12}{'tokens/s':>12}  each time")
@@ -108,6 +116,11 @@ def main(argv: Sequence[str]) -> int:
         print(f"{name:12}{medians[name]:12,.0f}  {', '.join(f'{one:,.0f}' for one in speeds)}")
     print(f"writer / bare {encoder.engine}: {medians['writer'] / medians[encoder.engine]:.2f}")
     return 0
+
+
+def main(argv: Sequence[str]) -> int | None:
+    """Run the command line."""
+    return call(program("python -m tests.performance.shards", "", {}, default=compare), argv)
 
 
 if __name__ == "__main__":

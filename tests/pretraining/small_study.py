@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from common.files import sha256_file
-from pretraining.data.build_shards import ShardSettings, build
+from common.settings import assignments, read_settings
+from pretraining.data.build_shards import build
+from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import train_tokenizer
+from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_file import Study, load_study
 from pretraining.training.log import MEASURED, read_log
 from tests.pretraining.documents import make_documents, write_jsonl
@@ -50,6 +53,11 @@ def make_study(folder: Path) -> Study:
     path = folder / "mini.toml"
     path.write_text(STUDY)
     return load_study(path)
+
+
+def changed(study: Study, *words: str) -> TrainingConfig:
+    """Return the study's settings after `key=value` words."""
+    return read_settings(TrainingConfig, assignments(words), "--set", base=study.config)
 
 
 def make_shards(folder: Path) -> Path:

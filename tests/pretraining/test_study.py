@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.paper_settings import SHAPES, TRAINING
-from pretraining.study import FIGURES, MODELS, TABLES, Design, format_steps, parse
+from pretraining.paper_settings import TRAINING
+from pretraining.study import FIGURES, MODELS, OBJECTIVES, TABLES, Design, ObjectiveName, format_steps, parse
 
 PUBLISHED = Path(__file__).parents[2] / "analysis" / "data" / "published_scores.csv"
 
@@ -115,7 +115,7 @@ def test_stages_of_a_two_stage_model() -> None:
         ("", "unknown model"),
     ],
 )
-def test_wrong_names_are_told_why(name: str, sentence: str) -> None:
+def test_wrong_names_are_explained(name: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         parse(name)
 
@@ -146,21 +146,15 @@ def test_steps_print_as_in_names(steps: int, text: str) -> None:
     assert format_steps(steps) == text
 
 
-def test_parameter_counts_are_those_of_the_released_shapes() -> None:
-    in_millions = {
-        size: tuple(
-            round(n / 1e6, 1)
-            for n in (s.body_parameters, s.embedding_parameters, s.encoder_parameters, s.trained_parameters)
-        )
-        for size, s in SHAPES.items()
-    }
-    assert in_millions == {
-        "210m": (113.3, 98.5, 211.8, 310.3),
-        "610m": (460.1, 147.8, 607.9, 755.6),
-        "1b": (966.2, 221.6, 1187.9, 1409.5),
-    }
-
-
-def test_expected_tokens_of_a_step() -> None:
-    assert TRAINING.sequences_per_step == 2_304
-    assert TRAINING.tokens_per_step == 2_373_120
+def test_a_made_up_objective_is_part_of_names() -> None:
+    with pytest.raises(UserError, match="unknown model"):
+        parse("610m-rtd15-42k")
+    OBJECTIVES.register(ObjectiveName(name="rtd", has_ratio=True))
+    try:
+        model = parse("610m-clm-10k-rtd15-42k")
+        assert [(s.objective, s.ratio, s.predicted_share) for s in model.stages] == [
+            ("clm", None, 1.0), ("rtd", 15, 0.15), ("rtd", 15, 0.15),
+        ]  # fmt: skip
+        assert model.objective == "clm+rtd"
+    finally:
+        OBJECTIVES.unregister("rtd")

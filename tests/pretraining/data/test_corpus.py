@@ -33,7 +33,7 @@ def write_all(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "zst", "gz", "parquet"])
-def test_every_kind_gives_the_same_documents_and_goes_on_anywhere(tmp_path: Path, kind: str) -> None:
+def test_every_kind_gives_the_same_documents_and_resumes_anywhere(tmp_path: Path, kind: str) -> None:
     path = write_all(tmp_path)[kind]
     source = open_source([str(path)])
     found = list(source.documents())
@@ -107,7 +107,7 @@ def test_groups_hold_all_documents(tmp_path: Path) -> None:
         ("a.txt", b"\xff\xfe\x00", "cannot be read"),
     ],
 )
-def test_damaged_files_are_told(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_damaged_files_are_reported(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(UserError, match=message) as error:
@@ -115,7 +115,7 @@ def test_damaged_files_are_told(tmp_path: Path, name: str, content: bytes, messa
     assert str(path) in str(error.value)
 
 
-def test_a_cut_off_archive_is_told(tmp_path: Path) -> None:
+def test_a_cut_off_archive_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     data = gzip.compress(b"".join(json.dumps({"text": t}).encode() + b"\n" for t in make_documents(200)))
     path.write_bytes(data[: len(data) // 2])
@@ -123,7 +123,7 @@ def test_a_cut_off_archive_is_told(tmp_path: Path) -> None:
         list(open_source([str(path)]).documents())
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_mistakes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no documents here"):
         open_source([str(tmp_path / "absent.jsonl")])
     (tmp_path / "a.docx").write_text("x")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.errors import UserError
-from pretraining.data.sampler import Cut, Order, counter_hash, split_documents
+from pretraining.data.sampler import CUTS, Cut, CutRule, Order, counter_hash, split_documents
+from pretraining.plan.config import TrainingConfig
 
 PAPER_CUT = Cut(shortest=12, longest=2048, seed=0)
 
@@ -129,9 +130,40 @@ def test_documents_end_after_their_end_of_text() -> None:
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(UserError, match="min_length"):
         Cut(shortest=5, longest=4, seed=0)
-    with pytest.raises(UserError, match="'random' or 'fixed'"):
+    with pytest.raises(UserError, match="unknown cut 'packed'; one of random, fixed"):
         Cut(mode="packed", shortest=1, longest=4, seed=0)
     with pytest.raises(UserError, match="fewer than the 12"):
         Order(samples=11, batch=12, seed=0)
     with pytest.raises(UserError, match="equally among 5 ranks"):
         Order(samples=100, batch=12, seed=0).batch_of(0, 0, 5)
+
+
+def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None:
+    made_up = CutRule(
+        name="single",
+        count=lambda cut, tokens: tokens,
+        spans=lambda cut, numbers: (numbers, numbers + 1),
+        mean_length=lambda shortest, longest: 1,
+        attended_length=lambda shortest, longest: 1,
+    )
+    with pytest.raises(UserError, match="unknown cut 'single'"):
+        Cut(mode="single", shortest=1, longest=9, seed=0)
+    CUTS.register(made_up)
+    try:
+        cut = Cut(mode="single", shortest=1, longest=9, seed=0)
+        assert cut.count(5) == 5
+        assert [part.tolist() for part in cut.spans([2, 4])] == [[2, 4], [3, 5]]
+        with pytest.raises(UserError, match="cut='single' is unknown; take random or fixed"):
+            TrainingConfig(cut="single")  # type: ignore[arg-type]
+    finally:
+        CUTS.unregister("single")
+
+
+@pytest.mark.parametrize("mode", CUTS)
+def test_mean_lengths_are_those_of_the_spans(mode: str) -> None:
+    cut = Cut(mode=mode, shortest=12, longest=96, seed=3)
+    starts, stops = cut.spans(np.arange(20_000))
+    lengths = (stops - starts).astype(float)
+    assert lengths.mean() == pytest.approx(CUTS[mode].mean_length(12, 96), rel=0.01)
+    attended = (lengths**2).sum() / lengths.sum()
+    assert attended == pytest.approx(CUTS[mode].attended_length(12, 96), rel=0.01)

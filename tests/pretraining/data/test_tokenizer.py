@@ -12,17 +12,18 @@ import zstandard
 from transformers import AutoTokenizer
 
 from common.errors import UserError
-from pretraining.__main__ import main
 from pretraining.data.bpe import LLAMA3_SPLIT, read_ranks
 from pretraining.data.corpus import open_source
 from pretraining.data.tokenizer import (
+    TOKENIZER_SOURCES,
     TextTokenizer,
+    TokenizerSource,
     from_tiktoken,
     llama3_special_tokens,
     load_tokenizer,
     train_tokenizer,
 )
-from tests.pretraining.documents import make_documents, write_jsonl
+from tests.pretraining.documents import make_documents
 
 HARD = [
     "",
@@ -148,7 +149,7 @@ def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
     assert 397 not in made.encode_batch(["a"])[0]
 
 
-def test_mistakes_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no tokenizer here"):
         load_tokenizer(str(tmp_path))
     broken = tmp_path / "tokenizer.json"
@@ -191,11 +192,15 @@ def test_the_hub_is_asked_for_the_revision(
     assert asked == [("owner/name", "tokenizer.json", "v2")]
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write_jsonl(tmp_path / "a.jsonl", make_documents(40))
-    main(["tokenizer", "--train", str(file), "--vocab", "300", "--out", str(tmp_path / "t")])
-    assert "300 ids" in capsys.readouterr().out
-    main(["tokenizer", "--convert", str(tmp_path / "t"), "--out", str(tmp_path / "u")])
-    assert (tmp_path / "t/tokenizer.json").read_bytes() == (tmp_path / "u/tokenizer.json").read_bytes()
-    with pytest.raises(UserError, match="either --convert or --train"):
-        main(["tokenizer", "--out", str(tmp_path)])
+def test_a_made_up_source_is_loaded(small: TextTokenizer) -> None:
+    with pytest.raises(UserError, match="no tokenizer here"):
+        load_tokenizer("made-up")
+    TOKENIZER_SOURCES.register(
+        TokenizerSource(
+            name="made up", takes=lambda source, path: source == "made-up", load=lambda source, path: small
+        )
+    )
+    try:
+        assert load_tokenizer("made-up") is small
+    finally:
+        TOKENIZER_SOURCES.unregister("made up")

@@ -8,7 +8,13 @@ from torch import Tensor
 
 from common.errors import UserError
 from pretraining.model.attention import (
+    BACKENDS,
+    FLASH,
+    FLEX,
     FLEX_BLOCK,
+    SDPA,
+    AttentionBackend,
+    Layout,
     attention,
     flash_available,
     packed_layout,
@@ -54,7 +60,7 @@ def cumulative(lengths: tuple[int, ...]) -> Tensor:
     return torch.tensor(list(itertools.accumulate(lengths, initial=0)), dtype=torch.int32)
 
 
-BACKENDS = [
+KERNELS = [
     "sdpa",
     "flex",
     pytest.param(
@@ -67,7 +73,7 @@ BACKENDS = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", KERNELS)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("case", LENGTHS)
 @pytest.mark.parametrize("heads", GQA)
@@ -81,7 +87,11 @@ def test_backend_by_direction_by_lengths(backend: str, is_causal: bool, case: st
         expected = naive(q.cpu(), k.cpu(), v.cpu(), lengths, is_causal)
         tolerance = 2e-2
     layout = packed_layout(
-        cumulative(lengths).to(q.device), sum(lengths), max(lengths), is_causal=is_causal, backend=backend
+        cumulative(lengths).to(q.device),
+        sum(lengths),
+        max(lengths),
+        is_causal=is_causal,
+        backend=BACKENDS[backend],  # type: ignore[arg-type]  # none of them is `auto`
     )
     out = attention(q, k, v, layout)
     assert out.shape == q.shape
@@ -115,7 +125,7 @@ def test_flash_is_called_as_its_package_asks(is_causal: bool, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "flash_attn", fake)
     lengths = LENGTHS["ragged"]
     q, k, v = make(lengths, 6, 2)
-    layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=is_causal, backend="flash")
+    layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=is_causal, backend=FLASH)
     expected = naive(q, k, v, lengths, is_causal).float()
     torch.testing.assert_close(attention(q, k, v, layout), expected, atol=2e-6, rtol=0)
 
@@ -124,7 +134,7 @@ def test_flash_is_called_as_its_package_asks(is_causal: bool, monkeypatch: pytes
 def test_gradients_of_backends_agree(is_causal: bool) -> None:
     lengths = LENGTHS["ragged"]
     grads = []
-    for backend in ("sdpa", "flex"):
+    for backend in (SDPA, FLEX):
         q, k, v = (x.requires_grad_() for x in make(lengths, 6, 2))
         layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=is_causal, backend=backend)
         out = attention(q, k, v, layout)
@@ -138,7 +148,7 @@ def test_gradients_of_backends_agree(is_causal: bool) -> None:
 def test_compiled_flex_on_cpu() -> None:
     lengths = LENGTHS["ragged"]
     q, k, v = make(lengths, 6, 2)
-    layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=True, backend="flex")
+    layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=True, backend=FLEX)
     out = torch.compile(attention)(q, k, v, layout)
     torch.testing.assert_close(out.double(), naive(q, k, v, lengths, True), atol=2e-6, rtol=0)
 
@@ -179,7 +189,7 @@ def test_packed_sdpa_never_forms_the_square_of_the_total() -> None:
     # 40 sequences of 100 tokens: 4,000 x 4,000 scores of 4 heads would be 256 MB.
     lengths = (100, 101) * 20
     q, k, v = make(lengths, 4, 2)
-    layout = packed_layout(cumulative(lengths), sum(lengths), 101, is_causal=False, backend="sdpa")
+    layout = packed_layout(cumulative(lengths), sum(lengths), 101, is_causal=False, backend=SDPA)
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profile:
@@ -190,7 +200,7 @@ def test_packed_sdpa_never_forms_the_square_of_the_total() -> None:
 
 def test_the_flex_mask_skips_blocks_between_sequences() -> None:
     lengths = (FLEX_BLOCK,) * 6
-    layout = packed_layout(cumulative(lengths), sum(lengths), FLEX_BLOCK, is_causal=False, backend="flex")
+    layout = packed_layout(cumulative(lengths), sum(lengths), FLEX_BLOCK, is_causal=False, backend=FLEX)
     assert layout.block_mask is not None
     assert layout.block_mask.full_kv_num_blocks.sum() == 6
     assert layout.block_mask.kv_num_blocks.sum() == 0
@@ -198,9 +208,32 @@ def test_the_flex_mask_skips_blocks_between_sequences() -> None:
 
 def test_backends_are_resolved() -> None:
     cpu = torch.device("cpu")
-    assert resolve_backend("auto", cpu, torch.float32) == "sdpa"
-    assert resolve_backend("flex", cpu, torch.float32) == "flex"
+    assert resolve_backend("auto", cpu, torch.float32) is SDPA
+    assert resolve_backend("flex", cpu, torch.float32) is FLEX
     with pytest.raises(UserError, match="did you mean 'flash'"):
         resolve_backend("flsh", cpu, torch.float32)
     with pytest.raises(UserError, match="flash-attn package"):
         resolve_backend("flash", cpu, torch.bfloat16)
+
+
+def test_a_made_up_backend_is_used_under_its_name() -> None:
+    def constant(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+        del k, v, layout
+        return torch.full_like(q, 7.0)
+
+    made_up = AttentionBackend(
+        name="constant",
+        attend=constant,
+        problem=lambda device, dtype: "" if dtype == torch.double else "needs double precision",
+    )
+    BACKENDS.register(made_up)
+    try:
+        cpu = torch.device("cpu")
+        with pytest.raises(UserError, match="attention backend constant needs double precision; use sdpa"):
+            resolve_backend("constant", cpu, torch.float32)
+        backend = resolve_backend("constant", cpu, torch.double)
+        q, k, v = make((3, 2), 6, 2)
+        layout = packed_layout(cumulative((3, 2)), 5, 3, is_causal=False, backend=backend)
+        assert (attention(q, k, v, layout) == 7).all()
+    finally:
+        BACKENDS.unregister("constant")

@@ -1,18 +1,9 @@
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     LlamaConfig,
     LlamaForCausalLM,
 )
@@ -22,12 +13,10 @@ from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import (
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
-    EuroBertForSequenceClassification,
-    EuroBertForTokenClassification,
 )
 from pretraining.model.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.paper_settings import SHAPES, TINY
+from pretraining.paper_settings import SHAPES
 
 EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 
@@ -192,72 +181,6 @@ def test_the_end_of_text_is_trained_although_it_is_the_padding(tiny_model: EuroB
     assert tiny_model.model.embed_tokens.padding_idx is None
 
 
-def test_auto_classes_load_a_saved_folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
-    tiny_model.config.is_causal = True
-    tiny_model.save_pretrained(tmp_path)
-    assert AutoConfig.from_pretrained(tmp_path).is_causal
-    tokens = torch.arange(20)[None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        base = AutoModel.from_pretrained(tmp_path)
-        masked = AutoModelForMaskedLM.from_pretrained(tmp_path, attn_implementation="sdpa")
-        causal = AutoModelForCausalLM.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
-        labelled = AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
-        tagged = AutoModelForTokenClassification.from_pretrained(tmp_path, num_labels=5)
-    assert isinstance(base, EuroBertModel) and isinstance(masked, EuroBertForMaskedLM)
-    assert isinstance(causal, EuroBertForCausalLM) and causal.dtype == torch.bfloat16
-    with torch.no_grad():
-        expected = tiny_model.model(tokens).last_hidden_state
-        assert torch.equal(base(tokens).last_hidden_state, expected)
-        assert torch.equal(masked(tokens).logits, tiny_model(tokens).logits)
-        assert labelled(tokens).logits.shape == (1, 3)
-        assert tagged(tokens).logits.shape == (1, 20, 5)
-    assert set(tiny_model.state_dict()) == set(masked.state_dict())
-
-
-@pytest.mark.parametrize("pooling", ["mean", "bos", "late"])
-def test_sequence_classifier_ignores_padding(pooling: str, tiny_config: EncoderConfig) -> None:
-    tiny_config.classifier_pooling, tiny_config.num_labels = pooling, 3
-    model = EuroBertForSequenceClassification(tiny_config)
-    initialise(model, 0)
-    tokens = torch.arange(2, 12)[None]
-    padded = torch.cat([tokens, torch.ones(1, 4, dtype=torch.int64)], dim=1)
-    attention_mask = torch.tensor([[1] * 10 + [0] * 4])
-    with torch.no_grad():
-        torch.testing.assert_close(model(padded, attention_mask).logits, model(tokens).logits)
-    loss = model(tokens, labels=torch.tensor([2])).loss
-    loss.backward()
-    assert loss > 0 and model.dense.weight.grad is not None
-
-
-def test_one_label_is_a_regression(tiny_config: EncoderConfig) -> None:
-    tiny_config.num_labels = 1
-    model = EuroBertForSequenceClassification(tiny_config)
-    tokens = torch.arange(4)[None]
-    output = model(tokens, labels=torch.tensor([2.0]))
-    torch.testing.assert_close(output.loss, (output.logits[0, 0] - 2).square())
-
-
-def test_token_classifier_ignores_unlabelled_tokens(tiny_config: EncoderConfig) -> None:
-    tiny_config.num_labels = 4
-    model = EuroBertForTokenClassification(tiny_config)
-    tokens = torch.arange(6)[None]
-    labels = torch.tensor([[1, -100, 2, -100, -100, 3]])
-    output = model(tokens, labels=labels)
-    chosen = output.logits[0, [0, 2, 5]].log_softmax(-1)
-    torch.testing.assert_close(output.loss, -chosen[range(3), [1, 2, 3]].mean())
-
-
-def test_outputs_as_transformers_gives_them(tiny_model: EuroBertForMaskedLM) -> None:
-    tokens = torch.arange(5)[None]
-    output = tiny_model.model(tokens, output_hidden_states=True)
-    assert len(output.hidden_states) == TINY.layers + 1
-    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
-    assert isinstance(tiny_model(tokens, return_dict=False), tuple)
-    embedded = tiny_model.model(inputs_embeds=tiny_model.model.embed_tokens(tokens))
-    assert torch.equal(embedded.last_hidden_state, output.last_hidden_state)
-
-
 def test_gradient_checkpointing_changes_nothing(tiny_model: EuroBertForMaskedLM, batch: PackedBatch) -> None:
     gradients = []
     for enable in (False, True):
@@ -271,44 +194,13 @@ def test_gradient_checkpointing_changes_nothing(tiny_model: EuroBertForMaskedLM,
         assert torch.equal(a, b)
 
 
-def test_wrong_input_is_told(tiny_model: EuroBertForMaskedLM) -> None:
+def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         tiny_model.model()
     with pytest.raises(ValueError, match="packed input"):
         tiny_model.model(torch.arange(4))
     with pytest.raises(UserError, match="did you mean 'sdpa'"):
         tiny_model.set_attention_backend("sdp")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"hidden_act": "gelu"}, "hidden_act"),
-        ({"attention_bias": True}, "attention_bias"),
-        ({"attention_dropout": 0.1}, "attention_dropout"),
-        ({"tie_word_embeddings": True}, "tie_word_embeddings"),
-        ({"num_attention_heads": 7}, "no multiple"),
-        ({"num_key_value_heads": 5}, "no multiple"),
-        ({"classifier_pooling": "men"}, "did you mean 'mean'"),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, "rotary"),
-    ],
-)
-def test_other_architectures_are_refused(fields: dict, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        EncoderConfig(**fields)
-
-
-def test_unknown_sizes_and_settings_are_refused() -> None:
-    with pytest.raises(UserError, match="did you mean '610m'"):
-        config_for("600m")
-    with pytest.raises(UserError, match="did you mean 'hidden_size'"):
-        config_for("tiny", hiden_size=3)
-
-
-def test_rope_parameters_of_newer_versions_are_read() -> None:
-    assert (
-        EncoderConfig(rope_parameters={"rope_type": "default", "rope_theta": 250_000}).rope_theta == 250_000
-    )
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

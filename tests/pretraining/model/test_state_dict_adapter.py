@@ -235,7 +235,7 @@ def test_shards_are_joined(released: Path) -> None:
         read_state(released)
 
 
-def test_unreadable_folders_are_told(
+def test_unreadable_folders_are_reported(
     released: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UserError, match=r"holds no config\.json"):

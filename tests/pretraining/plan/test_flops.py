@@ -86,7 +86,7 @@ def test_peaks_by_the_name_torch_prints(name: str, peak: float | None) -> None:
 
 
 def test_mfu_and_gpu_hours_are_each_others_inverse() -> None:
-    flops = CONVENTIONS["model"](SHAPES["1b"])
+    flops = CONVENTIONS["model"].per_token(SHAPES["1b"])
     hours = gpu_hours(flops * 1e9, 0.4, "NVIDIA H200")
     assert mfu(1e9 / (hours * 3600), flops, "NVIDIA H200") == pytest.approx(0.4)
     assert mfu(2e9 / (hours * 3600), flops, "NVIDIA H200", devices=2) == pytest.approx(0.4)

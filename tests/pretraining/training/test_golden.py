@@ -24,7 +24,7 @@ def test_losses_are_the_committed_ones(name: str) -> None:
     assert module.losses(module.SCHEDULES[name]) == pytest.approx(GOLDEN[name], rel=2e-4)
 
 
-def test_the_committed_losses_tell_of_learning() -> None:
+def test_the_committed_losses_show_learning() -> None:
     for name, values in GOLDEN.items():
         assert values[-1] < values[0] - 0.3, name
     assert GOLDEN["clm-10-mlm40-20"][:10] == GOLDEN["clm"][:10]

@@ -7,10 +7,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.errors import UserError
+from pretraining import study
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, loss_weights, mlm
+from pretraining.training.objectives import (
+    OBJECTIVES,
+    WEIGHTINGS,
+    ObjectiveBatch,
+    Weighting,
+    clm,
+    loss_sum,
+    loss_weights,
+    mlm,
+)
 
 
 @pytest.fixture
@@ -161,3 +171,19 @@ def test_to_moves_everything(batch: PackedBatch, rule: MaskRule) -> None:
     }
     assert devices == {"meta"}
     assert clm(batch).to("meta").labels.device.type == "meta"
+
+
+def test_a_made_up_weighting_is_used_under_its_name() -> None:
+    factors = lambda counts: [1.0, *[0.0] * (len(counts) - 1)]  # noqa: E731
+    WEIGHTINGS.register(Weighting(name="first", weight=lambda count: 1, factors=factors))
+    try:
+        assert loss_weights([2, 6], "first") == [1.0, 0.0]
+    finally:
+        WEIGHTINGS.unregister("first")
+    with pytest.raises(UserError, match="unknown micro-batch weighting 'first'"):
+        loss_weights([2, 6], "first")
+
+
+def test_every_objective_of_the_names_can_be_trained() -> None:
+    assert set(study.OBJECTIVES) == set(OBJECTIVES)
+    assert {name: item.is_causal for name, item in OBJECTIVES.items()} == {"clm": True, "mlm": False}

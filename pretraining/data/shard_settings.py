@@ -1,0 +1,42 @@
+"""What the shards' bytes depend on, with the source and the tokenizer: options of `python -m pretraining shards`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from common.cli import shared_options
+from common.errors import UserError, nearest
+
+__all__ = ["ShardSettings"]
+
+_Compression = Literal["zstd", "none"]
+
+
+@shared_options("what the shards' bytes depend on")
+@dataclass(frozen=True, kw_only=True)
+class ShardSettings:
+    """What the shards' bytes depend on, with the source and the tokenizer."""
+
+    text_field: str = "text"
+    """column or key of the text"""
+    validation_share: float = 0.005
+    """share of the documents that is held out, 0 to 1, chosen by hash"""
+    validation_tokens: int = 4_000_000
+    """tokens after which further documents are no longer held out"""
+    tokens: int = 0
+    """training tokens after which reading stops, at the end of a document; 0 reads all"""
+    shard_records: int = 4_096
+    """records of 4,096 tokens in a shard: 67 MB before compression"""
+    compression: _Compression = "zstd"
+    """compression of the shards"""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if not 0 < self.validation_share < 1:
+            raise UserError(f"--validation-share must be between 0 and 1, not {self.validation_share}")
+        if self.compression not in (known := get_args(_Compression)):
+            near = nearest(self.compression, known)
+            raise UserError(f"unknown compression {self.compression!r}{near}; one of {', '.join(known)}")
+        if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
+            raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")

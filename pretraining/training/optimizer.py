@@ -1,0 +1,54 @@
+"""The optimizer: how it is built from the settings, and which of its tensors a checkpoint holds.
+
+Another one is another pair of functions here and its settings in `pretraining.plan.config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from pretraining.plan.config import TrainingConfig
+
+__all__ = ["build_optimizer", "load_optimizer_state", "optimizer_state"]
+
+_STATE = ("step", "exp_avg", "exp_avg_sq")
+
+
+def build_optimizer(
+    model: torch.nn.Module, config: TrainingConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    """Return AdamW over all parameters of a model on `device`, fused on a GPU."""
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=config.peak_lr,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        fused=device.type == "cuda",
+    )
+
+
+def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
+    return {
+        f"{what}.{name}": value.detach().cpu().contiguous().reshape(value.shape or (1,))
+        for name, parameter in model.named_parameters()
+        for what, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer_state(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
+) -> None:
+    """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch."""
+    # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
+    fused = any(group["fused"] for group in optimizer.param_groups)
+    for name, parameter in model.named_parameters():
+        if f"step.{name}" in state:
+            step, *moments = (state[f"{what}.{name}"] for what in _STATE)
+            device = parameter.device if fused else "cpu"
+            values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
+            optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))

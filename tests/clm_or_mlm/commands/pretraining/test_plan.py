@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from common.errors import UserError
+from pretraining.__main__ import main
+
+
+def test_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["plan", "--figure", "11", "--format", "json"])
+    content = json.loads(capsys.readouterr().out)
+    assert [model["name"] for model in content["models"]] == [
+        "1b-mlm40-42k",
+        "1b-clm-10k-mlm40-42k",
+        "1b-clm-42k",
+    ]
+    assert content["costs"]["steps"] == 2 * 42_000 + 32_000
+    assert {"hoffmann", "six_nd"} <= set(content["costs"]["flops"])
+
+
+def test_mistakes_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="did you mean '610m-mlm40-42k'"):
+        main(["plan", "--model", "610-mlm40-42k"])
+    with pytest.raises(UserError, match="no figure 13"):
+        main(["plan", "--figure", "13"])
+    with pytest.raises(UserError, match=r"unknown device 'H10'.*did you mean"):
+        main(["plan", "--device", "H10"])
+    with pytest.raises(UserError, match="--mfu"):
+        main(["plan", "--mfu", "0"])
+    capsys.readouterr()
+
+
+def test_planning_needs_no_torch() -> None:
+    code = "import sys, pretraining.plan.report, pretraining.__main__; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from pretraining.data.corpus import Document
+from pretraining.data.manifest import UNFINISHED
+from pretraining.data.shard_files import COMPRESSIONS, RECORD, TokenStream, write_index
+from pretraining.data.shard_writer import ShardWriter
+
+REQUEST = {"source": "here"}
+
+
+def document(text: str, row: int) -> Document:
+    return Document(text=text, file=0, row=row, read_bytes=row)
+
+
+def add(writer: ShardWriter, number: int, tokens: int, split: str = "train") -> None:
+    digest, ids = number.to_bytes(16, "little"), np.full(tokens, number, np.int32)
+    writer.add(document(f"text {number}", number), digest, ids, split)
+
+
+def test_empty_and_repeated_documents_are_counted_not_written(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, REQUEST)
+    add(writer, 1, 3)
+    add(writer, 1, 3)
+    writer.add(document("", 2), bytes(16), np.zeros(1, np.int32), "train")
+    assert (writer.position.duplicates, writer.position.empty, writer.tokens) == (1, 1, 3)
+
+
+def test_only_whole_shards_are_written_before_the_last(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, REQUEST)
+    split, size = writer.splits["train"], 2 * RECORD
+    add(writer, 1, size + 5)
+    assert split.write(tmp_path, size, COMPRESSIONS["none"])
+    assert not split.write(tmp_path, size, COMPRESSIONS["none"])
+    assert (len(split.entries), split.held) == (1, 5)
+    assert split.write(tmp_path, size, COMPRESSIONS["none"], last=True)
+    write_index(tmp_path / "train", split.entries)
+    assert TokenStream(tmp_path / "train", tmp_path / "cache").tokens == size + 5
+
+
+def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, REQUEST)
+    add(writer, 1, 4)
+    add(writer, 2, 5, "validation")
+    writer.save()
+    add(writer, 3, 6)
+    again = ShardWriter(tmp_path, REQUEST)
+    assert (again.tokens, again.position.row) == (9, 2)
+    assert again.splits["validation"].joined().tolist() == [2] * 5
+    add(again, 2, 5)
+    assert again.position.duplicates == 1
+    with pytest.raises(UserError, match="unfinished shards of another request"):
+        ShardWriter(tmp_path, {"source": "elsewhere"})
+    again.remove()
+    assert not (tmp_path / UNFINISHED).exists()

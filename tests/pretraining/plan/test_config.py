@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+from common.errors import UserError
+from common.settings import assignments, read_settings
+from pretraining.__main__ import main
+from pretraining.data.sampler import CUTS
+from pretraining.plan.config import TrainingConfig
+
+
+def read(words: list[str]) -> TrainingConfig:
+    return read_settings(TrainingConfig, assignments(words), "--set")
+
+
+def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
+    config = read(["peak_lr=1e-3", "warmup_steps=1e3", "tensorboard=no", "wandb=runs"])
+    assert (config.peak_lr, config.warmup_steps, config.tensorboard, config.wandb) == (
+        1e-3,
+        1000,
+        False,
+        "runs",
+    )
+    assert TrainingConfig().tokens_per_step == 2_373_120
+    main(["settings", "--set", "global_batch=96"])
+    out = capsys.readouterr().out
+    assert "global_batch = 96\n    Sequences per step" in out
+    assert all(f"\n{key} = " in f"\n{out}" for key in TrainingConfig().as_dict())
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("peak_rl=1", "did you mean 'peak_lr'"),
+        ("peak_lr", "takes key=value"),
+        ("peak_lr=fast", "takes a number"),
+        ("global_batch=1.5", "takes a whole number"),
+        ("tensorboard=maybe", "takes true or false"),
+        ("weighting=tokens", "did you mean 'token'"),
+        ("beta2=1", r"beta2 must be in \[0, 1\)"),
+        ("clip_norm=0", "above 0"),
+        ("min_length=4096", "above max_length"),
+        ("microbatch=0", "at least 1"),
+        ("seed=-1", "seed must be at least 0"),
+        ("seed=4294967296", r"seed must be below 2\^32"),
+        ("warmup_steps=-1", "warmup_steps must be at least 0"),
+    ],
+)
+def test_wrong_settings_are_refused(word: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read([word])
+
+
+def choices(setting: str) -> tuple[str, ...]:
+    return typing.get_args(typing.get_type_hints(TrainingConfig)[setting])
+
+
+def test_choices_are_the_registered_objects() -> None:
+    """They are written out so that a misspelt one is reported before torch is imported."""
+    from pretraining.model.attention import BACKENDS
+    from pretraining.training.objectives import WEIGHTINGS
+
+    assert choices("cut") == tuple(CUTS)
+    assert choices("backend") == tuple(BACKENDS)
+    assert choices("weighting") == tuple(WEIGHTINGS)
+
+
+def test_machine_settings_may_change_when_a_run_resumes() -> None:
+    config = TrainingConfig()
+    free = set(config.as_dict()) - set(config.science())
+    assert free == {
+        "microbatch", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
+        "log_every", "cache", "cache_gb", "tensorboard", "wandb",
+    }  # fmt: skip
+    changed = read(
+        [f"{key}={value}" for key, value in (("microbatch", 1), ("save_every", 5), ("wandb", "p"))]
+    )
+    assert changed.science() == config.science()
+    assert read(["seed=1"]).science() != config.science()
+
+
+def test_lengths_follow_the_cut() -> None:
+    config = read(["cut=fixed", "max_length=100", "global_batch=4"])
+    assert (config.tokens_per_step, config.attended_length) == (400, 100)
+    assert TrainingConfig().attended_length == pytest.approx(1365.7, abs=0.05)

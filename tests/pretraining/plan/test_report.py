@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from common.errors import UserError
+from pretraining.plan.flops import CONVENTIONS, Convention
+from pretraining.plan.plan import plan_of
+from pretraining.plan.report import FORMATS, ReportFormat, render
+from pretraining.plan.study_file import PAPER_STUDY
+
+WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_every_format_names_every_stage(form: str) -> None:
+    text = render(WHOLE, form)
+    assert all(item.name in text for item in WHOLE.stages)
+    assert text.isascii()
+
+
+def test_a_made_up_format_is_used_under_its_name() -> None:
+    with pytest.raises(UserError, match="unknown format 'names'"):
+        render(WHOLE, "names")
+    FORMATS.register(ReportFormat(name="names", render=lambda plan, device, mfu: f"{device} at {mfu}"))
+    try:
+        assert render(WHOLE, "names", device="A100", utilisation=0.5) == "A100 at 0.5"
+    finally:
+        FORMATS.unregister("names")
+
+
+def test_a_made_up_flop_count_is_in_every_plan() -> None:
+    made_up = Convention(name="one", citation="at one a token", per_token=lambda shape, **_: 1.0)
+    CONVENTIONS.register(made_up)
+    try:
+        tokens = WHOLE.costs().tokens
+        assert WHOLE.costs().flops["one"] == pytest.approx(tokens)
+        assert f"{tokens:.4g} at one a token" in render(WHOLE)
+        assert "one" in json.loads(render(WHOLE, "json"))["costs"]["flops"]
+    finally:
+        CONVENTIONS.unregister("one")
+    assert "one" not in WHOLE.costs().flops

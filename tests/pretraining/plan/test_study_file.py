@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from pretraining.plan.plan import plan_of
+from pretraining.plan.study_file import load_study
+
+MINI = """
+prefix = "mini-"
+decay_steps = 4
+models = ["mini-s-clm-12", "mini-s-clm-4-mlm40-12", "mini-s-clm-dec12-mlm40-20"]
+[sizes.s]
+hidden = 32
+layers = 2
+heads = 4
+kv_heads = 2
+mlp = 64
+vocab = 512
+[settings]
+global_batch = 8
+warmup_steps = 2
+"""
+
+
+def test_a_study_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mini.toml"
+    path.write_text(MINI)
+    study = load_study(path)
+    plan = plan_of(tuple(study.models.values()), study)
+    assert study.config.global_batch == 8
+    assert study.shapes["mini-s"].vocab == 512
+    assert plan.costs().steps == 12 + 8 + 8
+    assert {item.name for item in plan.stages} == {
+        "mini-s-clm",
+        "mini-s-clm-12",
+        "mini-s-clm-4-mlm40",
+        "mini-s-clm-4-mlm40-12",
+        "mini-s-clm-dec12-mlm40",
+        "mini-s-clm-dec12-mlm40-20",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("global_batch", "global_batchs", "unknown key 'global_batchs'; did you mean 'global_batch'"),
+        ("layers", "layer", "did you mean 'layers'"),
+        ("mlp = 64", "", r"\[sizes.s\]: mlp is missing"),
+        ("decay_steps", "decay", "did you mean 'decay_steps'"),
+        ("mini-s-clm-12", "mini-t-clm-12", "unknown model"),
+        ("prefix =", "prefix", "not a TOML file"),
+        ("hidden = 32", 'hidden = "wide"', r"\[sizes.s\]: hidden takes a whole number"),
+        ("decay_steps = 4", "decay_steps = 4.5", "decay_steps takes a whole number"),
+        ("[settings]", "[setting]", "did you mean 'settings'"),
+        ("[sizes.s]", "[sizes]", "sizes.hidden is a table"),
+        ("warmup_steps = 2", "warmup_steps = -2", "warmup_steps must be at least 0"),
+        ("warmup_steps = 2", 'warmup_steps = "x"', "warmup_steps takes a whole number"),
+    ],
+)
+def test_a_wrong_study_file_is_reported(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "mini.toml"
+    path.write_text(MINI.replace(old, new, 1))
+    with pytest.raises(UserError, match=message) as error:
+        load_study(path)
+    assert str(path) in str(error.value)

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from common.errors import UserError
+from common.processes import AGAIN
+from pretraining.__main__ import main
+from pretraining.plan.study_file import Study
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import _StepCallback
+from pretraining.training.log import read_log
+from pretraining.training.train import train
+from tests.pretraining.small_study import MODEL, STUDY, changed, science
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # Composer's and TensorBoard's own; ours are errors elsewhere
+
+
+def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
+    study: Study, data: Path, tmp_path: Path
+) -> None:
+    assert train("mini-s-clm-24-5", data=data, out=tmp_path, study=study)
+    broken = tmp_path / "stages/mini-s-clm/step-00000005"
+    from safetensors.torch import save_file
+
+    good = load_file(broken / "model.safetensors")
+    save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
+    with pytest.raises(UserError, match=r"the loss of step 6 is nan"):
+        train(MODEL, data=data, out=tmp_path, study=study)
+    steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
+    assert steps == [5]
+    save_file(good, broken / "model.safetensors")
+    assert train(MODEL, data=data, out=tmp_path, study=study)
+
+
+def test_weights_and_biases_without_an_account_is_reported(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wandb.errors import UsageError
+
+    def refuse(**_: object) -> None:
+        raise UsageError("No API key configured.\nUse `wandb login`.")
+
+    monkeypatch.setattr("wandb.init", refuse)
+    with pytest.raises(UserError, match=r"wandb=p\): No API key configured\.; log in .* WANDB_MODE=offline"):
+        train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "wandb=p"))
+
+
+@pytest.mark.slow
+def test_weights_and_biases_get_every_step(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """wandb itself, which keeps its runs on disk when offline."""
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    runs: list[dict[str, float]] = []
+    log = wandb.sdk.wandb_run.Run.log
+
+    def logged(self: object, values: dict[str, float], *, step: int | None = None) -> None:
+        runs.append(values | {"step": -1 if step is None else step})
+        log(self, values, step=step)
+
+    monkeypatch.setattr(wandb.sdk.wandb_run.Run, "log", logged)
+    assert train(
+        "mini-s-clm-24-5", data=data, out=tmp_path / "out", study=study, config=changed(study, "wandb=p")
+    )
+    (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert kept.stat().st_size > 1000
+    losses = {int(row["step"]): row["clm/loss"] for row in runs if "clm/loss" in row}
+    rows = read_log(tmp_path / "out/models/mini-s-clm-24-5/log.jsonl")
+    assert list(losses.values()) == [row["loss"] for row in rows if row["split"] == "train"]
+    assert wandb.run is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_saves_and_the_next_call_resumes(
+    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    batch_start = _StepCallback.batch_start
+
+    def signalled(self: _StepCallback, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
+            signal.raise_signal(number)
+        batch_start(self, state, logger)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_StepCallback, "batch_start", signalled)
+    arguments = [
+        "train",
+        MODEL,
+        "--data",
+        str(data),
+        "--out",
+        str(tmp_path),
+        "--study",
+        str(tmp_path / "s.toml"),
+    ]
+    (tmp_path / "s.toml").write_text(STUDY)
+    assert main(arguments) == AGAIN
+    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    monkeypatch.undo()
+    assert main(arguments) is None
+    assert science(tmp_path / "models" / MODEL / "log.jsonl") == science(
+        done / "models" / MODEL / "log.jsonl"
+    )
+
+
+def test_a_stop_file_does_the_same(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, batch_start = tmp_path / "stop", _StepCallback.batch_start
+
+    def touched(self: _StepCallback, state: object, logger: object) -> None:
+        if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
+            stop.touch()
+            self.hooks.stop_file_checked = 0.0  # type: ignore[attr-defined]
+        batch_start(self, state, logger)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_StepCallback, "batch_start", touched)
+    (tmp_path / "s.toml").write_text(STUDY)
+    words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
+    words += ["--stop-file", str(stop)]
+    assert main(words) == AGAIN
+    assert checkpoints.latest(tmp_path / "stages/mini-s-clm-9-mlm40", 99).step == 13  # type: ignore[union-attr]
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="exists already and would stop training at once; remove it first"):
+        main(words)
+    stop.unlink()
+    assert main(words) is None
+    name = Path("models", MODEL, "log.jsonl")
+    assert science(tmp_path / name) == science(done / name)

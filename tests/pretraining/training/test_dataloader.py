@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.errors import UserError
+from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
+from pretraining.model.masking import MaskRule
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.plan.study_file import Study
+from pretraining.training.dataloader import Data, StepBatch, microbatch_size, prefetched
+from pretraining.training.objectives import OBJECTIVES, Objective, ObjectiveBatch, clm
+from tests.pretraining.small_study import changed
+
+
+def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
+    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    for step in (0, 3, 50):
+        for objective, ratio in (("clm", None), ("mlm", 40)):
+            whole = source.step(step, objective, ratio)
+            shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
+            assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
+            inputs = [part.inputs.tokens for share in shares for part in share.microbatches]
+            assert torch.equal(torch.cat(inputs), torch.cat([p.inputs.tokens for p in whole.microbatches]))
+        assert source.step(step, "clm").tokens == source.step(step, "mlm", 40).tokens
+    clm, mlm = source.step(1, "clm"), source.step(1, "mlm", 40)
+    originals = torch.cat([part.inputs.tokens for part in clm.microbatches])
+    masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
+    assert ((originals == masked) | (masked == 389)).all()
+    assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
+    assert microbatch_size(10, 4) == 2
+
+
+def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    apart = Data(data, changed(study, "attention=document"), config)
+    whole = Data(data, study.config, config)
+    end, seen = load_manifest(data)["tokenizer"]["eos_id"], []
+    for step in range(20):
+        ours = apart.step(step, "clm").microbatches
+        theirs = whole.step(step, "clm").microbatches
+        assert torch.equal(
+            torch.cat([p.inputs.tokens for p in ours]), torch.cat([p.inputs.tokens for p in theirs])
+        )
+        for part in ours:
+            for place in range(len(part.inputs)):
+                first, last = part.inputs.cu_seqlens[place], part.inputs.cu_seqlens[place + 1]
+                assert end not in part.inputs.tokens[first : last - 1]
+            seen += part.inputs.sample_ids.tolist()
+    assert len(set(seen)) == len(seen)
+    fixed = Data(data, changed(study, "cut=fixed"), config).step(0, "mlm", 40)
+    assert {int(n) for part in fixed.microbatches for n in part.inputs.lengths} == {64}
+
+
+def test_validation_masks_never_change(study: Study, data: Path) -> None:
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    source = Data(data, study.config, config)
+    first, second = (list(source.validation("mlm", 40)) for _ in range(2))
+    assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(first, second, strict=True))
+    shares = [part.count for rank in range(3) for part in source.validation("mlm", 40, rank=rank, world=3)]
+    assert sum(shares) == sum(part.count for part in first)
+
+
+def test_a_made_up_objective_is_loaded_under_its_name(study: Study, data: Path) -> None:
+    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    with pytest.raises(UserError, match="unknown objective 'copy'"):
+        source.step(0, "copy")
+
+    def copy(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
+        assert rule is not None and rule.ratio == 0.15
+        return replace(clm(batch), labels=batch.tokens, count=batch.num_tokens, is_causal=False)
+
+    OBJECTIVES.register(Objective(name="copy", is_causal=False, prepare=copy))
+    try:
+        made = source.step(0, "copy", 15)
+        assert sum(part.count for part in made.microbatches) == made.tokens
+        assert all(torch.equal(part.labels, part.inputs.tokens) for part in made.microbatches)
+    finally:
+        OBJECTIVES.unregister("copy")
+
+
+def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
+    def load(step: int) -> StepBatch:
+        if step == 5:
+            raise UserError("a shard is damaged")
+        return StepBatch(step=step, microbatches=[], tokens=step, fingerprint=0)
+
+    assert [batch.step for batch in prefetched(load, 1, 4)] == [1, 2, 3]
+    batches = prefetched(load, 3, 9)
+    assert [next(batches).step, next(batches).step] == [3, 4]
+    with pytest.raises(UserError, match="a shard is damaged"):
+        next(batches)
+    prefetched(load, 0, 100).close()

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pretraining.small_study import MODEL, STUDY, science
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # Composer's and TensorBoard's own; ours are errors elsewhere
+
+
+@pytest.mark.slow
+def test_two_processes_train_on_the_same_batches_and_masks(done: Path, data: Path, tmp_path: Path) -> None:
+    """Under torchrun with gloo; with every token weighing the same, the losses agree too."""
+    logs = [
+        _launched([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"],
+                  data, tmp_path / str(ranks))
+        for ranks in (1, 2)
+    ]  # fmt: skip
+    _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
+
+
+def _slurm_nodes() -> int:
+    if not shutil.which("sinfo"):
+        return 0
+    found = subprocess.run(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"], capture_output=True, text=True)
+    return len(set(found.stdout.split()))
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.skipif(_slurm_nodes() < 2, reason="no Slurm with two idle nodes answers here")
+def test_two_nodes_train_on_the_same_batches_and_masks(done: Path, data: Path, tmp_path: Path) -> None:
+    """Under srun, without a launcher; the nodes must see one file system and each other's names."""
+    nodes = ["srun", "--nodes=2", "--ntasks-per-node=1", "--time=10", sys.executable]
+    logs = [_launched(words, data, tmp_path / str(len(words))) for words in ([sys.executable], nodes)]
+    _agree(logs[0], logs[1], science(done / "models" / MODEL / "log.jsonl"))
+
+
+def _launched(launcher: list[str], data: Path, folder: Path) -> list[dict[str, Any]]:
+    """Train by a launcher of Python processes and return the log."""
+    folder.mkdir()
+    (folder / "s.toml").write_text(STUDY)
+    command = [
+        *launcher,
+        "-m",
+        "pretraining",
+        "train",
+        MODEL,
+        "--data",
+        str(data),
+        "--out",
+        str(folder / "out"),
+    ]
+    command += ["--study", str(folder / "s.toml"), "--set", "weighting=token", "--set", "microbatch=2"]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert ended.returncode == 0, ended.stderr[-6000:]
+    assert ended.stderr.count("mini-s-clm: step 0 to 9") == 1, "the first process speaks for all"
+    return science(folder / "out" / "models" / MODEL / "log.jsonl")
+
+
+def _agree(one: list[dict[str, Any]], two: list[dict[str, Any]], undisturbed: list[dict[str, Any]]) -> None:
+    for single, double, plain in zip(one, two, undisturbed, strict=True):
+        assert single.get("batch") == double.get("batch") == plain.get("batch")
+        assert (single["tokens"], single["predicted"]) == (double["tokens"], double["predicted"])
+        assert single["loss"] == pytest.approx(double["loss"], rel=1e-4)

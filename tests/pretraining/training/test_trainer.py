@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import initialise
+from pretraining.plan.study_file import Study
+from pretraining.training.dataloader import Data
+from pretraining.training.log import read_log
+from pretraining.training.objectives import loss_sum, loss_weights
+from pretraining.training.schedule import stage_schedule
+from pretraining.training.train import train
+from tests.pretraining.small_study import MODEL, changed, weights_hash
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # Composer's and TensorBoard's own; ours are errors elsewhere
+
+
+def test_compile_falls_back_and_logs_why(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Path
+) -> None:
+    def broken(self: EuroBertForMaskedLM, **options: object) -> None:
+        for block in self.body.layers:
+            block._compiled_call_impl = lambda *a, **k: (_ for _ in ()).throw(
+                RuntimeError("no compiler here")
+            )
+
+    monkeypatch.setattr(EuroBertForMaskedLM, "compile_blocks", broken)
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, "compile=on"))
+    manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
+    assert manifest["compile"] == "off: no compiler here"
+    assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_the_log_follows_the_plan(done: Path) -> None:
+    rows = read_log(done / "models" / MODEL / "log.jsonl")
+    trained = [row for row in rows if row["split"] == "train"]
+    assert [row["step"] for row in trained] == list(range(1, 25))
+    assert [row["objective"] for row in trained] == ["clm"] * 9 + ["mlm"] * 15
+    assert {row["stage"] for row in rows} == {"mini-s-clm", "mini-s-clm-9-mlm40", MODEL}
+    rates = [row["lr"] / 3e-3 for row in trained]
+    assert rates == pytest.approx([1 / 3, 2 / 3, *[1.0] * 16, *[step / 6 for step in (5, 4, 3, 2, 1, 0)]])
+    checks = [(row["step"], row["objective"]) for row in rows if row["split"] == "validation"]
+    assert checks[:5] == [(0, "clm"), (5, "clm"), (6, "clm"), (9, "clm"), (9, "mlm")]
+    assert checks[5:] == [(12, "mlm"), (18, "mlm"), (24, "mlm")]
+    assert [row["tokens"] for row in trained] == sorted({row["tokens"] for row in trained})
+    assert all(row["tokens_per_second"] > 0 and row["memory_gb"] > 0 for row in trained)
+
+
+def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:
+    """The same run without Composer: the loop written out, rates from the formula, loss by the weighing rule."""
+    settings, torch_model = study.config, study.models[MODEL]
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
+    initialise(model, settings.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
+    expected = []
+    for stage in torch_model.stages:
+        schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
+        for step in range(stage.start, stage.end):
+            parts = source.step(step, stage.objective, stage.ratio).microbatches
+            factors = loss_weights([part.count for part in parts], "equal")
+            losses = [loss_sum(model, p).total * f for p, f in zip(parts, factors, strict=True)]
+            optimizer.zero_grad()
+            torch.stack(losses).sum().backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for group in optimizer.param_groups:
+                group["lr"] = 3e-3 * schedule(step)
+            optimizer.step()
+            expected.append((float(sum(losses)), float(norm)))
+    rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]
+    assert [(row["loss"], row["grad_norm"]) for row in rows] == [
+        pytest.approx(pair, rel=2e-5) for pair in expected
+    ]
+    final = EuroBertForMaskedLM.from_pretrained(done / "models" / MODEL).state_dict()
+    for name, value in model.state_dict().items():
+        assert torch.allclose(value, final[name], atol=2e-5), name
+
+
+def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, done: Path) -> None:
+    config = changed(study, "eval_sequences=0", "log_every=4", "save_every=7")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
+    rows = read_log(tmp_path / "models" / MODEL / "log.jsonl")
+    assert {row["split"] for row in rows} == {"train"}
+    assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
+    assert weights_hash(tmp_path) == weights_hash(done)
