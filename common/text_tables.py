@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 __all__ = ["grid"]
 
 
-def grid(rows: Sequence[Sequence[str]], markdown: bool) -> list[str]:
-    """Return the lines of an aligned or a Markdown table, the first row its head."""
+def grid(rows: Sequence[Sequence[str]], markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of an aligned or a Markdown table, the first row its head.
+
+    Args:
+        rows: texts, as many in each row.
+        markdown: whether the table is for Markdown.
+        numbers: columns that are aligned on the right.
+    """
     if markdown:
         head, *body = rows
         return [
@@ -18,5 +24,9 @@ def grid(rows: Sequence[Sequence[str]], markdown: bool) -> list[str]:
         ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(
+            text.rjust(width) if column in numbers else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
     ]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.sweep.fork_pool import Crew, default_size
+from benchmarks.sweep.fork_pool import ForkPool, default_size
 from common.errors import UserError
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_every_work_is_done_once_and_reported_here(size: int) -> None:
     seen: list[tuple[int, int]] = []
-    with Crew(size) as crew:
+    with ForkPool(size) as crew:
         for number in range(7):
             crew.submit(lambda n=number: (n * n, os.getpid()), seen.append)
         crew.finish()
@@ -34,7 +34,7 @@ def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
         return number
 
     seen: list[int] = []
-    with Crew(3) as crew:
+    with ForkPool(3) as crew:
         for _ in range(8):
             crew.submit(work, seen.append)
         crew.finish()
@@ -43,7 +43,7 @@ def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
 
 def test_all_compute_with_the_parents_number_of_threads() -> None:
     seen: list[int] = []
-    with Crew(2) as crew:
+    with ForkPool(2) as crew:
         crew.submit(torch.get_num_threads, seen.append)
         crew.finish()
     assert seen == [torch.get_num_threads()]
@@ -59,7 +59,7 @@ def test_a_mistake_is_told_after_the_others_have_ended(error: Exception, tmp_pat
         time.sleep(0.3)
         (tmp_path / "written").touch()
 
-    with pytest.raises(type(error), match=str(error.args[-1])), Crew(2) as crew:
+    with pytest.raises(type(error), match=str(error.args[-1])), ForkPool(2) as crew:
         crew.submit(slow, lambda _: None)
         crew.submit(lambda: _raise(error), lambda _: None)
         crew.finish()
@@ -67,20 +67,23 @@ def test_a_mistake_is_told_after_the_others_have_ended(error: Exception, tmp_pat
 
 
 def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), Crew(2) as crew:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), ForkPool(2) as crew:
         crew.submit(lambda: 1 // 0, lambda _: None)
         crew.finish()
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_killed_process_is_told_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"), Crew(2) as crew:
+    with (
+        pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"),
+        ForkPool(2) as crew,
+    ):
         crew.submit(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda _: None)
         crew.finish()
 
 
 def test_processes_end_with_the_block_that_failed() -> None:
-    with pytest.raises(ZeroDivisionError), Crew(2) as crew:
+    with pytest.raises(ZeroDivisionError), ForkPool(2) as crew:
         crew.submit(lambda: time.sleep(600), lambda _: None)
         ((process, _),) = crew._busy.values()
         1 // 0  # noqa: B018

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.sweep.options import dataset_names, store_of
 
-from benchmarks.finetuning.trainer import TuningError
+from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey, write_results
 from benchmarks.sweep import jobs, run, status, validate
-from benchmarks.sweep.options import dataset_names, store_of
-from benchmarks.sweep.run_state import hold_lock, is_locked, lock_path, score_so_far
+from benchmarks.sweep.run_state import is_locked, lock_path, score_so_far, try_lock
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from benchmarks.tasks.supervised import Evaluation
 from common.errors import UserError
@@ -110,8 +110,8 @@ def test_what_is_done_is_never_done_again(
     run.main([*one, "--seed", "0"])
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     seen = []
-    real = jobs.tune
-    monkeypatch.setattr(jobs, "tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
+    real = jobs.fine_tune
+    monkeypatch.setattr(jobs, "fine_tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
     assert run.main([*one, "--seed", "0", "1"]) == run.COMPLETE
     assert seen == [1]
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
@@ -119,20 +119,20 @@ def test_what_is_done_is_never_done_again(
 
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fine-tunings at this learning rate end with a loss that is no number."""
-    real = jobs.tune
+    real = jobs.fine_tune
 
     def fail(*args: Any, **options: Any) -> Any:
         if options["lr"] == 5e-3:
-            raise TuningError("the loss is nan at step 2")
+            raise FineTuningError("the loss is nan at step 2")
         return real(*args, **options)
 
-    monkeypatch.setattr(jobs, "tune", fail)
+    monkeypatch.setattr(jobs, "fine_tune", fail)
 
 
 def test_a_failed_run_is_recorded_and_the_others_go_on(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = jobs.tune
+    real = jobs.fine_tune
     fail_at_5e_3(monkeypatch)
     grid = ["--dataset", "nq", "msmarco", "--lr", "5e-3", "1e-3", "--seed", "0"]
     assert run.main([*arguments, *grid]) == run.FAILED
@@ -143,7 +143,7 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(
     shown = capsys.readouterr().out
     assert "1/2!1" in shown
     assert "failed: tiny nq msmarco_pairs_lr5e-03_sd0: the loss is nan at step 2" in shown
-    monkeypatch.setattr(jobs, "tune", real)
+    monkeypatch.setattr(jobs, "fine_tune", real)
     assert run.main([*arguments, *grid]) == run.FAILED
     assert run.main([*arguments, *grid, "--retry-failed"]) == run.COMPLETE
     assert status.main(out) == 0
@@ -152,14 +152,14 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(
 def test_outputs_that_are_no_numbers_fail_the_run(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = jobs.tune
+    real = jobs.fine_tune
 
     def poison(model: Any, *args: Any, **options: Any) -> Any:
         found = real(model, *args, **options)
         model.head.out.bias.data.fill_(float("nan"))
         return found
 
-    monkeypatch.setattr(jobs, "tune", poison)
+    monkeypatch.setattr(jobs, "fine_tune", poison)
     assert run.main([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"]) == run.FAILED
     assert "not finite" in record(tmp_path, "tiny/SC/sst2/lr1e-03_sd0")["reason"]
 
@@ -185,7 +185,7 @@ def test_a_retrieval_fine_tuning_survives_a_crash_between_its_datasets(
     assert len(results(tmp_path)) == 1
     kept = list((tmp_path / "tuned").rglob("*.safetensors"))
     assert len(kept) == 1
-    monkeypatch.setattr(jobs, "tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    monkeypatch.setattr(jobs, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
     assert run.main(grid) == run.COMPLETE
     assert not kept[0].exists()
     assert results(tmp_path) == results(tmp_path / "whole")
@@ -199,7 +199,7 @@ def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
     def fail(self: RetrievalEvaluator, *args: Any) -> dict[str, Evaluation]:
         calls.append(self)
         if len(calls) == 2:
-            raise TuningError("out of memory in evaluation with one row")
+            raise FineTuningError("out of memory in evaluation with one row")
         return real(self, *args)
 
     monkeypatch.setattr(RetrievalEvaluator, "evaluate", fail)
@@ -222,7 +222,7 @@ def test_two_processes_at_one_cell_one_does_it(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid = ["--dataset", "uner_en", "sst2", "--lr", "1e-3", "--seed", "0"]
-    with hold_lock(lock_path(tmp_path, "tiny", "uner_en")) as mine:
+    with try_lock(lock_path(tmp_path, "tiny", "uner_en")) as mine:
         assert mine
         assert run.main([*arguments, *grid]) == run.BUSY
         assert set(results(tmp_path)) == {"tiny/SC/sst2/lr1e-03_sd0"}
@@ -397,7 +397,7 @@ def test_a_label_set_that_is_not_the_heads_is_refused(
 def test_the_default_grid_is_the_papers(data: Path) -> None:
     found = jobs.jobs_of(
         tuple(DATASETS), model="m", lrs=LEARNING_RATES, seeds=SEEDS, data=data, store=Path("s"),
-        tuning=None,
+        fine_tuning=None,
     )  # fmt: skip
     assert sum(len(job.keys) for job in found) == 360
     assert len(found) == 10

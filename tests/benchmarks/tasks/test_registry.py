@@ -14,23 +14,23 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import table
-from benchmarks.finetuning.device import choose_machine
-from benchmarks.finetuning.encoders import Encoder, Loaded
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.sweep.validate import activation_bytes
-from benchmarks.tasks.question_answering import answering_split, best_span
-from benchmarks.tasks.sequence_classification import classification_split
-from benchmarks.tasks.token_classification import tagging_split
+from benchmarks.tasks.question_answering import best_span, question_answering_split
+from benchmarks.tasks.sequence_classification import sequence_classification_split
+from benchmarks.tasks.token_classification import token_classification_split
 from common.provenance import ROOT
 from tests.benchmarks.tiny import END, make_config, make_tokenizer
 
-CPU = choose_machine("cpu", "fp32")
+CPU = choose_device("cpu", "fp32")
 CONTEXT = "The quick brown fox jumps over the lazy dog while Anna sleeps in Malmo near the old red bridge"
 TOKENIZER = make_tokenizer([CONTEXT] * 9, size=400)
 
 
-def loaded(limit: int = 500) -> Loaded:
+def loaded(limit: int = 500) -> LoadedModel:
     encoder = Encoder(nn.Identity())
-    return Loaded(encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="")
+    return LoadedModel(encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="")
 
 
 class Oracle(nn.Module):
@@ -66,7 +66,7 @@ def questions(*rows: tuple[str, str | None]) -> object:
 
 
 def test_the_right_tokens_score_one_in_both_protocols() -> None:
-    split = answering_split(
+    split = question_answering_split(
         questions((CONTEXT, "brown fox"), (CONTEXT, None)), loaded(), CPU, may_abstain=True
     )
     found = split.evaluate(Oracle("brown", "fox"), CPU)
@@ -80,7 +80,7 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
 
 
 def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> None:
-    split = answering_split(questions((CONTEXT, "brown fox")), loaded(), CPU, may_abstain=False)
+    split = question_answering_split(questions((CONTEXT, "brown fox")), loaded(), CPU, may_abstain=False)
     assert split.evaluate(Oracle(), CPU).standard["instances"]["predicted"] != [""]
 
 
@@ -94,19 +94,19 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
         (short, "fox"),
         (short, "brown fox"),
     ]
-    split = answering_split(questions(*rows), loaded(), CPU, may_abstain=True)
+    split = question_answering_split(questions(*rows), loaded(), CPU, may_abstain=True)
     widths = split.gold.lengths
     assert widths[0] == widths[1] == widths[2] == widths[3] > widths[4]
     padded = widths[0] - len(split.questions.ids[0])
-    for machine in (CPU, replace(CPU, eval_positions=1), replace(CPU, eval_positions=10**6)):
-        split = answering_split(questions(*rows), loaded(), machine, may_abstain=True)
-        scores = split.evaluate(Oracle("brown", "fox", padding=3.0), machine).scores
+    for device in (CPU, replace(CPU, eval_positions=1), replace(CPU, eval_positions=10**6)):
+        split = question_answering_split(questions(*rows), loaded(), device, may_abstain=True)
+        scores = split.evaluate(Oracle("brown", "fox", padding=3.0), device).scores
         assert scores[1] == scores[4] == 1.0
         assert scores[0] == pytest.approx(2 * 2 / (2 + 2 + padded))
 
 
 def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> None:
-    split = answering_split(
+    split = question_answering_split(
         questions((CONTEXT, "Malmo"), ("a dog", "dog")), loaded(34), CPU, may_abstain=True
     )
     assert split.owners.tolist() and set(split.owners.tolist()) == {0}
@@ -135,12 +135,12 @@ def test_the_best_span_has_the_largest_sum(margins: list[float]) -> None:
 def test_words_cut_off_vanish_in_the_paper_and_are_o_in_standard() -> None:
     names = ("O", "B-PER")
     rows = [{"id": "0", "words": ["dog", "fox", "dog", "Malmo"], "tags": [0, 1, 0, 1]}]
-    whole = tagging_split(table("TC", "test", rows), names, loaded(), CPU).evaluate(
+    whole = token_classification_split(table("TC", "test", rows), names, loaded(), CPU).evaluate(
         Oracle("fox", "Malmo"), CPU
     )
     assert whole.scores == [1.0] and whole.standard["entity_f1"] == 1.0
     tokens = len(TOKENIZER("dog fox dog", add_special_tokens=False)["input_ids"])
-    cut = tagging_split(table("TC", "test", rows), names, loaded(tokens), CPU).evaluate(
+    cut = token_classification_split(table("TC", "test", rows), names, loaded(tokens), CPU).evaluate(
         Oracle("fox", "Malmo"), CPU
     )
     assert cut.scores == [1.0]
@@ -155,12 +155,16 @@ def test_qqp_has_f1_and_the_others_do_not() -> None:
             return torch.tensor([[0.0, 1.0]]).expand(len(ids), 2)
 
     rows = [{"id": str(i), "first": "a", "second": "b", "label": int(i < 3)} for i in range(4)]
-    found = classification_split("qqp", table("SC", "test", rows), loaded(), CPU).evaluate(Constant(), CPU)
+    found = sequence_classification_split("qqp", table("SC", "test", rows), loaded(), CPU).evaluate(
+        Constant(), CPU
+    )
     assert found.scores == [1, 1, 1, 0]
     assert found.standard["accuracy"] == 0.75
     assert found.standard["f1"] == pytest.approx(2 * 3 / 7)
     assert found.standard["instances"]["predicted"] == [1, 1, 1, 1]
-    other = classification_split("mnli_m", table("SC", "test", rows), loaded(), CPU).evaluate(Constant(), CPU)
+    other = sequence_classification_split("mnli_m", table("SC", "test", rows), loaded(), CPU).evaluate(
+        Constant(), CPU
+    )
     assert "f1" not in other.standard
 
 
@@ -183,7 +187,7 @@ def test_the_state_of_a_store_is_read_without_torch() -> None:
 
 
 def test_the_end_of_text_never_belongs_to_a_word() -> None:
-    split = tagging_split(
+    split = token_classification_split(
         table("TC", "test", [{"id": "0", "words": ["dog"], "tags": [0]}]), ("O",), loaded(), CPU
     )
     assert split.words.tolist() == [0] * (len(split.words) - 1) + [-1]
