@@ -56,7 +56,7 @@ def program(
         default_command=default,
         help_format="plaintext",
         version_flags=[],
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
         config=usual_words,
         exit_on_error=False,
         print_error=False,

@@ -167,11 +167,12 @@ def breakdown(options: argparse.Namespace) -> None:
     from benchmarks.datasets.local_dataset import load as load_data
     from benchmarks.finetuning.device import choose_device
     from benchmarks.finetuning.encoders import load
+    from benchmarks.finetuning.poolings import MEAN
     from benchmarks.finetuning.trainer import example_order, make_optimiser
     from benchmarks.protocol import FINE_TUNING
     from benchmarks.ragged import padded_batches
     from benchmarks.sweep.model_reset import ResettableModel
-    from benchmarks.tasks.registry import evaluator_of, objective_of
+    from benchmarks.tasks.registry import family_of, objective_of
     from benchmarks.tasks.supervised import SupervisedObjective
 
     def clock() -> float:
@@ -180,11 +181,11 @@ def breakdown(options: argparse.Namespace) -> None:
         return time.perf_counter()
 
     device = choose_device(options.device, options.precision)
-    resettable = ResettableModel(loaded=load(str(options.model)), device=device, pooling="mean")
+    resettable = ResettableModel(loaded=load(str(options.model)), device=device, pooling=MEAN)
     dataset, fine_tuning = load_data(options.data, options.dataset), replace(FINE_TUNING, steps=options.steps)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
     assert isinstance(objective, SupervisedObjective)
-    evaluator = evaluator_of(dataset, resettable.loaded, device, fine_tuning, pooling="mean")
+    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.loaded, device, fine_tuning, MEAN)
     model = resettable.reset(dataset.dataset, 0).train()
     optimiser = make_optimiser(model, 1e-4, fine_tuning)
     steps = list(islice(example_order(objective.size, 0, 4, 8), min(options.steps, 100)))
@@ -272,7 +273,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
 
     def examples(table: Any) -> list[dict[str, Any]]:
         pairs = zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
-        texts = [classification_text(options.dataset, *pair) + tokenizer.eos_token for pair in pairs]
+        texts = [classification_text(dataset.dataset, *pair) + tokenizer.eos_token for pair in pairs]
         found = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=loaded.limits[0])
         labelled = zip(found["input_ids"], table["label"].to_pylist(), strict=True)
         return [{"input_ids": ids, "labels": label} for ids, label in labelled]

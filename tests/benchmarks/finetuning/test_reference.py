@@ -22,11 +22,12 @@ from transformers import AutoModel, AutoTokenizer
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.poolings import MEAN
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.model_reset import ResettableModel
-from benchmarks.tasks.registry import evaluator_of, fine_tuning_steps, objective_of
+from benchmarks.tasks.registry import family_of, fine_tuning_steps, objective_of
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507
 EOS = "<|end_of_text|>"
@@ -167,10 +168,10 @@ def labelled_scores(
 
 def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
     device, dataset = choose_device("cpu", "fp32"), load_data(data, name)
-    resettable = ResettableModel(loaded=load(str(folder)), device=device, pooling="mean")
+    resettable = ResettableModel(loaded=load(str(folder)), device=device, pooling=MEAN)
     fine_tuning = replace(FINE_TUNING, steps=steps)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0, SEED], pooling="mean")
-    evaluator = evaluator_of(dataset, resettable.loaded, device, fine_tuning, pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0, SEED], pooling=MEAN)
+    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.loaded, device, fine_tuning, MEAN)
     model = resettable.reset(dataset.dataset, SEED)
     total = fine_tuning_steps(dataset, fine_tuning)
     assert total == steps

@@ -16,6 +16,7 @@ from transformers import Trainer, TrainingArguments, get_linear_schedule_with_wa
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.poolings import MEAN
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
@@ -26,10 +27,8 @@ from benchmarks.finetuning.trainer import (
 )
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel
-from benchmarks.tasks.registry import fine_tuning_steps, objective_of, sampled_rows
-from benchmarks.tasks.retrieval import ContrastiveObjective
+from benchmarks.tasks.registry import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective, TaskModel
-from common.errors import UserError
 
 CPU = choose_device("cpu", "fp32")
 DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
@@ -66,15 +65,6 @@ def test_an_epoch_holds_every_example_once_and_the_next_one_another_order() -> N
     assert epochs[0].tolist() != epochs[1].tolist()
 
 
-def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
-    dataset = load_data(data, "sst2")
-    fine_tuning = replace(FINE_TUNING, steps=2)
-    rows = sampled_rows(dataset, fine_tuning, [0])
-    expected = np.concatenate([np.concatenate(step) for step in islice(example_order(96, 0, 4, 8), 2)])
-    assert rows.tolist() == sorted(expected.tolist())
-    assert len(sampled_rows(dataset, fine_tuning, [0, 1])) > len(rows)
-
-
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert", "roberta", "modernbert"])
 def test_decay_spares_biases_and_norms_as_transformers_does(
     kind: str, model_folder: Callable[..., Path], tmp_path: Path
@@ -88,7 +78,7 @@ def test_decay_spares_biases_and_norms_as_transformers_does(
 def _resettable(
     model_folder: Callable[..., Path], device: Device = CPU, kind: str = "ours"
 ) -> ResettableModel:
-    return ResettableModel(loaded=load(str(model_folder(kind))), device=device, pooling="mean")
+    return ResettableModel(loaded=load(str(model_folder(kind))), device=device, pooling=MEAN)
 
 
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
@@ -122,7 +112,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
     fine_tuning = replace(FINE_TUNING, steps=7)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[3], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[3], pooling=MEAN)
     assert isinstance(objective, SupervisedObjective) and objective.size == 96
     model = resettable.reset(dataset.dataset, seed=3)
     fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=fine_tuning)
@@ -157,7 +147,7 @@ def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     step = next(example_order(objective.size, 0, objective.micro_batch, objective.groups))
     model = resettable.reset(dataset.dataset, 0).train()
     devices = [
@@ -176,7 +166,7 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
     resettable, dataset = _resettable(model_folder), load_data(data, "uner_en")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
     groups = [np.array([0]), np.array([1, 2, 3])]
     model = resettable.reset(dataset.dataset, 0).eval()
@@ -191,40 +181,6 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
         means.append(torch.stack(losses).mean())
     found = objective.backward(model, groups, CPU)
     torch.testing.assert_close(found, torch.stack(means).mean().detach())
-
-
-@pytest.mark.parametrize("kind", ["ours", "bert"])
-def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
-    kind: str, data: Path, model_folder: Callable[..., Path]
-) -> None:
-    """With dropout (BERT) too: the second pass draws the masks of the first."""
-    resettable, dataset = _resettable(model_folder, kind=kind), load_data(data, "msmarco")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling="mean")
-    assert isinstance(objective, ContrastiveObjective)
-    step = next(example_order(objective.size, 0, 32, 1))
-    model = resettable.reset(dataset.dataset, 0).train()
-
-    class Direct(Device):
-        @property
-        def graph_positions(self) -> int:
-            return 10**9
-
-    class Cached(Device):
-        @property
-        def graph_positions(self) -> int:
-            return 0
-
-    results = []
-    for kind_of_machine in (Direct, Cached):
-        device = kind_of_machine(
-            device=CPU.torch_device, precision="fp32", train_positions=400, eval_positions=400
-        )
-        torch.manual_seed(5)
-        results.append((objective.backward(model, step, device), gradients(model)))
-    (loss, direct), (cached_loss, cached) = results
-    torch.testing.assert_close(loss, cached_loss)
-    for name, gradient in direct.items():
-        torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
 
 
 class _SmallMemory(nn.Module):
@@ -247,7 +203,7 @@ def test_out_of_memory_goes_on_in_smaller_passes_with_the_same_gradient(
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
     fine_tuning = replace(FINE_TUNING, steps=2)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
     ends = []
     for limit in (10**9, 250):
         model = resettable.reset(dataset.dataset, 0)
@@ -265,7 +221,7 @@ def test_one_example_too_large_for_memory_fails_the_run(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     model = _SmallMemory(resettable.reset(dataset.dataset, 0), 0)
     with pytest.raises(FineTuningError, match="out of memory even with one example"):
         fine_tune(model, objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING)
@@ -275,7 +231,7 @@ def test_a_loss_that_is_no_number_fails_the_run_and_names_the_step(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     model = resettable.reset(dataset.dataset, 0)
     with torch.no_grad():
         model.head.out.bias[0] = math.nan  # type: ignore[union-attr, index]
@@ -288,7 +244,7 @@ def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable
     device = choose_device("cpu", "bf16")
     resettable, dataset = _resettable(model_folder, device), load_data(data, "sst2")
     fine_tuning = replace(FINE_TUNING, steps=3)
-    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling="mean")
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
     changed = {}
     for lr in (1e-7, 1e-3):
         model = resettable.reset(dataset.dataset, 0)
@@ -298,28 +254,3 @@ def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable
         pairs = zip(before, model.encoder.parameters(), strict=True)
         changed[lr] = sum(int((a != b).sum()) for a, b in pairs)
     assert changed[1e-7] < 0.05 * changed[1e-3]
-
-
-def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None:
-    encoder = load(str(model_folder("llama"))).encoder
-    choose_device("cpu", "bf16").place(encoder)
-    assert {p.dtype for p in encoder.parameters()} == {torch.bfloat16}
-    assert {b.dtype for b in encoder.buffers()} == {torch.float32}
-
-
-def test_steps_of_a_dataset_follow_its_entry(data: Path) -> None:
-    assert fine_tuning_steps(load_data(data, "uner_en"), FINE_TUNING) == 96 // 32
-    assert fine_tuning_steps(load_data(data, "ontonotes"), FINE_TUNING) == 1_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("tpu",), "unknown device"),
-        (("cpu", "bf61"), "did you mean 'bf16'"),
-        (("cuda:7",), "no device cuda:7"),
-    ],
-)
-def test_machines_that_are_not_there(arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        choose_device(*arguments)
