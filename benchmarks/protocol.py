@@ -7,17 +7,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.errors import UserError, nearest
+from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS", "SEEDS", "STANDARD", "TASKS",
-    "TUNING", "Dataset", "Task", "Tuning", "datasets_of", "format_lr", "get_dataset", "get_task",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
+    "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of", "format_lr",
+    "get_dataset", "get_protocol", "get_task",
 ]  # fmt: skip
 
 AVERAGE = "average"
 """The `dataset` of a score that is the mean over a task's three datasets."""
 
-PAPER, STANDARD = PROTOCOLS = ("paper", "standard")
+PAPER, STANDARD = "paper", "standard"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreProtocol:
+    """A way to turn predictions into scores; every run is scored by all of them."""
+
+    name: str
+    """As options and files name it."""
+    written_to: str
+    """Where a run's folder has its scores: `results.json`, or the key of `run.json`."""
+
+
+PROTOCOLS: Registry[ScoreProtocol] = Registry(
+    "protocol",
+    [
+        ScoreProtocol(name=PAPER, written_to="results.json"),
+        ScoreProtocol(name=STANDARD, written_to="standard"),
+    ],
+)
 """`paper` has every quirk of what was released; `standard` is the field's usual definition of each metric."""
 
 LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
@@ -40,11 +60,13 @@ class Task:
     """What the `standard` protocol computes."""
     headline: str
     """The one of those metrics that stands for a run's score, as `run.json` names it."""
+    run_prefix: str = ""
+    """What comes before `lr1e-04_sd0` in the name of a run's folder."""
 
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
+TASKS: Registry[Task] = Registry(
+    "task",
+    (
         Task(name="SC", title="Sequence classification", metric="Accuracy", paper_metric="accuracy",
              standard_metric="accuracy (and F1 for QQP)", headline="accuracy"),
         Task(name="TC", title="Token classification", metric="F1",
@@ -55,9 +77,10 @@ TASKS: dict[str, Task] = {
              standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1"),
         Task(name="IR", title="Information retrieval", metric="NDCG@10",
              paper_metric="NDCG@10 whose ideal ranking comes from the ten retrieved documents",
-             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10"),
-    )
-}  # fmt: skip
+             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10",
+             run_prefix="msmarco_pairs_"),
+    ),
+)  # fmt: skip
 """The four families in the paper's order."""
 
 
@@ -77,50 +100,44 @@ class Dataset:
     """Number of classes of the head; None for retrieval."""
     trained_on: str
     """The dataset whose training split is used: itself, or `msmarco` for the three retrieval datasets."""
-    source: str
-    """The module of `benchmarks.datasets.readers` that reads its original files."""
     epochs: int | None = None
-    """Length of fine-tuning in epochs; None: `Tuning.steps` optimiser steps."""
+    """Length of fine-tuning in epochs; None: `FineTuning.steps` optimiser steps."""
     paired: bool = True
     """Whether test instance i is the same in every run; not so for NQ, whose split is redrawn in each."""
-
+    segments: tuple[str, str] = ("Text 1", "Text 2")
+    """What comes before the two texts of a pair (sequence classification)."""
+    may_abstain: bool = False
+    """Whether a question may have no answer (question answering)."""
     in_paper: bool = True
     """Whether it is one of the paper's twelve; others are measured and scored, and enter no average or table."""
 
     @property
     def run_prefix(self) -> str:
-        """What stands before `lr1e-04_sd0` in the name of a run's folder."""
-        return "msmarco_pairs_" if self.task == "IR" else ""
+        """What comes before `lr1e-04_sd0` in the name of a run's folder."""
+        return TASKS[self.task].run_prefix
 
 
 _ALL = (
-    Dataset(name="sst2", title="SST-2", task="SC", hub="nyu-mll/glue:sst2", labels=2, trained_on="sst2",
-            source="glue"),
+    Dataset(name="sst2", title="SST-2", task="SC", hub="nyu-mll/glue:sst2", labels=2, trained_on="sst2"),
     Dataset(name="qqp", title="QQP", task="SC", hub="nyu-mll/glue:qqp", labels=2, trained_on="qqp",
-            source="glue"),
+            segments=("Question 1", "Question 2")),
     Dataset(name="mnli_m", title="MNLI", task="SC", hub="nyu-mll/glue:mnli", labels=3, trained_on="mnli_m",
-            source="glue"),
+            segments=("Premise", "Hypothesis")),
     Dataset(name="ontonotes", title="OntoNotes", task="TC", hub="hgissbkh/ontonotes5", labels=37,
-            trained_on="ontonotes", source="ner"),
+            trained_on="ontonotes"),
     Dataset(name="conll2003_en", title="CoNLL", task="TC", hub="hgissbkh/conll2003-en", labels=9,
-            trained_on="conll2003_en", source="ner", epochs=1),
-    Dataset(name="uner_en", title="UNER", task="TC", hub="hgissbkh/uner_en", labels=7, trained_on="uner_en",
-            source="ner", epochs=1),
-    Dataset(name="squad", title="SQuAD", task="QA", hub="rajpurkar/squad", labels=2, trained_on="squad",
-            source="squad"),
+            trained_on="conll2003_en", epochs=1),
+    Dataset(name="uner_en", title="UNER", task="TC", hub="hgissbkh/uner_en", labels=7, trained_on="uner_en", epochs=1),
+    Dataset(name="squad", title="SQuAD", task="QA", hub="rajpurkar/squad", labels=2, trained_on="squad"),
     Dataset(name="squad_v2", title="SQuAD-v2", task="QA", hub="rajpurkar/squad_v2", labels=2,
-            trained_on="squad_v2", source="squad"),
-    Dataset(name="record", title="ReCoRD", task="QA", hub="hgissbkh/record", labels=2, trained_on="record",
-            source="record"),
-    Dataset(name="nq", title="NQ", task="IR", hub="BeIR/nq", labels=None, trained_on="msmarco",
-            source="beir", paired=False),
-    Dataset(name="msmarco", title="MS MARCO", task="IR", hub="BeIR/msmarco", labels=None, trained_on="msmarco",
-            source="beir"),
-    Dataset(name="mldr_en", title="MLDR", task="IR", hub="hgissbkh/mldr-en", labels=None, trained_on="msmarco",
-            source="mldr"),
+            trained_on="squad_v2", may_abstain=True),
+    Dataset(name="record", title="ReCoRD", task="QA", hub="hgissbkh/record", labels=2, trained_on="record"),
+    Dataset(name="nq", title="NQ", task="IR", hub="BeIR/nq", labels=None, trained_on="msmarco", paired=False),
+    Dataset(name="msmarco", title="MS MARCO", task="IR", hub="BeIR/msmarco", labels=None, trained_on="msmarco"),
+    Dataset(name="mldr_en", title="MLDR", task="IR", hub="hgissbkh/mldr-en", labels=None, trained_on="msmarco"),
 )  # fmt: skip
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+DATASETS: Registry[Dataset] = Registry("dataset", _ALL)
 """All datasets by name: the paper's twelve in the order of the columns of its tables, then yours."""
 
 PAPER_DATASETS = {name: dataset for name, dataset in DATASETS.items() if dataset.in_paper}
@@ -131,7 +148,7 @@ EXTRA_DATASETS = frozenset({"qed", "stsb", "mnli_mm"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuning:
+class FineTuning:
     """Hyper-parameters of every fine-tuning."""
 
     steps: int = 1_000
@@ -158,23 +175,22 @@ class Tuning:
     """Depth of the ranking that NDCG looks at."""
 
 
-TUNING = Tuning()
+FINE_TUNING = FineTuning()
 """The paper's settings."""
+
+
+def get_protocol(name: str) -> ScoreProtocol:
+    """Return a protocol by name; `UserError` names the nearest for an unknown one."""
+    return PROTOCOLS[name]
 
 
 def get_task(name: str) -> Task:
     """Return a task by name; `UserError` names the nearest for an unknown one."""
-    if name not in TASKS:
-        raise UserError(f"unknown task {name!r}{nearest(name, TASKS)}; the tasks are {', '.join(TASKS)}")
     return TASKS[name]
 
 
 def get_dataset(name: str) -> Dataset:
     """Return a dataset by name; `UserError` names the nearest for an unknown one."""
-    if name not in DATASETS:
-        raise UserError(
-            f"unknown dataset {name!r}{nearest(name, DATASETS)}; the datasets are {', '.join(DATASETS)}"
-        )
     return DATASETS[name]
 
 

@@ -1,4 +1,4 @@
-"""Rows of unequal length in one flat array: how tokenised text is held, padded and cut into batches. NumPy only."""
+"""Rows of unequal length in one flat array: how tokenised text is stored, padded and cut into batches. NumPy only."""
 
 from __future__ import annotations
 

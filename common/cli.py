@@ -61,7 +61,7 @@ def program(
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
         config=whole_numbers,
         exit_on_error=False,
         print_error=False,
@@ -81,7 +81,7 @@ def call(app: App, argv: Sequence[str]) -> int | None:
         UserError: the words cannot be understood, or what the command raises.
     """
     words = list(argv) or ["--help"]
-    if words[0] in app and not words[0].startswith("-"):
+    if words[0] in app and not words[0].startswith("-") and app[words[0]].default_command:
         app[words[0]].help = None  # the function's own docstring; the line is for the list of commands
     try:
         code: int | None = app(words)

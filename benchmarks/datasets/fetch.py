@@ -1,8 +1,7 @@
-"""`python -m benchmarks fetch`: datasets from their hubs at pinned commits, once, on a machine with network.
+"""Datasets from their hubs at pinned commits, once, on a machine with network.
 
 Files are downloaded to `<out>/.downloads`, checked against their hashes and the lock, turned into the local form by
-the same code as `import`, and removed. An interrupted download goes on where it stopped; what is whole is not
-downloaded again.
+the same code as `import`, and removed. An interrupted download is resumed; what is whole is not downloaded again.
 """
 
 from __future__ import annotations
@@ -10,29 +9,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.datasets.hub_pins import LOCK, PINS, LockedFile, Pin, choose, read_lock, write_lock
-from benchmarks.datasets.import_files import make, report
+from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import sha256_file
-from common.old_parser import Parser
 
-__all__ = ["Hub", "HuggingFaceHub", "UnreachableError", "fetch", "main"]
+__all__ = ["Hub", "HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
 
 log = logging.getLogger(__name__)
 
 DOWNLOADS = ".downloads"
 _ATTEMPTS = 8
-
-PARTIAL = 1
-"""Exit code when some datasets could not be fetched and others could."""
 
 
 class UnreachableError(UserError):
@@ -59,7 +54,7 @@ class Hub(Protocol):
         """Return all files of a commit by path."""
 
     def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
-        """Bring a file to `folder / path`, going on with an interrupted download."""
+        """Bring a file to `folder / path`, resuming an interrupted download."""
 
 
 class HuggingFaceHub:
@@ -99,7 +94,7 @@ class HuggingFaceHub:
             }
 
     def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
-        """Bring a file to `folder / path`, going on with an interrupted download."""
+        """Bring a file to `folder / path`, resuming an interrupted download."""
         import requests
         from huggingface_hub import hf_hub_download
 
@@ -112,7 +107,7 @@ class HuggingFaceHub:
                     # The client retries connections, not bodies that end early; the next call resumes.
                     if attempt == _ATTEMPTS - 1:
                         raise
-                    log.warning("the connection broke during %s; going on", path)
+                    log.warning("the connection broke during %s; resuming", path)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -180,16 +175,16 @@ def fetch(name: str, data: Path, hub: Hub, *, lock: Path | None = None, keep: bo
     wanted = locked.get(name) or _resolve(PINS[name], hub)
     downloads = data / DOWNLOADS
     _check_space(data, downloads, wanted)
-    found = [_download(file, hub, downloads, pinned=_pinned(name, file)) for file in wanted]
-    if found != locked.get(name):
-        write_lock(path, {**read_lock(path), name: found})
+    fetched = [_download(file, hub, downloads, pinned=_pinned(name, file)) for file in wanted]
+    if fetched != locked.get(name):
+        write_lock(path, {**read_lock(path), name: fetched})
     files: dict[str, list[Path]] = {}
-    for file in found:
-        files.setdefault(file.role, []).append(_place(downloads, file))
-    source: Mapping[str, Any] = {"kind": "hub", "files": [vars(file) for file in found]}
+    for file in fetched:
+        files.setdefault(file.role, []).append(_path_of(downloads, file))
+    source: Mapping[str, Any] = {"kind": "hub", "files": [vars(file) for file in fetched]}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
     if not keep:
-        _forget(downloads, found)
+        _forget(downloads, fetched)
     return manifest
 
 
@@ -238,7 +233,7 @@ def _pinned(name: str, file: LockedFile) -> str | None:
     return next((value for value in known if value), None)
 
 
-def _place(downloads: Path, file: LockedFile, *, whole: bool = True) -> Path:
+def _path_of(downloads: Path, file: LockedFile, *, whole: bool = True) -> Path:
     folder = downloads / file.repo.replace("/", "+") / file.revision
     return folder / file.path if whole else folder
 
@@ -249,10 +244,10 @@ def _download(file: LockedFile, hub: Hub, downloads: Path, *, pinned: str | None
     Raises:
         UserError: the content is not what the lock, the pins or the hub say; the file is removed.
     """
-    path = _place(downloads, file)
+    path = _path_of(downloads, file)
     if not (path.is_file() and path.stat().st_size == file.bytes):
         log.info("%s of %s (%s)", file.path, file.repo, _megabytes(file.bytes))
-        hub.download(file.repo, file.revision, file.path, _place(downloads, file, whole=False))
+        hub.download(file.repo, file.revision, file.path, _path_of(downloads, file, whole=False))
     found = sha256_file(path)
     for source, expected in (("the lock", file.sha256), ("the pinned hash", pinned)):
         if expected and found != expected:
@@ -266,7 +261,7 @@ def _download(file: LockedFile, hub: Hub, downloads: Path, *, pinned: str | None
 
 def _check_space(data: Path, downloads: Path, files: Sequence[LockedFile]) -> None:
     data.mkdir(parents=True, exist_ok=True)
-    needed = sum(file.bytes for file in files if not _place(downloads, file).is_file())
+    needed = sum(file.bytes for file in files if not _path_of(downloads, file).is_file())
     free = shutil.disk_usage(data).free
     if needed > free:
         raise UserError(
@@ -282,8 +277,8 @@ def _megabytes(count: int) -> str:
 def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
     """Remove the downloaded files, and then the folders with nothing left in them."""
     for file in files:
-        _place(downloads, file).unlink(missing_ok=True)
-        cache = _place(downloads, file, whole=False) / ".cache"
+        _path_of(downloads, file).unlink(missing_ok=True)
+        cache = _path_of(downloads, file, whole=False) / ".cache"
         if not any(cache.rglob("*.incomplete")):
             shutil.rmtree(cache, ignore_errors=True)
     folders = [downloads, *(path for path in downloads.rglob("*") if path.is_dir())]
@@ -292,40 +287,27 @@ def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
             path.rmdir()
 
 
-def main(argv: Sequence[str], hub: Hub | None = None) -> int:
-    """Run `python -m benchmarks fetch`; 0 when all are there, 1 when some could not be fetched."""
-    parser = Parser(
-        prog="python -m benchmarks fetch",
-        description="Bring datasets from their hubs into the local form. Needs network, once; everything after "
-        "works offline.",
-        epilog="datasets: " + ", ".join(PINS),
-    )
-    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="which to fetch (default: all twelve)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("data"), help="folder of the datasets (default: data)"
-    )
-    parser.add_argument(
-        "--lock", type=Path, help=f"lock of commits and hashes, made when absent (default: OUT/{LOCK})"
-    )
-    parser.add_argument("--keep-downloads", action="store_true", help="keep the downloaded files after use")
-    parser.add_argument(
-        "--skip-bad-lines", action="store_true", help="leave bad lines out, with a warning for each"
-    )
-    parser.add_argument("--replace", action="store_true", help="fetch again what is there already")
-    args = parser.parse_args(argv)
-    names = [get_dataset(name).name for name in args.datasets] or list(PINS)
+def fetch_all(
+    names: Sequence[str], data: Path, hub: Hub, done: Callable[[Manifest], None], **options: Any
+) -> list[str]:
+    """Fetch datasets one after another and return the names of those that could not be fetched.
+
+    Args:
+        names: the datasets; all that have pins where none is named.
+        data: the folder of the datasets.
+        hub: where to fetch from.
+        done: called with each manifest.
+        options: as in `fetch`.
+
+    Raises:
+        UnreachableError: no network.
+        UserError: an unknown name, or the only dataset could not be fetched.
+    """
+    names = [get_dataset(name).name for name in names] or list(PINS)
     failed = []
     for name in names:
         try:
-            manifest = fetch(
-                name,
-                args.out,
-                hub or HuggingFaceHub(),
-                lock=args.lock,
-                keep=args.keep_downloads,
-                replace_old=args.replace,
-                skip_bad=args.skip_bad_lines,
-            )
+            done(fetch(name, data, hub, **options))
         except UnreachableError:
             raise
         except UserError as error:
@@ -333,9 +315,6 @@ def main(argv: Sequence[str], hub: Hub | None = None) -> int:
                 raise
             log.error("%s: %s", name, error)
             failed.append(name)
-        else:
-            print(report(manifest, args.out / name))
     if failed:
         log.error("%d of %d datasets are missing: %s", len(failed), len(names), ", ".join(failed))
-        return PARTIAL
-    return 0
+    return failed

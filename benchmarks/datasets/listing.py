@@ -1,46 +1,40 @@
-"""`python -m benchmarks datasets list|show|verify`: what is in data/, what a model sees of it, whether it is whole."""
+"""What datasets are in a folder, what a model sees of them, and whether they are whole."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
-from benchmarks.datasets.readers import source_of
-from benchmarks.datasets.schema import MANIFEST, Manifest, schema_of
+from benchmarks.datasets.readers import reader_of
+from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, schema_of
 from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
-from common.old_parser import Parser
 from common.progress import progress
+from common.registry import Registry
+from common.text_tables import grid
 
-__all__ = ["examples", "list_text", "main", "show_text"]
-
-_SPLITS = ("train", "validation", "test")
+__all__ = ["PREVIEWS", "Preview", "list_text", "show_text", "verify_all"]
 
 
 def list_text(data: Path) -> str:
     """Return a table of the twelve datasets: family, counts of what is in `data`, licence."""
-    rows: list[tuple[str, ...]] = [("dataset", "task", *_SPLITS, "from", "licence")]
+    rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
     for name, dataset in DATASETS.items():
         if (data / name / MANIFEST).is_file():
             manifest = read_manifest(data, name)
-            counts = [f"{manifest.counts[split]:,}" if split in manifest.counts else "-" for split in _SPLITS]
+            counts = [
+                f"{manifest.counts[split]:,}" if split in manifest.counts else "-" for split in SPLIT_TABLES
+            ]
             rows.append((name, dataset.task, *counts, str(manifest.source["kind"]), manifest.licence))
         else:
-            rows.append((name, dataset.task, "-", "-", "-", "absent", source_of(dataset).licence))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(_aligned(row, widths)).rstrip() for row in rows)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    numbers = range(2, 2 + len(_SPLITS))
-    return [
-        cell.rjust(width) if column in numbers else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
+            rows.append((name, dataset.task, "-", "-", "-", "absent", reader_of(dataset).licence))
+    return "\n".join(grid(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
 
 
 def show_text(data: Path, name: str, *, split: str = "validation", count: int = 3, width: int = 1_000) -> str:
@@ -60,7 +54,7 @@ def show_text(data: Path, name: str, *, split: str = "validation", count: int = 
         raise UserError(f"{count} examples cannot be shown; give --examples 0 or more")
     found = load(data, name)
     parts = [_facts(found.manifest, data / name)]
-    for number, (text, target) in enumerate(examples(found, split, count), 1):
+    for number, (text, target) in enumerate(PREVIEWS[found.dataset.task].examples(found, split, count), 1):
         shown = text if len(text) <= width else f"{text[:width]} [... {len(text) - width:,} more characters]"
         parts.append(f"{split} example {number}:\n{textwrap.indent(shown, '  | ')}\n  -> {target}")
     return "\n\n".join(parts)
@@ -76,7 +70,7 @@ def _facts(manifest: Manifest, folder: Path) -> str:
             ", ".join(f"{column.name}: {column.type}" for column in schema_of(manifest.task, name)),
         )
         for name in manifest.tables
-        if manifest.task == "IR" or name == "train"
+        if name not in SPLIT_TABLES[1:]  # the three splits have the same columns
     ]
     facts += [("counts", ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items()))]
     if manifest.labels:
@@ -98,21 +92,10 @@ def _source(manifest: Manifest) -> str:
     return f"{manifest.source['kind']}{', ' if names else ''}{names}{more}"
 
 
-def examples(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
-    """Yield (text, target) of a split's first examples; every text is followed by the tokenizer's end of text.
-
-    Raises:
-        UserError: the dataset has no such split.
-    """
-    if found.dataset.task == "IR":
-        yield from _retrieval_examples(found, split, count)
-        return
-    for row in found.tables[split].slice(0, count).to_pylist():
-        yield _EXAMPLES[found.dataset.task](found, row)
-
-
 def _classification_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    return classification_text(found.name, row["first"], row["second"]), f"label {found.labels[row['label']]}"
+    return classification_text(
+        found.dataset, row["first"], row["second"]
+    ), f"label {found.labels[row['label']]}"
 
 
 def _tagging_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
@@ -127,7 +110,14 @@ def _answering_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, s
     return question_text(row["question"]) + row["context"], answers or "no answer"
 
 
-_EXAMPLES = {"SC": _classification_example, "TC": _tagging_example, "QA": _answering_example}
+def _of_rows(
+    example: Callable[[LocalDataset, dict[str, Any]], tuple[str, str]],
+    found: LocalDataset,
+    split: str,
+    count: int,
+) -> Iterator[tuple[str, str]]:
+    for row in found.tables[split].slice(0, count).to_pylist():
+        yield example(found, row)
 
 
 def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
@@ -152,44 +142,37 @@ def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator
         )
 
 
-def _verify(data: Path, names: Sequence[str]) -> int:
-    faulty = 0
-    for name in progress(names, "verifying", unit="dataset"):
-        faults = verify(data, name)
-        faulty += bool(faults)
-        print(f"{name}: {'; '.join(faults)}" if faults else f"{name}: whole")
-    return 1 if faulty else 0
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a model sees of a family's datasets."""
+
+    name: str
+    """The family: a name in `benchmarks.protocol.TASKS`."""
+    examples: Callable[[LocalDataset, str, int], Iterator[tuple[str, str]]]
+    """Yields (text, target) of a split's first examples; every text is followed by the tokenizer's end of text.
+    `UserError` when the dataset has no such split."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `python -m benchmarks datasets`; `verify` gives 1 when something is damaged."""
-    parser = Parser(prog="python -m benchmarks datasets", description="Look at the datasets in data/.")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for action, text in (
-        ("list", "the twelve datasets, their counts and licences"),
-        ("show", "schema, counts, source and three examples as the model sees them"),
-        ("verify", "check every file and every row against the manifest's hashes"),
-    ):
-        sub = actions.add_parser(action, help=text, description=text)
-        sub.add_argument(
-            "--data", type=Path, default=Path("data"), help="folder of the datasets (default: data)"
-        )
-        if action == "show":
-            sub.add_argument("dataset", metavar="DATASET")
-            sub.add_argument("--split", choices=_SPLITS, default="validation", help="default: validation")
-            sub.add_argument("--examples", type=int, default=3, help="how many examples (default: 3)")
-        if action == "verify":
-            sub.add_argument("datasets", nargs="*", metavar="DATASET", help="default: all that are there")
-    args = parser.parse_args(argv)
-    if args.action == "list":
-        print(list_text(args.data))
-        return 0
-    if args.action == "show":
-        print(show_text(args.data, args.dataset, split=args.split, count=args.examples))
-        return 0
-    names = args.datasets or [name for name in DATASETS if (args.data / name / MANIFEST).is_file()]
+PREVIEWS: Registry[Preview] = Registry(
+    "task",
+    [
+        Preview(name="SC", examples=partial(_of_rows, _classification_example)),
+        Preview(name="TC", examples=partial(_of_rows, _tagging_example)),
+        Preview(name="QA", examples=partial(_of_rows, _answering_example)),
+        Preview(name="IR", examples=_retrieval_examples),
+    ],
+)
+"""The preview of each family."""
+
+
+def verify_all(data: Path, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is wrong with each dataset, nothing for a whole one; all that are in `data` where none is named.
+
+    Raises:
+        UserError: there are none.
+    """
+    names = names or [name for name in DATASETS if (data / name / MANIFEST).is_file()]
     if not names:
-        raise UserError(
-            f"{args.data} holds no datasets; fetch, import or make some first (python -m benchmarks)"
-        )
-    return _verify(args.data, names)
+        raise UserError(f"{data} holds no datasets; fetch, import or make some first (python -m benchmarks)")
+    for name in progress(names, "verifying", unit="dataset"):
+        yield name, verify(data, name)

@@ -20,7 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, TableInfo, schema_of, table_names
+from benchmarks.datasets.schema import (
+    FORMS,
+    MANIFEST,
+    SPLIT_TABLES,
+    Manifest,
+    TableInfo,
+    schema_of,
+    table_names,
+)
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 from common.files import sha256_file, write_text
@@ -75,7 +83,7 @@ class LocalDataset:
     @property
     def train(self) -> pa.Table:
         """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
-        return self.tables["pairs" if self.dataset.task == "IR" else "train"]
+        return self.tables[FORMS[self.dataset.task].train]
 
     @property
     def validation(self) -> pa.Table:
@@ -125,7 +133,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
 
     Raises:
         UserError: another content is there and `replace` is off, a split is empty, an id occurs twice, or a
-            label lies outside the label set.
+            label is outside the label set.
     """
     for name in table_names(dataset):
         _check(dataset, name, content)
@@ -282,17 +290,16 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
         twice = ids.filter(pc.greater(ids.field("counts"), 1))
         if len(twice):
             raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}")
-    ids_of = {"SC": "label", "TC": "tags"}.get(dataset.task)
-    if ids_of:
-        column = rows[ids_of]
-        ids = pc.list_flatten(column) if dataset.task == "TC" else column
+    label = FORMS[dataset.task].label
+    if label is not None:
+        ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
         wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(content.labels))))
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label {wrong[0].as_py()}, outside the "
                 f"{len(content.labels)} labels {', '.join(content.labels)}"
             )
-    if dataset.labels and dataset.task in ("SC", "TC") and len(content.labels) != dataset.labels:
-        raise UserError(
-            f"{dataset.name} has {len(content.labels)} labels here and {dataset.labels} in the protocol"
-        )
+        if dataset.labels and len(content.labels) != dataset.labels:
+            raise UserError(
+                f"{dataset.name} has {len(content.labels)} labels here and {dataset.labels} in the protocol"
+            )

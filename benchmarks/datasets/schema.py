@@ -19,8 +19,12 @@ import pyarrow as pa
 
 from benchmarks.protocol import Dataset
 from common.errors import UserError
+from common.registry import Registry
 
-__all__ = ["MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "Manifest", "TableInfo", "schema_of", "table_names"]
+__all__ = [
+    "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo", "schema_of",
+    "table_names",
+]  # fmt: skip
 
 SCHEMA_VERSION = 1
 """Raised when a column's name, type or meaning changes: older folders are then refused, not misread."""
@@ -39,55 +43,92 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
-_SPLITS: dict[str, pa.Schema] = {
-    "SC": _columns(
-        _required("id", pa.string()),
-        _required("first", pa.string()),
-        pa.field("second", pa.string()),
-        _required("label", pa.int32()),
-    ),
-    "TC": _columns(
-        _required("id", pa.string()),
-        _required("words", pa.list_(pa.string())),
-        _required("tags", pa.list_(pa.int32())),
-    ),
-    "QA": _columns(
-        _required("id", pa.string()),
-        _required("question", pa.string()),
-        _required("context", pa.string()),
-        _required("answers", pa.list_(pa.struct([_text, _required("start", pa.int32())]))),
-    ),
-}
+@dataclass(frozen=True, kw_only=True)
+class LocalForm:
+    """The tables of a family's datasets."""
 
-_RETRIEVAL: dict[str, pa.Schema] = {
-    "pairs": _columns(_required("query", pa.string()), _required("positive", pa.string())),
-    "queries": _columns(_required("split", pa.string()), _required("id", pa.string()), _text),
-    "corpus": _columns(_required("id", pa.string()), pa.field("title", pa.string()), _text),
-    "qrels": _columns(
-        _required("split", pa.string()),
-        _required("query_id", pa.string()),
-        _required("doc_id", pa.string()),
-        _required("relevance", pa.int32()),
-    ),
-}
+    name: str
+    """The family: a name in `benchmarks.protocol.TASKS`."""
+    columns: Mapping[str, pa.Schema]
+    """Columns by table."""
+    train: str = "train"
+    """The table that is trained on; a dataset that is trained on another one lacks it."""
+    label: str | None = None
+    """The column with the ids of the dataset's labels, one a row or one a word."""
+
+    def tables(self, dataset: Dataset) -> tuple[str, ...]:
+        """Return the names of the tables that a dataset consists of."""
+        own = dataset.trained_on == dataset.name
+        return tuple(name for name in self.columns if own or name != self.train)
+
+
+def _splits(*fields: pa.Field) -> dict[str, pa.Schema]:
+    """Return the same columns, an id first, for each of the three splits."""
+    return dict.fromkeys(SPLIT_TABLES, _columns(_required("id", pa.string()), *fields))
+
+
+FORMS: Registry[LocalForm] = Registry(
+    "task",
+    [
+        LocalForm(
+            name="SC",
+            columns=_splits(
+                _required("first", pa.string()),
+                pa.field("second", pa.string()),
+                _required("label", pa.int32()),
+            ),
+            label="label",
+        ),
+        LocalForm(
+            name="TC",
+            columns=_splits(
+                _required("words", pa.list_(pa.string())), _required("tags", pa.list_(pa.int32()))
+            ),
+            label="tags",
+        ),
+        LocalForm(
+            name="QA",
+            columns=_splits(
+                _required("question", pa.string()),
+                _required("context", pa.string()),
+                _required("answers", pa.list_(pa.struct([_text, _required("start", pa.int32())]))),
+            ),
+        ),
+        LocalForm(
+            name="IR",
+            columns={
+                "pairs": _columns(_required("query", pa.string()), _required("positive", pa.string())),
+                "queries": _columns(_required("split", pa.string()), _required("id", pa.string()), _text),
+                "corpus": _columns(_required("id", pa.string()), pa.field("title", pa.string()), _text),
+                "qrels": _columns(
+                    _required("split", pa.string()),
+                    _required("query_id", pa.string()),
+                    _required("doc_id", pa.string()),
+                    _required("relevance", pa.int32()),
+                ),
+            },
+            train="pairs",
+        ),
+    ],
+)
+"""The tables of each family: raw strings, label ids, character offsets.
+
+SC: `label` indexes the manifest's labels; `second` is null for single texts.
+TC: one tag a word, indexing the manifest's labels.
+QA: `start` is a character offset into `context`; no answers means unanswerable.
+IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
+"""
 
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
     """Return the names of the tables that `dataset` consists of."""
-    if dataset.task != "IR":
-        return SPLIT_TABLES
-    return tuple(_RETRIEVAL) if dataset.trained_on == dataset.name else tuple(_RETRIEVAL)[1:]
+    return FORMS[dataset.task].tables(dataset)
 
 
 def schema_of(task: str, table: str) -> pa.Schema:
-    """Return the columns of a family's table: raw strings, label ids, character offsets.
-
-    SC: `label` indexes the manifest's labels; `second` is null for single texts.
-    TC: one tag a word, indexing the manifest's labels.
-    QA: `start` is a character offset into `context`; no answers means unanswerable.
-    IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
-    """
-    return _RETRIEVAL[table] if task == "IR" else _SPLITS[task]
+    """Return the columns of a family's table, see `FORMS`."""
+    columns: pa.Schema = FORMS[task].columns[table]
+    return columns
 
 
 @dataclass(frozen=True, kw_only=True)

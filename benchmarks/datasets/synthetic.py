@@ -1,26 +1,27 @@
 """Small made-up datasets of all four families in the local form: for tests, a miniature and cluster smoke tests.
 
 Sentences come from small seeded grammars, so that a tiny model can learn them in a minute and nothing has to be
-downloaded. Their scores say that the machinery works, and nothing about a model.
+downloaded. Their scores show that everything runs, and say nothing about a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.datasets.local_dataset import Content, table, write
-from benchmarks.datasets.readers.glue import LABELS
-from benchmarks.datasets.readers.ner import TAGS
+from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
-from common.old_parser import Parser
+from common.registry import Registry
 
-__all__ = ["main", "make_synthetic", "synthetic"]
+__all__ = ["GRAMMARS", "Grammar", "make_synthetic", "synthetic"]
 
 Row = dict[str, Any]
 
@@ -83,10 +84,26 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
         raise UserError("a synthetic dataset needs at least 1 training and 2 evaluation examples")
     name_seed = list(DATASETS).index(dataset.name) if dataset.name in DATASETS else len(DATASETS)
     rng = np.random.default_rng([seed, name_seed])
-    if dataset.task == "IR":
-        return _retrieval(dataset, train, evaluation, rng)
-    labels = _labels(dataset)
-    example = _EXAMPLES[dataset.task]
+    return GRAMMARS[dataset.task].content(dataset, train, evaluation, rng)
+
+
+_SPLITS = "drawn independently"
+_NOTE = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
+
+Example = Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]
+"""Makes a row up, without its id, for a dataset with these labels."""
+
+
+def _of_examples(
+    labels_of: Callable[[Dataset], tuple[str, ...]],
+    example: Example,
+    dataset: Dataset,
+    train: int,
+    evaluation: int,
+    rng: np.random.Generator,
+) -> Content:
+    labels = READERS[dataset.name].labels if dataset.name in READERS else ()
+    labels = labels or labels_of(dataset)
     sizes = dict(zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True))
     tables = {
         split: table(
@@ -97,10 +114,6 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
         for split, size in sizes.items()
     }
     return Content(tables=tables, labels=labels, splits=_SPLITS, notes=(_NOTE,))
-
-
-_SPLITS = "drawn independently"
-_NOTE = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
 
 
 def make_synthetic(data: Path, name: str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
@@ -118,13 +131,16 @@ def make_synthetic(data: Path, name: str, *, train: int = 512, evaluation: int =
     )
 
 
-def _labels(dataset: Dataset) -> tuple[str, ...]:
-    """Return the dataset's label names; made-up ones for a dataset that is not the paper's."""
-    if dataset.task == "SC":
-        return LABELS.get(dataset.name) or tuple(f"class {i}" for i in range(dataset.labels or 2))
-    if dataset.task == "TC":
-        kinds = [f"TYPE{i}" for i in range((dataset.labels or 3) // 2)]
-        return TAGS.get(dataset.name) or ("O", *(f"{side}-{kind}" for kind in kinds for side in "BI"))
+def _class_names(dataset: Dataset) -> tuple[str, ...]:
+    return tuple(f"class {i}" for i in range(dataset.labels or 2))
+
+
+def _tag_names(dataset: Dataset) -> tuple[str, ...]:
+    kinds = [f"TYPE{i}" for i in range((dataset.labels or 3) // 2)]
+    return ("O", *(f"{side}-{kind}" for kind in kinds for side in "BI"))
+
+
+def _no_labels(dataset: Dataset) -> tuple[str, ...]:
     return ()
 
 
@@ -187,7 +203,7 @@ def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) 
     facts = [f"{name} lives in {city}." for name, city in zip(names, cities, strict=False)]
     context = " ".join(facts)
     chosen = int(rng.integers(3))
-    if dataset.name == "squad_v2" and rng.random() < 1 / 3:
+    if dataset.may_abstain and rng.random() < 1 / 3:
         return {"question": f"Where does {names[3]} live?", "context": context, "answers": []}
     question, answer = f"Where does {names[chosen]} live?", cities[chosen]
     if dataset.name == "record":
@@ -197,13 +213,6 @@ def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) 
         "context": context,
         "answers": [{"text": answer, "start": context.index(answer)}],
     }
-
-
-_EXAMPLES: dict[str, Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]] = {
-    "SC": _classified,
-    "TC": _tagged,
-    "QA": _asked,
-}
 
 
 def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
@@ -269,27 +278,23 @@ def _question(topic: tuple[str, str, str]) -> str:
     return f"where is the {topic[0]} {topic[1]} of {topic[2]}"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `python -m benchmarks synthetic`."""
-    parser = Parser(
-        prog="python -m benchmarks synthetic",
-        description="Write small made-up datasets in the local form, for smoke tests without data or network.",
-    )
-    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="which of the twelve (default: all)")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder of the datasets; keep it apart from data/"
-    )
-    parser.add_argument("--train", type=int, default=512, help="training examples (default: 512)")
-    parser.add_argument(
-        "--evaluation", type=int, default=96, help="validation, and test, examples (default: 96)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the grammars (default: 0)")
-    parser.add_argument("--replace", action="store_true", help="put them in place of other versions")
-    args = parser.parse_args(argv)
-    for name in args.datasets or DATASETS:
-        manifest = make_synthetic(
-            args.out, name, train=args.train, evaluation=args.evaluation, seed=args.seed, replace=args.replace
-        )
-        counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
-        print(f"{args.out / name}: {counts}, made up")
-    return 0
+@dataclass(frozen=True, kw_only=True)
+class Grammar:
+    """How the datasets of a family are made up."""
+
+    name: str
+    """The family: a name in `benchmarks.protocol.TASKS`."""
+    content: Callable[[Dataset, int, int, np.random.Generator], Content]
+    """Makes a dataset with so many training examples, and so many in each of the other splits."""
+
+
+GRAMMARS: Registry[Grammar] = Registry(
+    "task",
+    [
+        Grammar(name="SC", content=partial(_of_examples, _class_names, _classified)),
+        Grammar(name="TC", content=partial(_of_examples, _tag_names, _tagged)),
+        Grammar(name="QA", content=partial(_of_examples, _no_labels, _asked)),
+        Grammar(name="IR", content=_retrieval),
+    ],
+)
+"""The grammar of each family."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,21 +14,155 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from common.errors import UserError, nearest
+from common.registry import Registry
 
-__all__ = ["PRECISIONS", "Machine", "choose_machine"]
-
-PRECISIONS = ("bf16", "mixed", "fp32")
-"""`bf16`: weights, gradients and optimiser in bfloat16, as the paper; `mixed`: float32 weights; `fp32`."""
+__all__ = ["DEVICES", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class Precision:
+    """Number formats of a fine-tuning."""
+
+    name: str
+    """As `--precision` and `run.json` name it."""
+    weights: torch.dtype
+    """Type of weights, gradients and optimiser state."""
+    autocast: bool
+    """Whether matrix products are computed in bfloat16."""
+
+
+PRECISIONS: Registry[Precision] = Registry(
+    "precision",
+    [
+        Precision(name="bf16", weights=torch.bfloat16, autocast=True),
+        Precision(name="mixed", weights=torch.float32, autocast=True),
+        Precision(name="fp32", weights=torch.float32, autocast=False),
+    ],
+)
+"""`bf16`: everything in bfloat16, as the paper; `mixed`: float32 weights; `fp32`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceKind:
+    """A kind of device, here a CPU; a subclass says what is different elsewhere."""
+
+    name: str
+    """What torch calls it."""
+    precision: str
+    """Name of the default precision."""
+    positions: int
+    """Default for the most positions of a forward pass in fine-tuning."""
+    overhead: int
+    """What a forward pass costs in addition to its positions, counted in positions: where padding is worth more than
+    another pass. A matter of speed alone. On a GPU, small passes leave it idle; on a CPU, where small networks are
+    fine-tuned, a pass of one of two layers costs as much as 400 of its positions."""
+    graph_factor: int
+    """Positions whose activations are kept at once, where a loss needs several passes, for each position of a pass.
+    On a CPU the size of a pass is a matter of speed, not of memory."""
+    side_by_side: bool = True
+    """Whether several runs share one such device, each in a process of its own."""
+    checks_each_step: bool = True
+    """Whether a loss can be looked at after every step without waiting for the device."""
+
+    def count(self) -> int:
+        """Return how many there are here."""
+        return 1
+
+    def eval_positions(self, given: int | None) -> int:
+        """Return the most positions of a forward pass in evaluation, when `given` are asked for in fine-tuning."""
+        return self.positions
+
+    def select(self, device: torch.device) -> None:
+        """Make it the current device of this process."""
+
+    def title(self, device: torch.device) -> str:
+        """Return what a run records as its device."""
+        return self.name
+
+    def to_device(self, tensor: Tensor, device: torch.device) -> Tensor:
+        """Move a tensor from the CPU without waiting for it."""
+        return tensor
+
+    def random_state(self, device: torch.device) -> Tensor | None:
+        """Return the state of the device's own generator, None where it has none."""
+        return None
+
+    def restore_random_state(self, state: Tensor | None, device: torch.device) -> None:
+        """Set what `random_state` returned."""
+
+    def tflops(self) -> float:
+        """Return the sustained rate of matrix products to reckon with, in TFLOP/s; measured on a CPU."""
+        matrix = torch.randn(1_024, 1_024)
+        matrix @ matrix
+        start = time.perf_counter()
+        for _ in range(4):
+            matrix @ matrix
+        return 4 * 2 * 1_024**3 / (time.perf_counter() - start) / 1e12 / 4
+
+    def forget_peak_memory(self, device: torch.device) -> None:
+        """Begin to measure the peak memory."""
+
+    def peak_memory(self, device: torch.device) -> dict[str, int]:
+        """Return what a run records of the memory since then, in bytes."""
+        return {}
+
+
+class _Cuda(DeviceKind):
+    """An NVIDIA GPU."""
+
+    def count(self) -> int:
+        return torch.cuda.device_count()
+
+    def eval_positions(self, given: int | None) -> int:
+        return 4 * (given or self.positions)
+
+    def select(self, device: torch.device) -> None:
+        torch.cuda.set_device(torch.device("cuda", device.index or 0))
+
+    def title(self, device: torch.device) -> str:
+        return torch.cuda.get_device_name(device)
+
+    def to_device(self, tensor: Tensor, device: torch.device) -> Tensor:
+        return tensor.pin_memory().to(device, non_blocking=True)
+
+    def random_state(self, device: torch.device) -> Tensor | None:
+        return torch.cuda.get_rng_state(device)
+
+    def restore_random_state(self, state: Tensor | None, device: torch.device) -> None:
+        assert state is not None
+        torch.cuda.set_rng_state(state, device)
+
+    def tflops(self) -> float:
+        return 100.0
+
+    def forget_peak_memory(self, device: torch.device) -> None:
+        torch.cuda.reset_peak_memory_stats(device)
+
+    def peak_memory(self, device: torch.device) -> dict[str, int]:
+        return {"peak_memory": torch.cuda.max_memory_allocated(device)}
+
+
+DEVICES: Registry[DeviceKind] = Registry(
+    "device",
+    [
+        _Cuda(
+            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, side_by_side=False,
+            checks_each_step=False,
+        ),
+        DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
+    ],
+)  # fmt: skip
+"""The kinds of devices; `auto` takes the first that is here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
     """Device and numerics of this process."""
 
-    device: torch.device
-    """Where models live."""
-    precision: str
-    """One of `PRECISIONS`."""
+    torch_device: torch.device
+    """Where models are."""
+    precision: Precision
+    """Number formats."""
     train_positions: int
     """Most positions, padding included, of a forward pass in fine-tuning; halved when memory runs out."""
     eval_positions: int
@@ -36,59 +171,48 @@ class Machine:
     """Compute the micro-batches one by one in order, as the paper's code does, in place of sorted by length."""
 
     @property
-    def weights(self) -> torch.dtype:
-        """Type of weights, gradients and optimiser state."""
-        return torch.bfloat16 if self.precision == "bf16" else torch.float32
+    def kind(self) -> DeviceKind:
+        """The kind of device."""
+        return DEVICES[self.torch_device.type]
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
-        """Compute matrix products in bfloat16 unless the precision is `fp32`."""
-        if self.precision == "fp32":
+        """Compute matrix products in bfloat16 where the precision says so."""
+        if not self.precision.autocast:
             yield
         else:
-            with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            with torch.autocast(self.torch_device.type, dtype=torch.bfloat16):
                 yield
 
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
-        tensor = torch.from_numpy(np.ascontiguousarray(values))
-        if self.device.type == "cuda":
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor
+        return self.kind.to_device(torch.from_numpy(np.ascontiguousarray(values)), self.torch_device)
 
     def place(self, model: nn.Module) -> None:
         """Move a model here and cast its parameters.
 
         Buffers keep their type: rotary frequencies rounded to bfloat16 would turn positions wrongly.
         """
-        model.to(self.device)
+        model.to(self.torch_device)
         for parameter in model.parameters():
-            parameter.data = parameter.data.to(self.weights)
+            parameter.data = parameter.data.to(self.precision.weights)
 
     @property
     def overhead(self) -> int:
-        """What a forward pass costs beside its positions, counted in positions: where padding is worth a pass more.
-
-        A matter of speed alone. On a GPU, small passes leave it idle; on a CPU, where small networks are tuned, a pass
-        of one of two layers costs as much as 400 of its positions.
-        """
-        return 1_024 if self.device.type == "cuda" else 384
+        """See `DeviceKind.overhead`."""
+        return self.kind.overhead
 
     @property
     def graph_positions(self) -> int:
-        """Most positions whose activations are kept at once, where a loss needs several forward passes.
-
-        On a CPU the size of a pass is a matter of speed, not of memory.
-        """
-        return self.train_positions * (1 if self.device.type == "cuda" else 16)
+        """Most positions whose activations are kept at once, where a loss needs several forward passes."""
+        return self.train_positions * self.kind.graph_factor
 
     @property
     def description(self) -> dict[str, object]:
         """What a run records about it."""
-        on_gpu = self.device.type == "cuda"
         return {
-            "device": torch.cuda.get_device_name(self.device) if on_gpu else "cpu",
-            "precision": self.precision,
+            "device": self.kind.title(self.torch_device),
+            "precision": self.precision.name,
             "train_positions": self.train_positions,
             "eval_positions": self.eval_positions,
             "exact_micro_batches": self.exact_micro_batches,
@@ -96,40 +220,41 @@ class Machine:
         }
 
 
-def choose_machine(
+def choose_kind(device: str) -> DeviceKind:
+    """Return the kind of `auto`, `cpu`, `cuda` or `cuda:1`; `UserError` for any other name."""
+    if device == "auto":
+        return next(kind for kind in DEVICES.values() if kind.count())
+    kind, colon, number = device.partition(":")
+    if kind not in DEVICES or (colon and not number.isdigit()):
+        raise UserError(
+            f"unknown device {device!r}{nearest(kind, DEVICES)}; name auto, {', '.join(DEVICES)} or cuda:1"
+        )
+    return DEVICES[kind]
+
+
+def choose_device(
     device: str = "auto", precision: str = "auto", *, positions: int | None = None, exact: bool = False
-) -> Machine:
-    """Return the machine that options ask for.
+) -> Device:
+    """Return the device that options name.
 
     Args:
         device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:1`.
         precision: `auto` (`bf16` on a GPU, `fp32` on a CPU) or one of `PRECISIONS`.
         positions: most positions of a forward pass in fine-tuning; None for a default by device.
-        exact: see `Machine.exact_micro_batches`.
+        exact: see `Device.exact_micro_batches`.
 
     Raises:
         UserError: an unknown name, or a device that is not there.
     """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = device.partition(":")
-    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise UserError(f"unknown device {device!r}{nearest(kind, ('cpu', 'cuda'))}; say cpu, cuda or cuda:1")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise UserError(f"there is no device {device} here; torch sees {torch.cuda.device_count()} GPUs")
-    if precision == "auto":
-        precision = "bf16" if kind == "cuda" else "fp32"
-    if precision not in PRECISIONS:
-        raise UserError(
-            f"unknown precision {precision!r}{nearest(precision, PRECISIONS)}; known are {', '.join(PRECISIONS)}"
-        )
-    if kind == "cuda":
-        torch.cuda.set_device(torch.device("cuda", int(number or 0)))
-    default = 16_384 if kind == "cuda" else 2_048
-    return Machine(
-        device=torch.device(device),
-        precision=precision,
-        train_positions=positions or default,
-        eval_positions=4 * (positions or default) if kind == "cuda" else default,
+    kind = choose_kind(device)
+    chosen = torch.device(kind.name if device == "auto" else device)
+    if (chosen.index or 0) >= kind.count():
+        raise UserError(f"there is no device {device} here; torch sees {kind.count()} of this kind")
+    kind.select(chosen)
+    return Device(
+        torch_device=chosen,
+        precision=PRECISIONS[kind.precision if precision == "auto" else precision],
+        train_positions=positions or kind.positions,
+        eval_positions=kind.eval_positions(positions),
         exact_micro_batches=exact,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,20 @@ import numpy as np
 import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer
 
 from benchmarks.finetuning.tokenization import end_of_text
-from benchmarks.protocol import TUNING
+from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError, nearest
 from common.files import sha256_file
+from common.registry import Registry
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
-__all__ = ["Encoder", "Loaded", "encoder_limit", "load", "load_tokenizer", "looks_both_ways", "resolve"]
+__all__ = [
+    "OWN_MODEL_TYPES", "Encoder", "LoadedModel", "ModelType", "encoder_limit", "load", "load_tokenizer",
+    "looks_both_ways", "resolve",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +77,7 @@ class Encoder(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedModel:
     """An encoder with its tokenizer, ready for fine-tuning."""
 
     encoder: Encoder
@@ -92,8 +97,8 @@ def load(
     *,
     revision: str | None = None,
     trust_remote_code: bool = False,
-    max_length: int = TUNING.max_length,
-) -> Loaded:
+    max_length: int = FINE_TUNING.max_length,
+) -> LoadedModel:
     """Load a model folder or hub id and make it bidirectional.
 
     Args:
@@ -118,7 +123,7 @@ def load(
         embedding.padding_idx = padding
     encoder = _both_ways(base, model)
     _check_vocabulary(base, tokenizer, model)
-    return Loaded(
+    return LoadedModel(
         encoder=encoder,
         tokenizer=tokenizer,
         limits=encoder_limit(base.config, tokenizer, max_length),
@@ -153,7 +158,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         ) from None
 
 
-def encoder_limit(config: Any, tokenizer: Any, max_length: int = TUNING.max_length) -> tuple[int, int]:
+def encoder_limit(config: Any, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> tuple[int, int]:
     """Return the longest inputs, in tokens: 99 % of the positions but no more than `max_length`, and all.
 
     The second is the paper's limit in retrieval evaluation: the smaller of the model's positions and the
@@ -178,7 +183,7 @@ def load_tokenizer(folder: Path) -> Any:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{folder} has no tokenizer that loads ({_first_line(error)}); put tokenizer.json and "
-            "tokenizer_config.json beside config.json"
+            "tokenizer_config.json next to config.json"
         ) from None
     if not tokenizer.is_fast:
         raise UserError(
@@ -204,38 +209,62 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelType:
+    """Models of one `model_type`, as their config.json names it, that are loaded by code of ours."""
+
+    name: str
+    """The `model_type`."""
+    load: Callable[[Path], nn.Module]
+    """Loads the base model of a folder, bidirectional, in float32."""
+
+
+def _load_ours(folder: Path) -> nn.Module:
+    ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
+    return ours.float()
+
+
+OWN_MODEL_TYPES: Registry[ModelType] = Registry(
+    "model type", [ModelType(name=name, load=_load_ours) for name in MODEL_TYPES]
+)
+"""What is loaded by code of ours; transformers loads the types that it knows, and refuses all others."""
+
+
 def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
-    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    if kind in MODEL_TYPES and not trust_remote_code:
-        ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
-        return ours.float()
+    name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    if name in OWN_MODEL_TYPES and not trust_remote_code:
+        return OWN_MODEL_TYPES[name].load(folder)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     try:
-        config = AutoConfig.from_pretrained(folder, **options)
-        if getattr(config, "is_encoder_decoder", False):
-            raise UserError(f"{folder} is an encoder-decoder; this package measures encoders and decoders")
-        if hasattr(config, "reference_compile"):
-            config.reference_compile = False
-        options |= {"config": config, "dtype": torch.float32, "use_safetensors": True}
-        try:
-            base: nn.Module = AutoModel.from_pretrained(folder, attn_implementation="sdpa", **options)
-        except ValueError as error:
-            if "attention" not in str(error):
-                raise
-            log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
-            base = AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
+        return _load_with_transformers(folder, options)
     except UserError:
         raise
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        hint = ""
+        hint = nearest(str(name), [*OWN_MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
         raise UserError(f"{folder} does not load: {_first_line(error)}{hint}") from None
+
+
+def _load_with_transformers(folder: Path, options: dict[str, Any]) -> nn.Module:
+    config = AutoConfig.from_pretrained(folder, **options)
+    if getattr(config, "is_encoder_decoder", False):
+        raise UserError(f"{folder} is an encoder-decoder; this package measures encoders and decoders")
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False
+    options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
+    try:
+        base: nn.Module = AutoModel.from_pretrained(folder, attn_implementation="sdpa", **options)
+    except ValueError as error:
+        if "attention" not in str(error):
+            raise
+        log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
+        base = AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
     return base
 
 
 def _both_ways(base: nn.Module, model: str) -> Encoder:
-    """Return the model with every token seeing every other, or tell that this cannot be."""
+    """Return the model with every token seeing every other; `UserError` when that cannot be."""
     switches: list[Any] = [base.config, *base.modules()]
     for switch in switches:
         if getattr(switch, "is_causal", None) is True:

@@ -1,4 +1,4 @@
-"""The study's heads on an encoder's hidden states, and how a sequence becomes one vector.
+"""The study's heads on an encoder's hidden states.
 
 Shape suffixes: B examples, L padded length, H hidden size.
 """
@@ -8,22 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from common.errors import UserError, nearest
+from benchmarks.finetuning.poolings import MEAN, Pooling
 
-__all__ = ["POOLINGS", "SequenceHead", "TokenHead", "initialise_head", "pool"]
-
-POOLINGS = ("mean", "first", "last", "late")
-"""How a sequence becomes one vector: mean over tokens, first or last token, or mean of the tokens' logits."""
-
-
-def pool(hidden: Tensor, lengths: Tensor, pooling: str = "mean") -> Tensor:
-    """Return one vector (B, H) a sequence from its hidden states (B, L, H)."""
-    if pooling == "first":
-        return hidden[:, 0]
-    if pooling == "last":
-        return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
-    mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(hidden.dtype)
-    return (hidden * mask[..., None]).sum(1) / lengths[:, None].to(hidden.dtype)
+__all__ = ["SequenceHead", "TokenHead", "initialise_head"]
 
 
 class TokenHead(nn.Module):
@@ -33,31 +20,26 @@ class TokenHead(nn.Module):
         super().__init__()
         self.out = nn.Linear(hidden, labels)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Return logits (..., labels)."""
+    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits (B, L, labels)."""
         logits: Tensor = self.out(hidden)
         return logits
 
 
 class SequenceHead(nn.Module):
-    """Linear, GELU and linear on the pooled sequence (SC); `late` pools the logits of the tokens instead."""
+    """Linear, GELU and linear on the pooled sequence (SC), or on every token before pooling."""
 
-    def __init__(self, hidden: int, labels: int, pooling: str = "mean") -> None:
+    def __init__(self, hidden: int, labels: int, pooling: Pooling = MEAN) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise UserError(
-                f"unknown pooling {pooling!r}{nearest(pooling, POOLINGS)}; known are {', '.join(POOLINGS)}"
-            )
         self.dense = nn.Linear(hidden, hidden)
         self.out = nn.Linear(hidden, labels)
         self.pooling = pooling
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """Return logits (B, labels)."""
-        late = self.pooling == "late"
-        vectors = hidden if late else pool(hidden, lengths, self.pooling)
+        vectors = hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
         logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
-        return pool(logits, lengths) if late else logits
+        return self.pooling.pool(logits, lengths) if self.pooling.of_logits else logits
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from common.errors import UserError
 from common.progress import progress
@@ -23,7 +24,6 @@ __all__ = [
     "encode_texts", "encode_windows", "encode_words", "end_of_text", "query_text", "question_text",
 ]  # fmt: skip
 
-_SEGMENTS = {"mnli_m": ("Premise", "Hypothesis"), "qqp": ("Question 1", "Question 2")}
 _BLOCK = 2_000
 
 Tokenizer = Any
@@ -35,11 +35,11 @@ def end_of_text(tokenizer: Tokenizer) -> str:
     return str(tokenizer.eos_token or tokenizer.sep_token or "")
 
 
-def classification_text(dataset: str, first: str, second: str | None) -> str:
+def classification_text(dataset: Dataset, first: str, second: str | None) -> str:
     """Return the text of a sequence classification example; pairs carry a name before each part."""
     if second is None:
         return first
-    one, two = _SEGMENTS.get(dataset, ("Text 1", "Text 2"))
+    one, two = dataset.segments
     return f"{one}: {first}\n{two}: {second}"
 
 

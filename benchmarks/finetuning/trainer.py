@@ -2,7 +2,7 @@
 
 The definitions are the paper's (appendix B): batches of 32 as 8 micro-batches of 4 whose means are averaged,
 10 % warm-up and linear decay, AdamW without decay on biases and norms, gradients clipped at 1. How many
-examples share a forward pass is left to the machine: it changes rounding only.
+examples share a forward pass is left to the device: it changes rounding only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.finetuning.device import Machine
-from benchmarks.protocol import Tuning
+from benchmarks.finetuning.device import Device
+from benchmarks.protocol import FineTuning
 
 __all__ = [
-    "Groups", "Objective", "TuningError", "TuningLog", "Watch", "decayed", "example_order", "learning_rate",
-    "make_optimiser", "steps_of", "tune",
+    "FineTuningError", "FineTuningLog", "Groups", "Objective", "Watch", "decayed", "example_order", "fine_tune",
+    "learning_rate", "make_optimiser", "steps_of",
 ]  # fmt: skip
 
 Groups = list[NDArray[np.int64]]
@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 _CHECK_EVERY = 25
 
 
-class TuningError(Exception):
-    """A fine-tuning that cannot end; the message is the reason that is recorded. Other runs go on."""
+class FineTuningError(Exception):
+    """A fine-tuning that cannot end; the message is the reason that is recorded. Other runs continue."""
 
 
 class Objective(Protocol):
@@ -57,13 +57,13 @@ class Objective(Protocol):
     def groups(self) -> int:
         """Micro-batches of a step."""
 
-    def backward(self, model: nn.Module, groups: Groups, machine: Machine) -> Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add a step's gradient to the model's and return the loss, detached."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningLog:
-    """What a fine-tuning leaves beside the weights."""
+class FineTuningLog:
+    """What a fine-tuning leaves in addition to the weights."""
 
     steps: int
     """Optimiser steps taken."""
@@ -73,14 +73,14 @@ class TuningLog:
     """Size of forward passes that fitted into memory."""
 
 
-def steps_of(size: int, tuning: Tuning, epochs: int | None, micro_batch: int) -> int:
-    """Return the number of optimiser steps: `tuning.steps`, or the whole batches of `epochs` passes.
+def steps_of(size: int, fine_tuning: FineTuning, epochs: int | None, micro_batch: int) -> int:
+    """Return the number of optimiser steps: `fine_tuning.steps`, or the whole batches of `epochs` passes.
 
     An epoch's micro-batches that fill no batch are left out, so CoNLL has 438 steps and UNER 392.
     """
     if epochs is None:
-        return tuning.steps
-    return max(1, math.ceil(size / micro_batch) // (tuning.batch // micro_batch)) * epochs
+        return fine_tuning.steps
+    return max(1, math.ceil(size / micro_batch) // (fine_tuning.batch // micro_batch)) * epochs
 
 
 def example_order(size: int, seed: int, micro_batch: int, groups: int) -> Iterator[Groups]:
@@ -122,31 +122,34 @@ def decayed(model: nn.Module) -> list[str]:
     ]
 
 
-def make_optimiser(model: nn.Module, lr: float, tuning: Tuning) -> torch.optim.Optimizer:
+def make_optimiser(model: nn.Module, lr: float, fine_tuning: FineTuning) -> torch.optim.Optimizer:
     """Return AdamW with weight decay on matrices alone, its state in the type of the weights."""
     with_decay = set(decayed(model))
     parameters = list(model.named_parameters())
     groups = [
-        {"params": [p for name, p in parameters if name in with_decay], "weight_decay": tuning.weight_decay},
+        {
+            "params": [p for name, p in parameters if name in with_decay],
+            "weight_decay": fine_tuning.weight_decay,
+        },
         {"params": [p for name, p in parameters if name not in with_decay], "weight_decay": 0.0},
     ]
     # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
     # ones it would not round where the paper's did.
     fused = all(p.dtype == torch.float32 for _, p in parameters)
-    return torch.optim.AdamW(groups, lr=lr, betas=tuning.betas, eps=tuning.eps, fused=fused)
+    return torch.optim.AdamW(groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused)
 
 
-def tune(
+def fine_tune(
     model: nn.Module,
     objective: Objective,
-    machine: Machine,
+    device: Device,
     *,
     lr: float,
     seed: int,
     steps: int,
-    tuning: Tuning,
+    fine_tuning: FineTuning,
     watch: Watch = iter,
-) -> TuningLog:
+) -> FineTuningLog:
     """Fine-tune `model` in place.
 
     What is done depends on the arguments alone: the global generators are seeded here, for dropout.
@@ -154,56 +157,56 @@ def tune(
     Args:
         model: with its head drawn for this seed.
         objective: the family's training data and loss.
-        machine: device, precision and size of forward passes.
+        device: device, precision and size of forward passes.
         lr: peak learning rate.
         seed: of the order of the examples and of dropout.
         steps: number of optimiser steps.
-        tuning: the other hyper-parameters.
+        fine_tuning: the other hyper-parameters.
         watch: passes the steps through and may show them.
 
     Raises:
-        TuningError: the loss is not finite, or one example does not fit into memory.
+        FineTuningError: the loss is not finite, or one example does not fit into memory.
     """
     torch.manual_seed(seed)
-    optimiser = make_optimiser(model, lr, tuning)
+    optimiser = make_optimiser(model, lr, fine_tuning)
     order = example_order(objective.size, seed, objective.micro_batch, objective.groups)
     losses: list[Tensor] = []
     model.train()
     for step in watch(range(steps)):
         groups = next(order)
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, steps, lr, tuning.warmup_share)
-        loss, machine = _backward(model, objective, groups, machine, optimiser)
-        nn.utils.clip_grad_norm_(model.parameters(), tuning.clip_norm)
+            group["lr"] = learning_rate(step, steps, lr, fine_tuning.warmup_share)
+        loss, device = _backward(model, objective, groups, device, optimiser)
+        nn.utils.clip_grad_norm_(model.parameters(), fine_tuning.clip_norm)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(loss)
-        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or machine.device.type == "cpu":
+        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or device.kind.checks_each_step:
             _check_finite(losses)
-    return TuningLog(
+    return FineTuningLog(
         steps=steps,
         losses=tuple(torch.stack(losses).tolist()),
-        train_positions=machine.train_positions,
+        train_positions=device.train_positions,
     )
 
 
 def _backward(
-    model: nn.Module, objective: Objective, groups: Groups, machine: Machine, optimiser: torch.optim.Optimizer
-) -> tuple[Tensor, Machine]:
+    model: nn.Module, objective: Objective, groups: Groups, device: Device, optimiser: torch.optim.Optimizer
+) -> tuple[Tensor, Device]:
     """Compute a step's gradient, in smaller and smaller forward passes while memory does not suffice."""
     while True:
         try:
-            return objective.backward(model, groups, machine), machine
+            return objective.backward(model, groups, device), device
         except torch.OutOfMemoryError:
-            smaller = machine.train_positions // 2
+            smaller = device.train_positions // 2
         # Outside of the except clause: the traceback would keep the activations alive.
         optimiser.zero_grad(set_to_none=True)
         if smaller < 8:
-            raise TuningError("out of memory even with one example a forward pass; use a larger device")
+            raise FineTuningError("out of memory even with one example a forward pass; use a larger device")
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
-        log.warning("out of memory; going on with %d positions a forward pass, same gradient", smaller)
-        machine = replace(machine, train_positions=smaller)
+        log.warning("out of memory; continuing with %d positions a forward pass, same gradient", smaller)
+        device = replace(device, train_positions=smaller)
 
 
 def _check_finite(losses: list[Tensor]) -> None:
@@ -211,4 +214,4 @@ def _check_finite(losses: list[Tensor]) -> None:
     bad = ~torch.isfinite(recent)
     if bool(bad.any()):
         step = len(losses) - len(recent) + int(bad.nonzero()[0]) + 1
-        raise TuningError(f"the loss is {float(recent[bad][0])} at step {step}")
+        raise FineTuningError(f"the loss is {float(recent[bad][0])} at step {step}")

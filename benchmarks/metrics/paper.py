@@ -1,7 +1,7 @@
 """The paper's metrics, one score an instance, exactly as its code computed them. NumPy only.
 
 Three of the four are not what their names say elsewhere; `benchmarks.metrics.standard` has the usual ones and
-docs/deviations.md (D1-D3) tells the difference. All scores are in [0, 1]; a run's score is their mean.
+docs/deviations.md (D1-D3) explains the difference. All scores are in [0, 1]; a run's score is their mean.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.metrics.metric import (
+    AnswerPredictions,
+    ClassPredictions,
+    Metric,
+    RankingPredictions,
+    Score,
+    TagPredictions,
+)
+from benchmarks.protocol import PAPER
 from benchmarks.ragged import Ragged
 
-__all__ = ["accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
+__all__ = ["METRICS", "accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -131,3 +140,38 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     dcg = (gains * weight / np.maximum(members, 1)).reshape(queries, depth).sum(axis=1)
     ideal = -np.sort(-relevances.astype(np.float64), axis=1) @ discounts
     return np.divide(dcg, ideal, out=np.zeros(queries), where=ideal > 0)
+
+
+def _accuracy(made: ClassPredictions) -> Score:
+    return Score.mean_of(Metric.SCORES_I, accuracies(made.predicted, made.gold).tolist())
+
+
+def _sentence_f1(made: TagPredictions) -> Score:
+    """Score sentences by their words' votes; words without sub-tokens, cut off or lost, do not count."""
+    words, voted = vote_words(made.tokens, made.words)
+    per_sentence = np.bincount(made.gold.row_of[words], minlength=len(made.gold))
+    offsets = np.concatenate([[0], np.cumsum(per_sentence)])
+    gold = Ragged(made.gold.values[words].astype(np.int64), offsets)
+    return Score.mean_of(Metric.SCORES_I, sentence_f1s(Ragged(voted, offsets), gold).tolist())
+
+
+def _position_f1(made: AnswerPredictions) -> Score:
+    return Score.mean_of(Metric.SCORES_I, position_f1s(made.chosen, made.gold).tolist())
+
+
+def _ndcg(made: RankingPredictions) -> Score:
+    relevances = [
+        [made.qrels[query].get(document, 0) >= 1 for document in ranked]
+        for query, ranked in zip(made.query_ids, made.paper_documents, strict=True)
+    ]
+    scores = ndcgs(made.paper_similarities, np.array(relevances).astype(np.int64))
+    return Score.mean_of(Metric.SCORES_I, scores.tolist())
+
+
+METRICS = (
+    Metric(key="accuracy", protocol=PAPER, task="SC", needs=ClassPredictions, compute=_accuracy),
+    Metric(key="macro_f1", protocol=PAPER, task="TC", needs=TagPredictions, compute=_sentence_f1),
+    Metric(key="position_f1", protocol=PAPER, task="QA", needs=AnswerPredictions, compute=_position_f1),
+    Metric(key="ndcg_at_10", protocol=PAPER, task="IR", needs=RankingPredictions, compute=_ndcg),
+)
+"""The paper's metric of each task."""

@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pytrec_eval
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
-__all__ = ["binary_f1", "entity_counts", "f1_of_counts", "ranking_scores", "squad_scores"]
+from benchmarks.metrics.metric import (
+    AnswerPredictions,
+    ClassPredictions,
+    Metric,
+    RankingPredictions,
+    Score,
+    TagPredictions,
+)
+from benchmarks.protocol import STANDARD
+from benchmarks.ragged import Ragged
+
+__all__ = ["METRICS", "binary_f1", "entity_counts", "f1_of_counts", "ranking_scores", "squad_scores"]
 
 Ints = NDArray[np.int64]
 
@@ -64,29 +76,24 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
 
 
 def ranking_scores(
-    run: Mapping[str, Mapping[str, float]],
-    qrels: Mapping[str, Mapping[str, int]],
-    depths: Sequence[int] = (10, 100),
-) -> dict[str, dict[str, float]]:
+    run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, int]], measure: str
+) -> dict[str, float]:
     """Score a ranking against all judged documents with trec_eval's definitions (IR).
 
     Args:
         run: for each query, the similarity of each retrieved document.
         qrels: for each query, the judged relevance of each document; graded relevance is used as it is.
-        depths: cut-offs of the recall; NDCG is cut at 10.
+        measure: trec_eval's name of a measure and its depth: `ndcg_cut_10`, `recall_100`.
 
     Returns:
-        For each measure (`ndcg_cut_10`, `recall_10`, ...) the score of each query of `qrels`.
+        The score of each query of `qrels`.
     """
-    measures = ["ndcg_cut_10", *(f"recall_{depth}" for depth in depths)]
+    name, _, depth = measure.rpartition("_")
     evaluator = pytrec_eval.RelevanceEvaluator(
-        {query: dict(judged) for query, judged in qrels.items()},
-        {"ndcg_cut.10", "recall." + ",".join(map(str, depths))},
+        {query: dict(judged) for query, judged in qrels.items()}, {f"{name}.{depth}"}
     )
-    found = evaluator.evaluate({query: dict(scores) for query, scores in run.items()})
-    return {
-        measure: {query: found.get(query, {}).get(measure, 0.0) for query in qrels} for measure in measures
-    }
+    scores = evaluator.evaluate({query: dict(ranking) for query, ranking in run.items()})
+    return {query: scores.get(query, {}).get(measure, 0.0) for query in qrels}
 
 
 def _normalise(text: str) -> str:
@@ -99,3 +106,75 @@ def _overlap_f1(ours: list[str], gold: list[str]) -> float:
         return float(ours == gold)
     common = sum((Counter(ours) & Counter(gold)).values())
     return 2.0 * common / (len(ours) + len(gold))
+
+
+def _accuracy(made: ClassPredictions) -> Score:
+    value = float((made.predicted == made.gold).astype(np.int64).mean())
+    return Score(value=value, instances={"predicted": made.predicted.tolist()})
+
+
+def _binary_f1(made: ClassPredictions) -> Score:
+    return Score(value=binary_f1(made.predicted, made.gold))
+
+
+def _entity_f1(made: TagPredictions) -> Score:
+    """Score entities by each word's first sub-token; words without sub-tokens are O."""
+    inside = np.flatnonzero(made.words >= 0)
+    words, first = np.unique(made.words[inside], return_index=True)
+    outside = made.names.index("O") if "O" in made.names else 0
+    tags = np.full(len(made.gold.values), outside, dtype=np.int64)
+    tags[words] = made.tokens[inside[first]]
+
+    def named(tags: Ragged) -> list[list[str]]:
+        return [[made.names[int(tag)] for tag in tags[row]] for row in range(len(tags))]
+
+    counts = entity_counts(named(Ragged(tags, made.gold.offsets)), named(made.gold))
+    columns = ("entities_right", "entities_predicted", "entities_gold")
+    instances = {name: counts[:, column].tolist() for column, name in enumerate(columns)}
+    return Score(value=f1_of_counts(counts), instances=instances)
+
+
+def _squad(made: AnswerPredictions, side: int) -> list[float]:
+    return [squad_scores(*pair)[side] for pair in zip(made.texts, made.answers, strict=True)]
+
+
+def _exact_match(made: AnswerPredictions) -> Score:
+    return Score.mean_of("exact_match", _squad(made, 0))
+
+
+def _answer_f1(made: AnswerPredictions) -> Score:
+    score = Score.mean_of("f1", _squad(made, 1))
+    return Score(value=score.value, instances={**score.instances, "predicted": made.texts})
+
+
+def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
+    scores = ranking_scores(made.run, made.qrels, measure)
+    return Score.mean_of(key, [scores[query] for query in made.query_ids])
+
+
+def _of_classes(key: str, compute: Callable[[ClassPredictions], Score], *datasets: str) -> Metric:
+    return Metric(
+        key=key, protocol=STANDARD, task="SC", needs=ClassPredictions, compute=compute, datasets=datasets
+    )
+
+
+def _of_answers(key: str, compute: Callable[[AnswerPredictions], Score]) -> Metric:
+    return Metric(key=key, protocol=STANDARD, task="QA", needs=AnswerPredictions, compute=compute)
+
+
+def _of_rankings(key: str, measure: str) -> Metric:
+    compute = partial(_trec_eval, key, measure)
+    return Metric(key=key, protocol=STANDARD, task="IR", needs=RankingPredictions, compute=compute)
+
+
+METRICS = (
+    _of_classes("accuracy", _accuracy),
+    _of_classes("f1", _binary_f1, "qqp"),
+    Metric(key="entity_f1", protocol=STANDARD, task="TC", needs=TagPredictions, compute=_entity_f1),
+    _of_answers("exact_match", _exact_match),
+    _of_answers("f1", _answer_f1),
+    _of_rankings("ndcg_at_10", "ndcg_cut_10"),
+    _of_rankings("recall_at_10", "recall_10"),
+    _of_rankings("recall_at_100", "recall_100"),
+)
+"""The field's metrics of each task."""

@@ -13,44 +13,44 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from benchmarks.finetuning.trainer import TuningLog
+from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
-from benchmarks.tasks.supervised import Measured
+from benchmarks.tasks.supervised import TaskModel
 from common.files import atomic_path
 
-__all__ = ["KeptWeights", "kept_path"]
+__all__ = ["FinetunedWeights", "weights_path"]
 
 
-def kept_path(store: Path, key: RunKey) -> Path:
-    """Return where the weights of a run's fine-tuning lie while they are waited for."""
+def weights_path(store: Path, key: RunKey) -> Path:
+    """Return where the weights of a run's fine-tuning are until every dataset that needs them is evaluated."""
     return store / "tuned" / key.model / f"{key.folder.name}.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptWeights:
-    """The place for the weights of one fine-tuning."""
+class FinetunedWeights:
+    """The file with the weights of one fine-tuning."""
 
     path: Path
-    """Where they lie."""
+    """The file."""
     fingerprint: str
     """Hash of all that they depend on."""
 
     @classmethod
-    def of(cls, store: Path, key: RunKey, settings: Mapping[str, Any]) -> KeptWeights:
-        """Return the place for a run's fine-tuning under the settings that `run.json` records."""
+    def of(cls, store: Path, key: RunKey, settings: Mapping[str, Any]) -> FinetunedWeights:
+        """Return the file of a run's fine-tuning under the settings that `run.json` records."""
         what = {**settings, "lr": key.lr, "seed": key.seed}
         del what["evaluation_data"]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-        return cls(path=kept_path(store, key), fingerprint=digest)
+        return cls(path=weights_path(store, key), fingerprint=digest)
 
-    def save(self, model: Measured, record: TuningLog) -> None:
+    def save(self, model: TaskModel, record: FineTuningLog) -> None:
         """Write the weights."""
         metadata = {"fingerprint": self.fingerprint, "log": json.dumps(dataclasses.asdict(record))}
         tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
         with atomic_path(self.path) as temporary:
             save_file(tensors, temporary, metadata)
 
-    def restore(self, model: Measured) -> TuningLog | None:
+    def restore(self, model: TaskModel) -> FineTuningLog | None:
         """Put the weights into `model` and return their log; None when there are none that fit."""
         if not self.path.is_file():
             return None
@@ -60,7 +60,7 @@ class KeptWeights:
                 return None
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
         content = json.loads(metadata["log"])
-        return TuningLog(**{**content, "losses": tuple(content["losses"])})
+        return FineTuningLog(**{**content, "losses": tuple(content["losses"])})
 
     def remove(self) -> None:
         """Delete the weights."""

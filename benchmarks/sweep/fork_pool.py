@@ -15,7 +15,8 @@ import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
@@ -23,9 +24,9 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 from common.errors import UserError
-from common.processes import end_with_parent
+from common.processes import become_worker, cores
 
-__all__ = ["Crew", "default_size"]
+__all__ = ["ForkPool", "default_size"]
 
 
 def default_size(threads: int, memory: int) -> int:
@@ -33,34 +34,37 @@ def default_size(threads: int, memory: int) -> int:
 
     Args:
         threads: threads of each process.
-        memory: bytes that each process needs beside what all share.
+        memory: bytes that each process needs in addition to what all share.
     """
     if not sys.platform.startswith("linux"):
         return 1
     given = os.environ.get("OMP_NUM_THREADS", "")
-    cores = int(given) if given.isdigit() else len(os.sched_getaffinity(0))
-    return max(1, min(cores // threads, int(psutil.virtual_memory().available // max(1, memory))))
+    usable = int(given) if given.isdigit() else cores()
+    return max(1, min(usable // threads, int(psutil.virtual_memory().available // max(1, memory))))
 
 
-class Crew:
-    """At most `size` works at once; with a size of 1 each is done in this process.
+class ForkPool:
+    """At most `size` tasks at once, each in a process of its own; with a size of 1 all in this process.
 
-    As a context manager it ends the processes that are still at work when its block ends; after a user's mistake
+    As a context manager it ends the processes that are still running when its block ends; after a user's mistake
     it lets them end by themselves.
     """
 
-    def __init__(self, size: int, tick: Callable[[], None] = lambda: None) -> None:
-        """Make a crew.
+    def __init__(self, size: int, tick: Callable[[], None] = lambda: None, *, fresh: bool = False) -> None:
+        """Make a pool.
 
         Args:
             size: processes at a time.
             tick: called about once a second while this process waits for others.
+            fresh: start fresh processes instead of forking this one, for GPUs, which a forked process cannot use;
+                tasks must then be picklable.
         """
         self.size = size
         self._tick = tick
-        self._busy: dict[Connection, tuple[ForkProcess, Callable[[Any], None]]] = {}
+        self._context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
+        self._busy: dict[Connection, tuple[BaseProcess, Callable[[Any], None]]] = {}
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ForkPool:
         return self
 
     def __exit__(
@@ -75,30 +79,29 @@ class Crew:
             process.join()
         self._busy.clear()
 
-    def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Start `work` as soon as there is a place, and call `done` with what it returns, in this process.
+    def submit(self, task: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Start `task` as soon as fewer than `size` run, and call `done` with what it returns, in this process.
 
         Raises:
-            UserError: an earlier work raised it, or its process was killed; so for its other exceptions.
+            UserError: an earlier task raised it, or its process was killed; so for its other exceptions.
         """
         if self.size == 1:
-            done(work())
+            done(task())
             return
         while len(self._busy) >= self.size:
             self._collect()
         sys.stdout.flush()
         sys.stderr.flush()
         receive, send = multiprocessing.Pipe(duplex=False)
-        context = multiprocessing.get_context("fork")
-        process = context.Process(
-            target=_work, args=(work, send, os.getpid(), torch.get_num_threads()), daemon=True
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(task, send, os.getpid(), torch.get_num_threads()), daemon=True
         )
         process.start()
         send.close()
         self._busy[receive] = (process, done)
 
     def finish(self) -> None:
-        """Wait for all works."""
+        """Wait for all tasks."""
         while self._busy:
             self._collect()
 
@@ -122,15 +125,12 @@ class Crew:
             done(result)
 
 
-def _work(work: Callable[[], Any], send: Connection, parent: int, threads: int) -> None:
-    """Do a work in a forked process, which ends with its parent whatever ends that one."""
-    end_with_parent()
-    if os.getppid() != parent:
-        os._exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends its children
+def _work(task: Callable[[], Any], send: Connection, parent: int, threads: int) -> None:
+    """Do a task in a process that ends with its parent; the parent answers Ctrl-C, and ends its children."""
+    become_worker(parent)
     torch.set_num_threads(threads)
     try:
-        answer: tuple[Any, BaseException | None] = (work(), None)
+        answer: tuple[Any, BaseException | None] = (task(), None)
     except (UserError, OSError) as error:
         answer = (None, error)
     except Exception as error:
@@ -145,6 +145,6 @@ def _ended(code: int | None) -> str:
         name = signal.Signals(-code).name
         return (
             f"the process of a run was ended by {name}, as happens when memory runs out; the same command with "
-            "fewer --workers goes on"
+            "fewer --workers resumes"
         )
     return f"the process of a run ended with exit code {code} and without a result"

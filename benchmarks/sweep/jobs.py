@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks.datasets.local_dataset import LocalDataset, load
-from benchmarks.finetuning.trainer import Objective, TuningError, Watch, tune
-from benchmarks.protocol import DATASETS, PROTOCOLS, Tuning, format_lr
+from benchmarks.datasets.schema import FORMS
+from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
+from benchmarks.protocol import DATASETS, PROTOCOLS, FineTuning, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
-from benchmarks.sweep.finetuned_weights import KeptWeights, kept_path
-from benchmarks.sweep.model_reset import Workbench
+from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
+from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
-from benchmarks.tasks.registry import Evaluator, evaluator_of, objective_of, tuning_steps
+from benchmarks.tasks.family import Evaluator
+from benchmarks.tasks.registry import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress
@@ -55,7 +55,7 @@ class Job:
     """Folder of the local datasets."""
     store: Path
     """The run store."""
-    tuning: Tuning
+    fine_tuning: FineTuning
     """Hyper-parameters."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
@@ -110,7 +110,7 @@ class Prepared:
 
     job: Job
     """What to do."""
-    bench: Workbench
+    resettable: ResettableModel
     """The model."""
     objective: Objective
     """What is trained on."""
@@ -137,7 +137,7 @@ class Prepared:
         failed: list[RunKey] = []
         try:
             words = _one(self, keys, watch)
-        except TuningError as error:
+        except FineTuningError as error:
             words = f"failed: {error}"
             failed = [key for key in keys if not is_done(self.job.store, key)]
             for key in failed:
@@ -151,31 +151,33 @@ class Prepared:
         )
 
 
-def prepare(job: Job, bench: Workbench) -> Prepared:
+def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     """Make ready what a job's pending runs share; its lock must protect this and the runs.
 
     Raises:
-        UserError: a dataset is not there, has other labels, or the store holds runs of other settings.
+        UserError: a dataset is not there, has other labels, or the store has runs of other settings.
     """
     todo = pending(job)
     sets = {name: load(job.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
     for dataset in sets.values():
         check_labels(dataset)
-    settings = {name: _settings(job, bench, sets[job.trained_on], sets[name]) for name in job.datasets}
+    settings = {name: _settings(job, resettable, sets[job.trained_on], sets[name]) for name in job.datasets}
     for name in job.datasets:
         _check_same_settings(job, name, settings[name])
     seeds = sorted({key.seed for key in todo})
-    loaded, pooling = bench.loaded, bench.pooling
+    loaded, pooling = resettable.loaded, resettable.pooling
     return Prepared(
         job=job,
-        bench=bench,
-        objective=objective_of(sets[job.trained_on], loaded, job.tuning, seeds=seeds, pooling=pooling),
+        resettable=resettable,
+        objective=objective_of(sets[job.trained_on], loaded, job.fine_tuning, seeds=seeds, pooling=pooling),
         evaluators={
-            name: evaluator_of(sets[name], loaded, bench.machine, job.tuning, pooling=pooling)
+            name: family_of(sets[name].dataset).evaluator(
+                sets[name], loaded, resettable.device, job.fine_tuning, pooling
+            )
             for name in job.datasets
             if any(key.dataset == name for key in todo)
         },
-        steps=tuning_steps(sets[job.trained_on], job.tuning),
+        steps=fine_tuning_steps(sets[job.trained_on], job.fine_tuning),
         settings=settings,
         todo=tuple(todo),
         provenance=provenance("full", PACKAGES),
@@ -183,42 +185,42 @@ def prepare(job: Job, bench: Workbench) -> Prepared:
 
 
 def remove_leftovers(job: Job) -> None:
-    """Delete kept weights that no run of the job waits for; its lock must protect this."""
+    """Delete the weights that no run of the job waits for; its lock must protect this."""
     waiting = {(key.lr, key.seed) for key in pending(job)}
     for key in job.keys:
         if (key.lr, key.seed) not in waiting:
-            kept_path(job.store, key).unlink(missing_ok=True)
+            weights_path(job.store, key).unlink(missing_ok=True)
 
 
 def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
-    job, bench, prints = prepared.job, prepared.bench, prepared.settings
+    job, resettable, prints = prepared.job, prepared.resettable, prepared.settings
     lr, seed = keys[0].lr, keys[0].seed
     what = f"{job.trained_on} lr{format_lr(lr)}_sd{seed}"
-    if bench.machine.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(bench.machine.device)
-    kept = KeptWeights.of(job.store, keys[0], prints[keys[0].dataset])
-    model = bench.fresh(DATASETS[keys[0].dataset], seed)
+    device = resettable.device
+    device.kind.forget_peak_memory(device.torch_device)
+    weights = FinetunedWeights.of(job.store, keys[0], prints[keys[0].dataset])
+    model = resettable.reset(DATASETS[keys[0].dataset], seed)
     start = time.perf_counter()
-    record = kept.restore(model)
+    record = weights.restore(model)
     if record is None:
-        record = tune(
+        record = fine_tune(
             model,
             prepared.objective,
-            bench.machine,
+            device,
             lr=lr,
             seed=seed,
             steps=prepared.steps,
-            tuning=job.tuning,
+            fine_tuning=job.fine_tuning,
             watch=watch or (lambda steps: progress(steps, what, unit="step")),
         )
         if len(keys) > 1:
-            kept.save(model, record)
+            weights.save(model, record)
     tuned = time.perf_counter() - start
     words = []
     for key in keys:
         start = time.perf_counter()
-        found = prepared.evaluators[key.dataset].evaluate(model, bench.machine)
+        evaluations = prepared.evaluators[key.dataset].evaluate(model, device)
         content = {
             "status": "complete",
             "model": key.model,
@@ -226,26 +228,25 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
             "task": key.task,
             "lr": lr,
             "seed": seed,
-            "protocol": {"results.json": PROTOCOLS[0], "standard": PROTOCOLS[1]},
+            "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
             "settings": prints[key.dataset],
-            "standard": {split: found[split].standard for split in SPLITS},
+            "standard": {split: evaluations[split].standard for split in SPLITS},
             "steps": record.steps,
             "losses": [round(loss, 6) for loss in record.losses],
             "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
-            "machine": {**bench.machine.description, "train_positions": record.train_positions},
-            "model_source": bench.loaded.source,
+            "machine": {**device.description, "train_positions": record.train_positions},
+            "model_source": resettable.loaded.source,
             "provenance": prepared.provenance,
         }
-        if bench.machine.device.type == "cuda":
-            content["peak_memory"] = torch.cuda.max_memory_allocated(bench.machine.device)
+        content |= device.kind.peak_memory(device.torch_device)
         _write_run(job, key, content)
-        scores = {split: found[split].scores for split in SPLITS}
+        scores = {split: evaluations[split].scores for split in SPLITS}
         write_results(job.store, key, scores)
         means = (100 * sum(scores[split]) / len(scores[split]) for split in SPLITS)
         words.append(
             f"{key.dataset} " + ", ".join(f"{s} {m:.2f}" for s, m in zip(SPLITS, means, strict=True))
         )
-    kept.remove()
+    weights.remove()
     return "; ".join(words)
 
 
@@ -253,17 +254,19 @@ def _write_run(job: Job, key: RunKey, content: dict[str, Any]) -> None:
     write_text(folder_of(job.store, key) / RUN, json.dumps(content, indent=1) + "\n")
 
 
-def _settings(job: Job, bench: Workbench, trained_on: LocalDataset, dataset: LocalDataset) -> dict[str, Any]:
+def _settings(
+    job: Job, resettable: ResettableModel, trained_on: LocalDataset, dataset: LocalDataset
+) -> dict[str, Any]:
     """Return what all runs of a cell must have in common, as `run.json` records it."""
     return {
-        "tuning": json.loads(json.dumps(dataclasses.asdict(job.tuning))),
+        "tuning": json.loads(json.dumps(dataclasses.asdict(job.fine_tuning))),
         "epochs": trained_on.dataset.epochs,
-        "pooling": bench.pooling,
-        "precision": bench.machine.precision,
-        "max_length": list(bench.loaded.limits),
+        "pooling": resettable.pooling.name,
+        "precision": resettable.device.precision.name,
+        "max_length": list(resettable.loaded.limits),
         "training_data": trained_on.content_hash,
         "evaluation_data": dataset.content_hash,
-        "weights": bench.loaded.weights,
+        "weights": resettable.loaded.weights,
     }
 
 
@@ -290,8 +293,8 @@ def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> No
 def check_labels(dataset: LocalDataset) -> None:
     """Refuse labels that the head has no class for."""
     entry = dataset.dataset
-    if entry.task in ("SC", "TC") and len(dataset.labels) != entry.labels:
+    if FORMS[entry.task].label is not None and len(dataset.labels) != entry.labels:
         raise UserError(
             f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
-            f"has {entry.labels} classes; mend its entry in benchmarks/protocol.py or import the dataset again"
+            f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"
         )

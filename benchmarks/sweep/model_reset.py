@@ -1,4 +1,4 @@
-"""One loaded model, given back its original weights before every run: what the runs of a cell share."""
+"""One loaded model that gets its original weights back before every run: what the runs of a cell share."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from benchmarks.finetuning.device import Machine
-from benchmarks.finetuning.encoders import Loaded
-from benchmarks.finetuning.heads import SequenceHead, TokenHead, initialise_head
+from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import initialise_head
+from benchmarks.finetuning.poolings import Pooling
 from benchmarks.protocol import Dataset
-from benchmarks.tasks.supervised import Measured
-from common.errors import UserError
+from benchmarks.tasks.registry import family_of
+from benchmarks.tasks.supervised import TaskModel
 
-__all__ = ["Workbench"]
+__all__ = ["ResettableModel"]
 
 
 @dataclass(kw_only=True)
-class Workbench:
+class ResettableModel:
     """A model on its device and a copy of its weights.
 
     A run that starts here does not depend on what ran before: weights and buffers are copied back, the head is
     new and drawn from the run's seed.
     """
 
-    loaded: Loaded
-    """The model; it is moved to the machine."""
-    machine: Machine
-    """Where it lives."""
-    pooling: str
+    loaded: LoadedModel
+    """The model; it is moved to the device."""
+    device: Device
+    """Where it is."""
+    pooling: Pooling
     """How a sequence becomes a vector."""
     _pristine: dict[str, Tensor] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         encoder = self.loaded.encoder
-        self.machine.place(encoder)
+        self.device.place(encoder)
         self._pristine = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         self._buffers = {name: tensor.clone() for name, tensor in encoder.named_buffers()}
 
@@ -45,11 +46,11 @@ class Workbench:
         config = self.loaded.encoder.base.config
         layers = int(getattr(config, "num_hidden_layers", 12))
         parameters = sum(parameter.numel() for parameter in self.loaded.encoder.parameters())
-        activations = 40 * layers * self.loaded.encoder.hidden_size * self.machine.train_positions
+        activations = 40 * layers * self.loaded.encoder.hidden_size * self.device.train_positions
         return 4 * (4 * parameters + activations) + 2**28
 
     @torch.no_grad()
-    def fresh(self, dataset: Dataset, seed: int) -> Measured:
+    def reset(self, dataset: Dataset, seed: int) -> TaskModel:
         """Return the model as loaded, with a new head for the dataset."""
         encoder = self.loaded.encoder
         for parameter in encoder.parameters():
@@ -58,18 +59,9 @@ class Workbench:
             tensor.copy_(self._pristine[name])
         for name, tensor in encoder.named_buffers():
             tensor.copy_(self._buffers[name])
-        model = Measured(encoder, self._head(dataset))
+        head = family_of(dataset).head(dataset, encoder.hidden_size, self.pooling)
+        model = TaskModel(encoder, head)
         if model.head is not None:
             initialise_head(model.head, encoder.init_std, seed)
-            self.machine.place(model.head)
+            self.device.place(model.head)
         return model
-
-    def _head(self, dataset: Dataset) -> SequenceHead | TokenHead | None:
-        if dataset.task == "IR":
-            return None
-        if dataset.labels is None:
-            raise UserError(f"{dataset.name} has no number of labels in benchmarks/protocol.py")
-        width = self.loaded.encoder.hidden_size
-        if dataset.task == "SC":
-            return SequenceHead(width, dataset.labels, self.pooling)
-        return TokenHead(width, dataset.labels)

@@ -1,4 +1,4 @@
-"""The jobs of a command, one after another: locks, runs side by side, and what a user sees of them meanwhile."""
+"""The jobs of a command, one after another: locks, runs side by side, and what a user sees of them while they run."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.protocol import format_lr
-from benchmarks.sweep.fork_pool import Crew
+from benchmarks.sweep.fork_pool import ForkPool
 from benchmarks.sweep.jobs import Job, Outcome, Prepared, pending, prepare
-from benchmarks.sweep.model_reset import Workbench
-from benchmarks.sweep.run_state import hold_lock
+from benchmarks.sweep.model_reset import ResettableModel
+from common.locks import try_lock
 
 __all__ = ["do_jobs"]
 
 log = logging.getLogger(__name__)
 
 
-def do_jobs(jobs: Sequence[Job], bench: Workbench, side_by_side: int) -> None:
-    """Do the pending runs of all jobs that no other process is at.
+def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int) -> None:
+    """Do the pending runs of all jobs that no other process is doing.
 
-    While the last runs of a job are computed the next job is prepared; a job's lock is let go of after its last run.
+    While the last runs of a job are computed the next job is prepared; a job's lock is released after its last run.
 
     Args:
         jobs: what to do.
-        bench: the model, on a CPU where runs go side by side.
+        resettable: the model, on a CPU where runs are computed side by side.
         side_by_side: runs at a time; they share the model and their data, and no run depends on the number.
 
     Raises:
-        UserError: a dataset is not there, has other labels, or the store holds runs of other settings.
+        UserError: a dataset is not there, has other labels, or the store has runs of other settings.
     """
     waiting = [_fine_tunings(job) for job in jobs]
-    board = _Board(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
-    with contextlib.ExitStack() as locks, board, Crew(side_by_side, board.refresh) as crew:
+    display = _Display(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
+    with contextlib.ExitStack() as locks, display, ForkPool(side_by_side, display.refresh) as pool:
         for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
-            if not lock.enter_context(hold_lock(job.lock)):
-                log.info("%s on %s: another process is at it", job.model, job.trained_on)
-                board.total -= expected
+            if not lock.enter_context(try_lock(job.lock)):
+                log.info("%s on %s: another process is doing it", job.model, job.trained_on)
+                display.total -= expected
                 continue
             if not pending(job):
-                board.total -= expected
+                display.total -= expected
                 lock.close()
                 continue
-            prepared = prepare(job, bench)
+            prepared = prepare(job, resettable)
             left = prepared.fine_tunings
-            board.total += len(left) - expected
-            board.announce(prepared)
+            display.total += len(left) - expected
+            display.announce(prepared)
             for number, (lr, seed) in enumerate(prepared.fine_tunings, 1):
-                watch = functools.partial(board.watch, board.take()) if side_by_side > 1 else None
-                crew.submit(
+                watch = functools.partial(display.watch, display.new_run()) if side_by_side > 1 else None
+                pool.submit(
                     functools.partial(prepared.run, lr, seed, watch),
-                    functools.partial(_ended, board, prepared, lr, seed, number, left, lock),
+                    functools.partial(_ended, display, prepared, lr, seed, number, left, lock),
                 )
-        crew.finish()
+        pool.finish()
 
 
 def _ended(
-    board: _Board,
+    display: _Display,
     prepared: Prepared,
     lr: float,
     seed: int,
@@ -77,14 +77,14 @@ def _ended(
     if not left:
         lock.close()
     name = f"{prepared.job.model} {prepared.job.trained_on} lr{format_lr(lr)}_sd{seed}"
-    board.report(f"{name} [{number}/{len(prepared.fine_tunings)}]: {outcome.words}", outcome.seconds)
+    display.report(f"{name} [{number}/{len(prepared.fine_tunings)}]: {outcome.words}", outcome.seconds)
 
 
 def _fine_tunings(job: Job) -> int:
     return len({(key.lr, key.seed) for key in pending(job)})
 
 
-class _Board:
+class _Display:
     """Lines for what is done, with an estimate of the time left, and a bar for what is under way.
 
     Processes write how far they are into memory that they share with this one.
@@ -95,7 +95,7 @@ class _Board:
         self._side_by_side = side_by_side
         self._done = 0
         self._seconds = 0.0
-        self._taken = 0
+        self._runs = 0
         self._shares = np.frombuffer(mmap.mmap(-1, 8 * max(1, most)), dtype=np.float64)
         self._bar: tqdm[None] | None = None
         if side_by_side > 1:
@@ -108,7 +108,7 @@ class _Board:
                 leave=False,
             )
 
-    def __enter__(self) -> _Board:
+    def __enter__(self) -> _Display:
         return self
 
     def __exit__(
@@ -117,10 +117,10 @@ class _Board:
         if self._bar is not None:
             self._bar.close()
 
-    def take(self) -> int:
-        """Return the place of one more run in the shared memory."""
-        self._taken += 1
-        return self._taken - 1
+    def new_run(self) -> int:
+        """Return where in the shared memory one more run notes its steps."""
+        self._runs += 1
+        return self._runs - 1
 
     def watch(self, place: int, steps: range) -> Iterator[int]:
         """Pass steps through and note how many are done."""
@@ -136,7 +136,7 @@ class _Board:
             self._bar.refresh()
 
     def announce(self, prepared: Prepared) -> None:
-        """Tell what a job is."""
+        """Log what a job is."""
         number, job = len(prepared.fine_tunings), prepared.job
         together = f", {self._side_by_side} side by side" if min(number, self._side_by_side) > 1 else ""
         self._log(
@@ -145,7 +145,7 @@ class _Board:
         )
 
     def report(self, line: str, seconds: float) -> None:
-        """Tell how a run ended and about how long the others will take."""
+        """Log how a run ended and about how long the others will take."""
         self._done += 1
         self._seconds += seconds
         left = self._seconds / self._done * max(0, self.total - self._done) / self._side_by_side

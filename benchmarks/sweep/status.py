@@ -1,4 +1,4 @@
-"""`python -m benchmarks status`: models x datasets, what is done, running, failed and missing, and the time left."""
+"""Models x datasets: what is done, running, failed and missing, and the time left. Light: no torch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import cell_keys
-from benchmarks.sweep.options import add_grid_options, grid_of, store_of
-from benchmarks.sweep.run_state import failure, is_done, is_locked, lock_path, read_record
+from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record
 from common.errors import UserError, nearest
-from common.old_parser import Parser
+from common.locks import is_locked
+from common.text_tables import grid
 
-__all__ = ["CellStatus", "cell_status", "main"]
+__all__ = ["CellStatus", "cell_status", "grid_status", "status_code", "status_json", "status_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class CellStatus:
     failed: dict[str, str]
     """Reason by run, for those that failed."""
     running: bool
-    """Whether a process of this machine is at it."""
+    """Whether a process of this machine is doing it."""
     seconds_left: float | None
     """Time that the missing runs will take at the pace of the finished ones; None while none is finished."""
 
@@ -64,66 +64,63 @@ def cell_status(
     )
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the state of a store; the exit code is 0 when all is done, 3 with failed and 4 with missing runs."""
-    parser = Parser(
-        prog="python -m benchmarks status",
-        description="Show what a run store holds: runs done of those that belong to each cell.",
-        epilog="12/30 runs are done; * a process is at it; !2 two failed (their reasons stand below).\n"
-        "left: time to compute what is missing, one run after another; less where runs go side by side.\n"
-        "exit code: 0 all done; 3 some failed; 4 some missing.",
-    )
-    parser.add_argument(
-        "--model", nargs="+", action="extend", metavar="NAME", help="default: all in the store"
-    )
-    add_grid_options(parser, data=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON list of cells")
-    options = parser.parse_args(argv)
-    datasets, lrs, seeds = grid_of(options)
-    store = store_of(options.out)
-    cells = [
+def grid_status(
+    store: Path,
+    models: Sequence[str],
+    datasets: Sequence[str],
+    lrs: Sequence[float],
+    seeds: Sequence[int],
+) -> list[CellStatus]:
+    """Return how far every cell is, of all models in the store where none is named.
+
+    Raises:
+        UserError: the store has no runs, or not that model.
+    """
+    return [
         cell_status(store, model, dataset, lrs, seeds)
-        for model in _models(store, options.model)
+        for model in _models(store, models)
         for dataset in datasets
     ]
-    if options.json:
-        print(json.dumps([{**dataclasses.asdict(cell), "missing": cell.missing} for cell in cells], indent=1))
-    else:
-        print(_table(cells, datasets))
+
+
+def status_json(cells: Sequence[CellStatus]) -> str:
+    """Return cells as a JSON list."""
+    return json.dumps([{**dataclasses.asdict(cell), "missing": cell.missing} for cell in cells], indent=1)
+
+
+def status_code(cells: Sequence[CellStatus]) -> int:
+    """Return 0 when all runs are done, 3 when some failed, 4 when some are missing."""
     if any(cell.missing for cell in cells):
         return 4
     return 3 if any(cell.failed for cell in cells) else 0
 
 
-def _models(store: Path, wanted: Sequence[str] | None) -> list[str]:
+def _models(store: Path, wanted: Sequence[str]) -> list[str]:
     folder = store / "results"
     found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not found:
         raise UserError(
             f"{folder} holds no runs; name the store with --out, or start with `python -m benchmarks run`"
         )
-    for name in wanted or ():
+    for name in wanted:
         if name not in found:
             raise UserError(f"{folder} has no model {name!r}{nearest(name, found)}")
     return list(wanted) if wanted else found
 
 
-def _table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
+def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
+    """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
     rows = [["model", *datasets, "left"]]
     for model in dict.fromkeys(cell.model for cell in cells):
         own = [cell for cell in cells if cell.model == model]
         rows.append([model, *(_word(cell) for cell in own), _left(own)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(w.rjust(n) for w, n in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    lines = grid(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
     total = sum(cell.runs for cell in cells)
     done, failed = sum(cell.done for cell in cells), sum(len(cell.failed) for cell in cells)
     lines.append(f"{done} of {total} runs done, {failed} failed, {total - done - failed} missing")
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(lines)
 
 
 def _word(cell: CellStatus) -> str:

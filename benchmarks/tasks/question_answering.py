@@ -1,50 +1,72 @@
-"""Question answering (QA) as in/out tagging: F1 of token positions, and SQuAD's scores of decoded spans."""
+"""Question answering (QA) as in/out tagging: positions inside the answer, and the spans that they decode to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.finetuning.device import Machine
-from benchmarks.finetuning.encoders import Loaded
-from benchmarks.finetuning.tokenization import Questions, encode_questions, encode_windows
-from benchmarks.metrics import paper as paper_metrics
-from benchmarks.metrics import standard as standard_metrics
-from benchmarks.protocol import Tuning
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import TokenHead
+from benchmarks.finetuning.poolings import Pooling
+from benchmarks.finetuning.tokenization import Questions, encode_questions, encode_windows, question_text
+from benchmarks.metrics.metric import AnswerPredictions
+from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.supervised import Evaluation, LabelledObjective, Measured, PaddedBatch, predict
+from benchmarks.tasks.family import SupervisedFamily
+from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, TaskModel, predict
 
-__all__ = ["AnsweringSplit", "answering_objective", "answering_split", "best_span"]
+__all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span", "question_answering_split"]
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
 
 
-def answering_objective(
-    table: pa.Table, rows: NDArray[np.int64], loaded: Loaded, tuning: Tuning
-) -> LabelledObjective:
-    """Tokenise the training questions that the runs draw; tokens of the first gold answer are labelled 1.
+class QuestionAnswering(SupervisedFamily):
+    """The part of a context that answers a question."""
 
-    Args:
-        table: the whole training split.
-        rows: examples that are needed, ascending.
-        loaded: tokenizer and limits.
-        tuning: batch and micro-batch.
-    """
-    taken = table.take(rows)
-    questions, _ = _encode(taken, loaded)
-    labels = Ragged(_gold(questions, taken).values.astype(np.int64), questions.ids.offsets)
-    return LabelledObjective(
-        ids=questions.ids,
-        labels=labels,
-        size=table.num_rows,
-        tuning=tuning,
-        pad=loaded.tokenizer.pad_token_id,
-        rows=rows,
-    )
+    name = "QA"
+
+    def objective(
+        self,
+        dataset: LocalDataset,
+        rows: NDArray[np.int64],
+        loaded: LoadedModel,
+        fine_tuning: FineTuning,
+        pooling: Pooling,
+    ) -> SupervisedObjective:
+        """Tokenise the training questions that the runs use; tokens of the first gold answer are labelled 1."""
+        taken = dataset.train.take(rows)
+        questions, _ = _encode(taken, loaded)
+        labels = Ragged(_gold(questions, taken).values.astype(np.int64), questions.ids.offsets)
+        return SupervisedObjective(
+            ids=questions.ids,
+            labels=labels,
+            size=dataset.train.num_rows,
+            fine_tuning=fine_tuning,
+            pad=loaded.tokenizer.pad_token_id,
+            rows=rows,
+        )
+
+    def split(
+        self, dataset: LocalDataset, table: pa.Table, loaded: LoadedModel, device: Device
+    ) -> QuestionAnsweringSplit:
+        """Tokenise and batch a split."""
+        return question_answering_split(table, loaded, device, may_abstain=dataset.dataset.may_abstain)
+
+    def new_head(self, width: int, labels: int, pooling: Pooling) -> TokenHead:
+        """Return the head on hidden states of that width."""
+        return TokenHead(width, labels)
+
+    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
+        """Return the text that a model reads of a row."""
+        return [question_text(row["question"]) + row["context"]]
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
@@ -68,7 +90,7 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnsweringSplit:
+class QuestionAnsweringSplit:
     """A split to evaluate on, tokenised and batched once for all runs."""
 
     may_abstain: bool
@@ -90,31 +112,21 @@ class AnsweringSplit:
     window_batches: list[PaddedBatch]
     """The windows, batched."""
 
-    def evaluate(self, model: Measured, machine: Machine) -> Evaluation:
-        """Score a fine-tuned model."""
-        margins = self._margins(model, self.batches, self.gold, machine)
-        chosen = Ragged(margins.values > 0, margins.offsets)
-        scores = [float(score) for score in paper_metrics.position_f1s(chosen, self.gold)]
-        more = self._margins(model, self.window_batches, self.windows.ids, machine)
-        predicted = self._decode(margins, more)
-        pairs = [
-            standard_metrics.squad_scores(text, gold)
-            for text, gold in zip(predicted, self.answers, strict=True)
-        ]
-        exact, f1 = ([pair[side] for pair in pairs] for side in (0, 1))
-        standard = {
-            "exact_match": float(np.mean(exact)),
-            "f1": float(np.mean(f1)),
-            "instances": {"exact_match": exact, "f1": f1, "predicted": predicted},
-        }
-        return Evaluation(scores=scores, standard=standard)
+    def predict(self, model: TaskModel, device: Device) -> AnswerPredictions:
+        """Return a fine-tuned model's positions and answers."""
+        margins = self._margins(model, self.batches, self.gold, device)
+        more = self._margins(model, self.window_batches, self.windows.ids, device)
+        return AnswerPredictions(
+            chosen=Ragged(margins.values > 0, margins.offsets),
+            gold=self.gold,
+            texts=self._decode(margins, more),
+            answers=self.answers,
+        )
 
-    def _margins(
-        self, model: Measured, batches: list[PaddedBatch], shape: Ragged, machine: Machine
-    ) -> Ragged:
+    def _margins(self, model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: Device) -> Ragged:
         """Return inside minus outside logits for every position of `shape`'s rows."""
         values = np.zeros(len(shape.values), dtype=np.float32)
-        for rows, logits in predict(model, batches, machine):
+        for rows, logits in predict(model, batches, device):
             for row, margin in zip(rows, logits[:, :, 1] - logits[:, :, 0], strict=True):
                 start, end = shape.offsets[row], shape.offsets[row + 1]
                 values[start:end] = margin[: end - start]
@@ -139,15 +151,15 @@ class AnsweringSplit:
         return ["" if self.may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
 
 
-def answering_split(
-    table: pa.Table, loaded: Loaded, machine: Machine, *, may_abstain: bool, pad: int | None = None
-) -> AnsweringSplit:
+def question_answering_split(
+    table: pa.Table, loaded: LoadedModel, device: Device, *, may_abstain: bool, pad: int | None = None
+) -> QuestionAnsweringSplit:
     """Tokenise and batch a split.
 
     Args:
         table: the split.
         loaded: tokenizer and limits.
-        machine: gives the device and the size of a batch.
+        device: gives the device and the size of a batch.
         may_abstain: whether an empty answer is allowed.
         pad: id put after a row's end; the tokenizer's by default.
     """
@@ -168,20 +180,20 @@ def answering_split(
         table["context"].take(long).to_pylist(),
         loaded.limits[0],
     )
-    return AnsweringSplit(
+    return QuestionAnsweringSplit(
         may_abstain=may_abstain,
         contexts=table["context"].to_pylist(),
         answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
         questions=questions,
         gold=Ragged(padded, offsets),
-        batches=PaddedBatch.cut(questions.ids, machine, pad, block=_EVAL_BATCH),
+        batches=PaddedBatch.cut(questions.ids, device, pad, block=_EVAL_BATCH),
         windows=windows,
         owners=long[owner],
-        window_batches=PaddedBatch.cut(windows.ids, machine, pad) if len(windows.ids) else [],
+        window_batches=PaddedBatch.cut(windows.ids, device, pad) if len(windows.ids) else [],
     )
 
 
-def _encode(table: pa.Table, loaded: Loaded) -> tuple[Questions, NDArray[np.bool_]]:
+def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Questions, NDArray[np.bool_]]:
     return encode_questions(
         loaded.tokenizer, table["question"].to_pylist(), table["context"].to_pylist(), loaded.limits[0]
     )

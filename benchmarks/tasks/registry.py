@@ -1,106 +1,63 @@
-"""The four families by name: what a dataset trains on, and what it is evaluated with."""
+"""The task families by name, and how many of a dataset's training examples the runs use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.device import Machine
-from benchmarks.finetuning.encoders import Loaded
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.poolings import Pooling
 from benchmarks.finetuning.trainer import Objective, example_order, steps_of
-from benchmarks.protocol import Tuning
-from benchmarks.runs import SPLITS
-from benchmarks.tasks.question_answering import AnsweringSplit, answering_objective, answering_split
-from benchmarks.tasks.retrieval import contrastive_objective, retrieval_evaluator
-from benchmarks.tasks.sequence_classification import (
-    ClassificationSplit,
-    classification_objective,
-    classification_split,
+from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.tasks.family import Family
+from benchmarks.tasks.question_answering import QuestionAnswering
+from benchmarks.tasks.retrieval import Retrieval
+from benchmarks.tasks.sequence_classification import SequenceClassification
+from benchmarks.tasks.token_classification import TokenClassification
+from common.registry import Registry
+
+__all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
+
+FAMILIES: Registry[Family] = Registry(
+    "task", [SequenceClassification(), TokenClassification(), QuestionAnswering(), Retrieval()]
 )
-from benchmarks.tasks.supervised import Evaluation, Measured
-from benchmarks.tasks.token_classification import TaggingSplit, tagging_objective, tagging_split
-
-__all__ = ["Evaluator", "drawn_rows", "evaluator_of", "objective_of", "tuning_steps"]
+"""The four families."""
 
 
-class Evaluator(Protocol):
-    """A dataset's two splits, ready to score any number of models."""
-
-    def evaluate(self, model: Measured, machine: Machine) -> dict[str, Evaluation]:
-        """Score a fine-tuned model on `validation` and `test`."""
+def family_of(dataset: Dataset) -> Family:
+    """Return the family of a dataset."""
+    return FAMILIES[dataset.task]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Splits:
-    splits: dict[str, ClassificationSplit | TaggingSplit | AnsweringSplit]
-
-    def evaluate(self, model: Measured, machine: Machine) -> dict[str, Evaluation]:
-        return {name: split.evaluate(model, machine) for name, split in self.splits.items()}
-
-
-def tuning_steps(dataset: LocalDataset, tuning: Tuning) -> int:
+def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
     """Return how many optimiser steps fine-tuning on a dataset takes."""
-    micro_batch = tuning.batch if dataset.dataset.task == "IR" else tuning.micro_batch
-    return steps_of(dataset.train.num_rows, tuning, dataset.dataset.epochs, micro_batch)
+    micro_batch = family_of(dataset.dataset).micro_batch(fine_tuning)
+    return steps_of(dataset.train.num_rows, fine_tuning, dataset.dataset.epochs, micro_batch)
 
 
-def drawn_rows(dataset: LocalDataset, tuning: Tuning, seeds: Sequence[int]) -> NDArray[np.int64]:
-    """Return which training examples the runs of these seeds draw, ascending: the rest is never tokenised."""
-    size = dataset.train.num_rows
-    contrastive = dataset.dataset.task == "IR"
-    micro_batch, groups = (tuning.batch, 1) if contrastive else _accumulated(tuning)
-    steps = tuning_steps(dataset, tuning)
-    drawn = np.zeros(size, dtype=bool)
+def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]) -> NDArray[np.int64]:
+    """Return which training examples the runs of these seeds use, ascending: the rest is never tokenised."""
+    size, micro_batch = dataset.train.num_rows, family_of(dataset.dataset).micro_batch(fine_tuning)
+    steps = fine_tuning_steps(dataset, fine_tuning)
+    sampled = np.zeros(size, dtype=bool)
     for seed in seeds:
-        for step in islice(example_order(size, seed, micro_batch, groups), steps):
-            drawn[np.concatenate(step)] = True
-    return np.flatnonzero(drawn)
+        for step in islice(example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch), steps):
+            sampled[np.concatenate(step)] = True
+    return np.flatnonzero(sampled)
 
 
 def objective_of(
-    dataset: LocalDataset, loaded: Loaded, tuning: Tuning, *, seeds: Sequence[int], pooling: str
+    dataset: LocalDataset,
+    loaded: LoadedModel,
+    fine_tuning: FineTuning,
+    *,
+    seeds: Sequence[int],
+    pooling: Pooling,
 ) -> Objective:
-    """Tokenise what the runs of these seeds draw from a dataset's training split."""
-    rows = drawn_rows(dataset, tuning, seeds)
-    match dataset.dataset.task:
-        case "SC":
-            return classification_objective(dataset.name, dataset.train, rows, loaded, tuning)
-        case "TC":
-            return tagging_objective(dataset.train, rows, loaded, tuning)
-        case "QA":
-            return answering_objective(dataset.train, rows, loaded, tuning)
-        case _:
-            return contrastive_objective(dataset.train, rows, loaded, tuning, pooling)
-
-
-def evaluator_of(
-    dataset: LocalDataset, loaded: Loaded, machine: Machine, tuning: Tuning, *, pooling: str
-) -> Evaluator:
-    """Tokenise and batch a dataset's two evaluation splits."""
-    tables = {"validation": dataset.validation, "test": dataset.test} if dataset.dataset.task != "IR" else {}
-    match dataset.dataset.task:
-        case "SC":
-            return _Splits(
-                splits={n: classification_split(dataset.name, tables[n], loaded, machine) for n in SPLITS}
-            )
-        case "TC":
-            return _Splits(
-                splits={n: tagging_split(tables[n], dataset.labels, loaded, machine) for n in SPLITS}
-            )
-        case "QA":
-            abstain = dataset.name == "squad_v2"
-            return _Splits(
-                splits={n: answering_split(tables[n], loaded, machine, may_abstain=abstain) for n in SPLITS}
-            )
-        case _:
-            return retrieval_evaluator(dataset, loaded, machine, pooling=pooling, cutoff=tuning.cutoff)
-
-
-def _accumulated(tuning: Tuning) -> tuple[int, int]:
-    return tuning.micro_batch, tuning.batch // tuning.micro_batch
+    """Tokenise what the runs of these seeds use of a dataset's training split."""
+    rows = sampled_rows(dataset, fine_tuning, seeds)
+    return family_of(dataset.dataset).objective(dataset, rows, loaded, fine_tuning, pooling)

@@ -6,7 +6,7 @@ Shape suffixes: B examples, L padded length, K classes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,20 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.finetuning.device import Machine
+from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder
 from benchmarks.finetuning.heads import SequenceHead, TokenHead
-from benchmarks.finetuning.trainer import Groups, TuningError
-from benchmarks.protocol import Tuning
+from benchmarks.finetuning.trainer import FineTuningError, Groups
+from benchmarks.protocol import FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 
-__all__ = ["IGNORED", "Evaluation", "LabelledObjective", "Measured", "PaddedBatch", "predict"]
+__all__ = ["IGNORED", "PaddedBatch", "SupervisedObjective", "TaskModel", "predict"]
 
 IGNORED = -100
 """Label of positions without one."""
 
 
-class Measured(nn.Module):
+class TaskModel(nn.Module):
     """An encoder with the head of a family, or without one for retrieval."""
 
     def __init__(self, encoder: Encoder, head: SequenceHead | TokenHead | None) -> None:
@@ -39,25 +39,11 @@ class Measured(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head."""
         hidden: Tensor = self.encoder(ids, lengths)
-        if isinstance(self.head, SequenceHead):
-            hidden = self.head(hidden, lengths)
-        elif self.head is not None:
-            hidden = self.head(hidden)
-        return hidden
+        return hidden if self.head is None else self.head(hidden, lengths)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What one fine-tuned model scores on one split."""
-
-    scores: list[float]
-    """The paper's score of each instance, in the split's order."""
-    standard: dict[str, Any] = field(default_factory=dict)
-    """The standard metrics by name; under `instances` what they are made of, one list a measure."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelledObjective:
+class SupervisedObjective:
     """Cross-entropy on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
     ids: Ragged
@@ -66,45 +52,45 @@ class LabelledObjective:
     """A class an example, or one a token; `IGNORED` where there is none."""
     size: int
     """Number of training examples in the dataset."""
-    tuning: Tuning
+    fine_tuning: FineTuning
     """Batch and micro-batch."""
     pad: int
     """Id put after a row's end; attention never sees it."""
     rows: NDArray[np.int64]
-    """Which of the dataset's examples are at hand, ascending: those that the runs draw."""
+    """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
     @property
     def micro_batch(self) -> int:
         """Examples of a micro-batch."""
-        return self.tuning.micro_batch
+        return self.fine_tuning.micro_batch
 
     @property
     def groups(self) -> int:
         """Micro-batches of a step."""
-        return self.tuning.batch // self.tuning.micro_batch
+        return self.fine_tuning.batch // self.fine_tuning.micro_batch
 
-    def backward(self, model: nn.Module, groups: Groups, machine: Machine) -> Tensor:
+    def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         weights = self._weights(rows, [len(group) for group in groups])
-        total = torch.zeros((), device=machine.device)
-        for part in self._passes(rows, groups, machine):
-            ids = machine.tensor(self.ids.padded(rows[part], self.pad))
-            lengths = machine.tensor(self.ids.lengths[rows[part]])
+        total = torch.zeros((), device=device.torch_device)
+        for part in self._passes(rows, groups, device):
+            ids = device.tensor(self.ids.padded(rows[part], self.pad))
+            lengths = device.tensor(self.ids.lengths[rows[part]])
             if isinstance(self.labels, Ragged):
                 labels = self.labels.padded(rows[part], IGNORED)
             else:
                 labels = self.labels[rows[part]][:, None]
-            with machine.autocast():
+            with device.autocast():
                 logits = model(ids.long(), lengths)
             losses = F.cross_entropy(
                 logits.float().flatten(0, -2),
-                machine.tensor(labels.astype(np.int64)).flatten(),
+                device.tensor(labels.astype(np.int64)).flatten(),
                 ignore_index=IGNORED,
                 reduction="none",
             )
             sums = losses.view(len(part), -1).sum(1)
-            loss = (sums * machine.tensor(weights[part])).sum()
+            loss = (sums * device.tensor(weights[part])).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
@@ -120,17 +106,15 @@ class LabelledObjective:
         weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
         return weights
 
-    def _passes(
-        self, rows: NDArray[np.int64], groups: Groups, machine: Machine
-    ) -> Iterator[NDArray[np.int64]]:
+    def _passes(self, rows: NDArray[np.int64], groups: Groups, device: Device) -> Iterator[NDArray[np.int64]]:
         """Yield which examples of a step share a forward pass."""
         widths = self.ids.lengths[rows]
-        if not machine.exact_micro_batches:
-            yield from padded_batches(widths, machine.train_positions, machine.overhead)
+        if not device.exact_micro_batches:
+            yield from padded_batches(widths, device.train_positions, device.overhead)
             return
         start = 0
         for group in groups:
-            for part in padded_batches(widths[start : start + len(group)], machine.train_positions):
+            for part in padded_batches(widths[start : start + len(group)], device.train_positions):
                 yield start + np.sort(part)
             start += len(group)
 
@@ -147,25 +131,25 @@ class PaddedBatch:
     """Tokens of each row (B,)."""
 
     @classmethod
-    def cut(cls, ids: Ragged, machine: Machine, pad: int, block: int = 1) -> list[PaddedBatch]:
+    def cut(cls, ids: Ragged, device: Device, pad: int, block: int = 1) -> list[PaddedBatch]:
         """Cut a split into batches, longest rows first.
 
         Args:
             ids: token ids.
-            machine: gives the device and the size of a batch.
+            device: gives the device and the size of a batch.
             pad: id put after a row's end.
             block: consecutive rows that are padded to a common width, as batches of that size would be.
         """
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
-        for blocks in padded_batches(widths * block, machine.eval_positions, machine.overhead):
+        for blocks in padded_batches(widths * block, device.eval_positions, device.overhead):
             rows = np.concatenate([np.arange(s, min(s + block, len(ids))) for s in starts[blocks]])
             batches.append(
                 cls(
                     rows=rows,
-                    ids=machine.tensor(ids.padded(rows, pad).astype(np.int32)),
-                    lengths=machine.tensor(ids.lengths[rows]),
+                    ids=device.tensor(ids.padded(rows, pad).astype(np.int32)),
+                    lengths=device.tensor(ids.lengths[rows]),
                 )
             )
         return batches
@@ -173,29 +157,29 @@ class PaddedBatch:
 
 @torch.inference_mode()
 def predict(
-    model: nn.Module, batches: Sequence[PaddedBatch], machine: Machine
+    model: nn.Module, batches: Sequence[PaddedBatch], device: Device
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
     """Yield each batch's rows and its logits in float32, on the CPU.
 
     Raises:
-        TuningError: a logit is not finite, or memory does not suffice for one row.
+        FineTuningError: a logit is not finite, or memory does not suffice for one row.
     """
     model.eval()
     for batch in batches:
-        logits = _logits(model, batch.ids, batch.lengths, machine)
+        logits = _logits(model, batch.ids, batch.lengths, device)
         if not bool(torch.isfinite(logits).all()):
-            raise TuningError("the fine-tuned model's outputs are not finite")
+            raise FineTuningError("the fine-tuned model's outputs are not finite")
         yield batch.rows, logits.cpu().numpy()
 
 
-def _logits(model: nn.Module, ids: Tensor, lengths: Tensor, machine: Machine) -> Tensor:
+def _logits(model: nn.Module, ids: Tensor, lengths: Tensor, device: Device) -> Tensor:
     try:
-        with machine.autocast():
+        with device.autocast():
             return model(ids.long(), lengths).float()  # type: ignore[no-any-return]
     except torch.OutOfMemoryError:
         if len(ids) == 1:
-            raise TuningError("out of memory in evaluation with one row; use a larger device") from None
+            raise FineTuningError("out of memory in evaluation with one row; use a larger device") from None
     half = len(ids) // 2
     return torch.cat(
-        [_logits(model, ids[part], lengths[part], machine) for part in (slice(half), slice(half, None))]
+        [_logits(model, ids[part], lengths[part], device) for part in (slice(half), slice(half, None))]
     )

@@ -1,53 +1,75 @@
-"""Token classification (TC): per-sentence macro-F1 of voted word tags, and entity F1."""
+"""Token classification (TC): a tag for each sub-token, from which metrics make the words' tags."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.finetuning.device import Machine
-from benchmarks.finetuning.encoders import Loaded
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import TokenHead
+from benchmarks.finetuning.poolings import Pooling
 from benchmarks.finetuning.tokenization import Words, encode_words
-from benchmarks.metrics import paper as paper_metrics
-from benchmarks.metrics import standard as standard_metrics
-from benchmarks.protocol import Tuning
+from benchmarks.metrics.metric import TagPredictions
+from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.supervised import IGNORED, Evaluation, LabelledObjective, Measured, PaddedBatch, predict
+from benchmarks.tasks.family import SupervisedFamily
+from benchmarks.tasks.supervised import IGNORED, PaddedBatch, SupervisedObjective, TaskModel, predict
 
-__all__ = ["TaggingSplit", "tagging_objective", "tagging_split"]
+__all__ = ["TokenClassification", "TokenClassificationSplit", "token_classification_split"]
 
 
-def tagging_objective(
-    table: pa.Table, rows: NDArray[np.int64], loaded: Loaded, tuning: Tuning
-) -> LabelledObjective:
-    """Tokenise the training sentences that the runs draw; every sub-token carries its word's tag.
+class TokenClassification(SupervisedFamily):
+    """A tag for each word."""
 
-    Args:
-        table: the whole training split.
-        rows: examples that are needed, ascending.
-        loaded: tokenizer and limits.
-        tuning: batch and micro-batch.
-    """
-    taken = table.take(rows)
-    words = encode_words(loaded.tokenizer, taken["words"].to_pylist(), loaded.limits[0])
-    tags = Ragged.of(taken["tags"].to_pylist())
-    number = _word_numbers(words, tags)
-    labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
-    return LabelledObjective(
-        ids=words.ids,
-        labels=Ragged(labels, words.ids.offsets),
-        size=table.num_rows,
-        tuning=tuning,
-        pad=loaded.tokenizer.pad_token_id,
-        rows=rows,
-    )
+    name = "TC"
+
+    def objective(
+        self,
+        dataset: LocalDataset,
+        rows: NDArray[np.int64],
+        loaded: LoadedModel,
+        fine_tuning: FineTuning,
+        pooling: Pooling,
+    ) -> SupervisedObjective:
+        """Tokenise the training sentences that the runs use; every sub-token carries its word's tag."""
+        taken = dataset.train.take(rows)
+        words = encode_words(loaded.tokenizer, taken["words"].to_pylist(), loaded.limits[0])
+        tags = Ragged.of(taken["tags"].to_pylist())
+        number = _word_numbers(words, tags)
+        labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
+        return SupervisedObjective(
+            ids=words.ids,
+            labels=Ragged(labels, words.ids.offsets),
+            size=dataset.train.num_rows,
+            fine_tuning=fine_tuning,
+            pad=loaded.tokenizer.pad_token_id,
+            rows=rows,
+        )
+
+    def split(
+        self, dataset: LocalDataset, table: pa.Table, loaded: LoadedModel, device: Device
+    ) -> TokenClassificationSplit:
+        """Tokenise and batch a split."""
+        return token_classification_split(table, dataset.labels, loaded, device)
+
+    def new_head(self, width: int, labels: int, pooling: Pooling) -> TokenHead:
+        """Return the head on hidden states of that width."""
+        return TokenHead(width, labels)
+
+    def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
+        """Return the text that a model reads of a row."""
+        return [" ".join(row["words"])]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingSplit:
+class TokenClassificationSplit:
     """A split to evaluate on, tokenised and batched once for all runs."""
 
     names: tuple[str, ...]
@@ -61,57 +83,29 @@ class TaggingSplit:
     batches: list[PaddedBatch]
     """What the model reads."""
 
-    def evaluate(self, model: Measured, machine: Machine) -> Evaluation:
-        """Score a fine-tuned model."""
+    def predict(self, model: TaskModel, device: Device) -> TagPredictions:
+        """Return a fine-tuned model's tags."""
         tokens = np.zeros(len(self.words), dtype=np.int64)
-        for rows, logits in predict(model, self.batches, machine):
+        for rows, logits in predict(model, self.batches, device):
             best = logits.argmax(axis=2)
             for row, tags in zip(rows, best, strict=True):
                 start, end = self.offsets[row], self.offsets[row + 1]
                 tokens[start:end] = tags[: end - start]
-        return Evaluation(scores=self._paper(tokens), standard=self._standard(tokens))
-
-    def _paper(self, tokens: NDArray[np.int64]) -> list[float]:
-        """Score sentences by their words' votes; words without sub-tokens, cut off or lost, do not count."""
-        words, voted = paper_metrics.vote_words(tokens, self.words)
-        per_sentence = np.bincount(self.gold.row_of[words], minlength=len(self.gold))
-        offsets = np.concatenate([[0], np.cumsum(per_sentence)])
-        scores = paper_metrics.sentence_f1s(
-            Ragged(voted, offsets), Ragged(self.gold.values[words].astype(np.int64), offsets)
-        )
-        return [float(score) for score in scores]
-
-    def _standard(self, tokens: NDArray[np.int64]) -> dict[str, object]:
-        """Score entities by each word's first sub-token; words without sub-tokens are O."""
-        inside = np.flatnonzero(self.words >= 0)
-        words, first = np.unique(self.words[inside], return_index=True)
-        outside = self.names.index("O") if "O" in self.names else 0
-        tags = np.full(len(self.gold.values), outside, dtype=np.int64)
-        tags[words] = tokens[inside[first]]
-        predicted = Ragged(tags, self.gold.offsets)
-        counts = standard_metrics.entity_counts(self._named(predicted), self._named(self.gold))
-        return {
-            "entity_f1": standard_metrics.f1_of_counts(counts),
-            "instances": {
-                name: counts[:, column].tolist()
-                for column, name in enumerate(("entities_right", "entities_predicted", "entities_gold"))
-            },
-        }
-
-    def _named(self, tags: Ragged) -> list[list[str]]:
-        return [[self.names[int(tag)] for tag in tags[row]] for row in range(len(tags))]
+        return TagPredictions(tokens=tokens, words=self.words, gold=self.gold, names=self.names)
 
 
-def tagging_split(table: pa.Table, names: tuple[str, ...], loaded: Loaded, machine: Machine) -> TaggingSplit:
+def token_classification_split(
+    table: pa.Table, names: tuple[str, ...], loaded: LoadedModel, device: Device
+) -> TokenClassificationSplit:
     """Tokenise and batch a split."""
     words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits[0])
     gold = Ragged.of(table["tags"].to_pylist())
-    return TaggingSplit(
+    return TokenClassificationSplit(
         names=names,
         gold=gold,
         words=_word_numbers(words, gold),
         offsets=words.ids.offsets,
-        batches=PaddedBatch.cut(words.ids, machine, loaded.tokenizer.pad_token_id),
+        batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
     )
 
 

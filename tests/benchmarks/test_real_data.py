@@ -10,9 +10,8 @@ import torch
 from transformers import AutoModel
 
 import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
-from benchmarks.datasets import import_files
 from benchmarks.datasets.local_dataset import load
-from benchmarks.sweep import run
+from tests.benchmarks.command import command
 from tests.benchmarks.datasets.test_import_files import CASES, REAL
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
@@ -31,7 +30,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = [name, "--out", str(folder)]
         for role, paths in files.items():
             arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
-        import_files.main([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
+        command("import")([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
     return folder
 
 
@@ -60,7 +59,7 @@ def _run(tiny: Path, real: Path, store: Path, *more: str) -> int:
         "--device",
         "cpu",
     ]
-    return run.main([*arguments, *more])
+    return command("run")([*arguments, *more])
 
 
 def test_sst2_is_learnt_from_random_weights(tiny: Path, real: Path, tmp_path: Path) -> None:

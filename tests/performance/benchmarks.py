@@ -165,33 +165,34 @@ def breakdown(options: argparse.Namespace) -> None:
     import torch
 
     from benchmarks.datasets.local_dataset import load as load_data
-    from benchmarks.finetuning.device import choose_machine
+    from benchmarks.finetuning.device import choose_device
     from benchmarks.finetuning.encoders import load
+    from benchmarks.finetuning.poolings import MEAN
     from benchmarks.finetuning.trainer import example_order, make_optimiser
-    from benchmarks.protocol import TUNING
+    from benchmarks.protocol import FINE_TUNING
     from benchmarks.ragged import padded_batches
-    from benchmarks.sweep.model_reset import Workbench
-    from benchmarks.tasks.registry import evaluator_of, objective_of
-    from benchmarks.tasks.supervised import LabelledObjective
+    from benchmarks.sweep.model_reset import ResettableModel
+    from benchmarks.tasks.registry import family_of, objective_of
+    from benchmarks.tasks.supervised import SupervisedObjective
 
     def clock() -> float:
         if options.device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    machine = choose_machine(options.device, options.precision)
-    bench = Workbench(loaded=load(str(options.model)), machine=machine, pooling="mean")
-    dataset, tuning = load_data(options.data, options.dataset), replace(TUNING, steps=options.steps)
-    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0], pooling="mean")
-    assert isinstance(objective, LabelledObjective)
-    evaluator = evaluator_of(dataset, bench.loaded, machine, tuning, pooling="mean")
-    model = bench.fresh(dataset.dataset, 0).train()
-    optimiser = make_optimiser(model, 1e-4, tuning)
+    device = choose_device(options.device, options.precision)
+    resettable = ResettableModel(loaded=load(str(options.model)), device=device, pooling=MEAN)
+    dataset, fine_tuning = load_data(options.data, options.dataset), replace(FINE_TUNING, steps=options.steps)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
+    assert isinstance(objective, SupervisedObjective)
+    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.loaded, device, fine_tuning, MEAN)
+    model = resettable.reset(dataset.dataset, 0).train()
+    optimiser = make_optimiser(model, 1e-4, fine_tuning)
     steps = list(islice(example_order(objective.size, 0, 4, 8), min(options.steps, 100)))
     spent = dict.fromkeys(("batches", "forward and backward", "clipping and optimiser"), 0.0)
     for groups in steps:
         at = clock()
-        loss = objective.backward(model, groups, machine)
+        loss = objective.backward(model, groups, device)
         after = clock()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -201,14 +202,14 @@ def breakdown(options: argparse.Namespace) -> None:
         import numpy as np
 
         rows = np.searchsorted(objective.rows, np.concatenate(groups))
-        for part in padded_batches(objective.ids.lengths[rows], machine.train_positions, machine.overhead):
-            machine.tensor(objective.ids.padded(rows[part], objective.pad))
+        for part in padded_batches(objective.ids.lengths[rows], device.train_positions, device.overhead):
+            device.tensor(objective.ids.padded(rows[part], objective.pad))
         batches = clock() - at_batches
         spent["batches"] += batches
         spent["forward and backward"] += after - at - batches
     assert math.isfinite(float(loss))
     start = clock()
-    evaluator.evaluate(model, machine)
+    evaluator.evaluate(model, device)
     evaluated = clock() - start
     scale = options.steps / len(steps)
     total = sum(spent.values()) * scale + evaluated
@@ -254,7 +255,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     from benchmarks.finetuning.encoders import load
     from benchmarks.finetuning.heads import SequenceHead, initialise_head
     from benchmarks.finetuning.tokenization import classification_text
-    from benchmarks.tasks.supervised import Measured
+    from benchmarks.tasks.supervised import TaskModel
 
     loaded, dataset = load(str(options.model)), load_data(options.data, options.dataset)
     tokenizer, encoder = loaded.tokenizer, loaded.encoder
@@ -264,7 +265,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     class ForTrainer(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = Measured(encoder, head)
+            self.model = TaskModel(encoder, head)
 
         def forward(self, input_ids: Any, attention_mask: Any, labels: Any) -> dict[str, Any]:
             logits = self.model(input_ids, attention_mask.sum(1))
@@ -272,7 +273,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
 
     def examples(table: Any) -> list[dict[str, Any]]:
         pairs = zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
-        texts = [classification_text(options.dataset, *pair) + tokenizer.eos_token for pair in pairs]
+        texts = [classification_text(dataset.dataset, *pair) + tokenizer.eos_token for pair in pairs]
         found = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=loaded.limits[0])
         labelled = zip(found["input_ids"], table["label"].to_pylist(), strict=True)
         return [{"input_ids": ids, "labels": label} for ids, label in labelled]

@@ -55,9 +55,7 @@ def written(encoder: TextTokenizer, source: Sequence[str], tokens: int) -> int:
         tempfile.TemporaryDirectory() as folder,
         patch.object(build_shards, "load_tokenizer", lambda _: encoder),
     ):
-        build_shards.build(
-            source, "loaded already", Path(folder), ShardSettings(tokens=tokens), workers=0
-        )
+        build_shards.build(source, "loaded already", Path(folder), ShardSettings(tokens=tokens), workers=0)
         return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
 
 

@@ -1,22 +1,22 @@
-"""How original files become the local form: one module a kind of file.
+"""How original files become the local form: each module here registers its datasets' readers in `reader.READERS`.
 
-Each module has `SOURCES`, which maps a dataset's name to its `Source`; the dataset's entry in
-`benchmarks.protocol` names the module. docs/add-a-dataset.md shows how to write one.
+docs/add-a-dataset.md shows how to write one.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
-from benchmarks.datasets.readers.reader import Inputs, Source
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
 from benchmarks.protocol import Dataset
 
-__all__ = ["Inputs", "Source", "source_of"]
+__all__ = ["READERS", "DatasetReader", "Inputs", "reader_of"]
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
 
 
-def source_of(dataset: Dataset) -> Source:
-    """Return how `dataset` is made from its original files."""
-    sources: dict[str, Source] = importlib.import_module(
-        f"benchmarks.datasets.readers.{dataset.source}"
-    ).SOURCES
-    return sources[dataset.name]
+def reader_of(dataset: Dataset) -> DatasetReader:
+    """Return how `dataset` is made from its original files; `UserError` for one without a reader."""
+    return READERS[dataset.name]

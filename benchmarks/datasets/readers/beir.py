@@ -24,12 +24,12 @@ from benchmarks.datasets.readers.original_files import (
     pick,
     records,
 )
-from benchmarks.datasets.readers.reader import Inputs, Source
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
 from benchmarks.datasets.splits import HALVES_SEED, halve
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = ["SOURCES", "Judgement", "judgements", "pairs", "retrieval", "wanted_texts"]
+__all__ = ["Judgement", "judgements", "pairs", "retrieval", "wanted_texts"]
 
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
@@ -43,12 +43,12 @@ def judgements(path: Path, reading: Reading) -> list[Judgement]:
     """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
     out: list[Judgement] = []
     kind = kind_of(path)
-    if kind == "json":
+    if kind.whole:
         with reading.shape(str(path)):
             for query, docs in json_of(path).items():
                 out += [(query, doc, int(score)) for doc, score in docs.items()]
         return out
-    if kind != "text":
+    if not kind.bare:
         return [found for where, row in records(path, reading) if (found := _judgement(row, reading, where))]
     for number, line in lines(path):
         fields = line.split()
@@ -71,7 +71,7 @@ def _judgement(row: Row, reading: Reading, where: str) -> Judgement | None:
 
 
 Text = tuple[str, str, str | None, str]
-"""Where it stands, id, title, text."""
+"""Where it is, id, title, text."""
 
 
 def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> Iterator[Text]:
@@ -79,9 +79,9 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
-    if kind_of(path) == "parquet":
+    if kind_of(path).columnar:
         yield from _wanted_rows(path, wanted)
-    elif kind_of(path) == "text":
+    elif kind_of(path).bare:
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
             if not tab:
@@ -125,7 +125,7 @@ def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
     reading = inputs.reading
     found: list[Row] = []
     for path in paths:
-        if kind_of(path) == "text":
+        if kind_of(path).bare:
             first = next((line for _, line in lines(path)), "")
             if _is_judgement(first):
                 found += _joined(judgements(path, reading), inputs)
@@ -163,7 +163,7 @@ def _pair_lines(path: Path, reading: Reading) -> list[Row]:
 def _joined(found: list[Judgement], inputs: Inputs) -> list[Row]:
     relevant = [(query, doc) for query, doc, score in found if score >= 1]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _ in relevant))
-    docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant))
+    docs = _documents(inputs, dict.fromkeys(doc for _, doc in relevant), titles=False)
     return [{"query": queries[query], "positive": docs[doc]["text"]} for query, doc in relevant]
 
 
@@ -179,7 +179,7 @@ def retrieval(
         splits: judgements of `validation` and `test`.
         queries: texts by query id.
         docs: `title` and `text` by document id, for every judged document.
-        reading: is told about queries that are left out because nothing is relevant to them.
+        reading: is given the queries that are left out because nothing is relevant to them.
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
@@ -215,12 +215,11 @@ def _query_texts(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, str]
     return found
 
 
-def _documents(inputs: Inputs, wanted: Mapping[str, object]) -> dict[str, Row]:
+def _documents(inputs: Inputs, wanted: Mapping[str, object], *, titles: bool) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
         for _, identity, title, text in wanted_texts(path, wanted, inputs.reading):
-            # The paper's MS MARCO documents are their texts only; BEIR's empty titles would add nothing either.
-            found[identity] = {"title": None if inputs.dataset.name == "msmarco" else title, "text": text}
+            found[identity] = {"title": title if titles else None, "text": text}
     _complete(wanted, found, "document", inputs.of("corpus"))
     return found
 
@@ -244,7 +243,8 @@ def _read_msmarco(inputs: Inputs) -> Content:
         )
     }
     tables = {"pairs": pairs(inputs.need("train", "pairs to train on"), inputs)}
-    tables |= _from_files(splits, inputs)
+    # The paper's MS MARCO documents are their texts only; BEIR's empty titles would add nothing either.
+    tables |= _from_files(splits, inputs, titles=False)
     return Content(
         tables=tables, splits="validation is dev, test is BEIR's test split", notes=inputs.reading.notes()
     )
@@ -252,12 +252,12 @@ def _read_msmarco(inputs: Inputs) -> Content:
 
 def _read_nq(inputs: Inputs) -> Content:
     paths = inputs.need("test", "the judgements of the test queries")
-    if kind_of(paths[0]) != "text" and not inputs.of("corpus"):
+    if not kind_of(paths[0]).bare and not inputs.of("corpus"):
         found, queries, docs = _passages(paths, inputs.reading)
         tables = retrieval(_halves(found), queries, docs, inputs.reading)
     else:
         found = [item for path in paths for item in judgements(path, inputs.reading)]
-        tables = _from_files(_halves(found), inputs)
+        tables = _from_files(_halves(found), inputs, titles=True)
     splits = (
         f"validation is half of the test queries, random.Random({HALVES_SEED}).sample of their sorted ids, test the "
         f"other half; the release draws another half in every run"
@@ -273,10 +273,12 @@ def _halves(found: list[Judgement]) -> dict[str, list[Judgement]]:
     }
 
 
-def _from_files(splits: Mapping[str, list[Judgement]], inputs: Inputs) -> dict[str, pa.Table]:
+def _from_files(
+    splits: Mapping[str, list[Judgement]], inputs: Inputs, *, titles: bool
+) -> dict[str, pa.Table]:
     everything = [item for found in splits.values() for item in found]
     queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
-    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything))
+    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything), titles=titles)
     return retrieval(splits, queries, docs, inputs.reading)
 
 
@@ -305,20 +307,24 @@ def _passages(
     return found, queries, docs
 
 
-SOURCES = {
-    "msmarco": Source(
+READERS.register(
+    DatasetReader(
+        name="msmarco",
         read=_read_msmarco,
         licence="MS MARCO terms, non-commercial research",
         citation="Bajaj et al. 2016, MS MARCO (arXiv 1611.09268); Craswell et al. 2020, TREC 2019 Deep Learning "
         "Track; Thakur et al. 2021, BEIR (NeurIPS)",
         files="training pairs, queries, corpus, and the dev and test judgements of BEIR's MS MARCO",
         counts={"validation": 6_980, "test": 43},
-    ),
-    "nq": Source(
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="nq",
         read=_read_nq,
         licence="CC BY-SA 3.0",
         citation="Kwiatkowski et al. 2019, Natural Questions (TACL); Thakur et al. 2021, BEIR (NeurIPS)",
         files="queries, corpus and test judgements of BEIR's NQ, or a file of questions with gold passages",
         counts={"validation": 1_726, "test": 1_726},
-    ),
-}
+    )
+)

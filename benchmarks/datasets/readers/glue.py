@@ -9,17 +9,15 @@ from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row, class_names, pick, records
-from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, carved_or_given
 from common.errors import nearest
-
-__all__ = ["LABELS", "SOURCES"]
 
 _GLUE = "Wang et al. 2019, GLUE: A Multi-Task Benchmark and Analysis Platform for NLU (ICLR)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
-    """Where a dataset's fields stand, under the names of each of its distributions."""
+    """Where a dataset's fields are, under the names of each of its distributions."""
 
     first: tuple[str, ...]
     second: tuple[str, ...] = ()
@@ -41,9 +39,6 @@ _QQP = _Columns(
     label=("label", "is_duplicate"),
     labels=("not_duplicate", "duplicate"),
 )
-
-LABELS = {"sst2": _SST2.labels, "mnli_m": _MNLI.labels, "qqp": _QQP.labels}
-"""Class names by dataset, in the order of their ids."""
 
 
 def _read(columns: _Columns, inputs: Inputs) -> Content:
@@ -89,26 +84,37 @@ def _refusal(value: Any, labels: tuple[str, ...]) -> str:
     return f"{value!r} is outside the label set {', '.join(labels)}{nearest(str(value), labels)}"
 
 
-SOURCES = {
-    "sst2": Source(
+READERS.register(
+    DatasetReader(
+        name="sst2",
         read=partial(_read, _SST2),
         licence="not stated; research use",
         citation=f"Socher et al. 2013, Recursive Deep Models for Semantic Compositionality (EMNLP); {_GLUE}",
         files="train.tsv and dev.tsv of GLUE's SST-2",
         counts={"train": 63_981, "validation": 3_368, "test": 872},
-    ),
-    "mnli_m": Source(
+        labels=_SST2.labels,
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="mnli_m",
         read=partial(_read, _MNLI),
         licence="OANC terms for most of it, CC BY 3.0, CC BY-SA 3.0 and others for the rest",
         citation=f"Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding (NAACL); {_GLUE}",
         files="train.tsv and dev_matched.tsv of GLUE's MNLI",
         counts={"train": 373_066, "validation": 19_636, "test": 9_815},
-    ),
-    "qqp": Source(
+        labels=_MNLI.labels,
+        unwanted={"mismatched": "MNLI's mismatched part; the paper uses the matched one, leave it out"},
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="qqp",
         read=partial(_read, _QQP),
         licence="Quora's terms of service, non-commercial; not to be passed on",
         citation=f"Iyer et al. 2017, First Quora Dataset Release: Question Pairs; {_GLUE}",
         files="train.tsv and dev.tsv of GLUE's QQP",
         counts={"train": 345_653, "validation": 18_193, "test": 40_430},
-    ),
-}
+        labels=_QQP.labels,
+    )
+)

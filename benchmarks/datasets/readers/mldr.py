@@ -5,10 +5,8 @@ from __future__ import annotations
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.beir import Judgement, retrieval, wanted_texts
 from benchmarks.datasets.readers.original_files import Reading, Row, records
-from benchmarks.datasets.readers.reader import Inputs, Source
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
 from common.errors import UserError
-
-__all__ = ["SOURCES"]
 
 _STAND_IN = "made from QMSum's meetings and their specific queries, not from MLDR: a stand-in"
 
@@ -73,12 +71,13 @@ def _meeting(row: Row, meeting: str, reading: Reading) -> _Found:
     ]
 
 
-SOURCES = {
-    "mldr_en": Source(
+READERS.register(
+    DatasetReader(
+        name="mldr_en",
         read=_read,
         licence="MIT for the set; its texts come from Wikipedia (CC BY-SA) and mC4",
         citation="Chen et al. 2024, BGE M3-Embedding (Findings of ACL)",
         files="dev.jsonl and test.jsonl of MLDR English, and its corpus.jsonl",
         counts={"validation": 200, "test": 800},
     )
-}
+)

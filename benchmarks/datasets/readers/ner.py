@@ -23,10 +23,10 @@ from benchmarks.datasets.readers.original_files import (
     pick,
     records,
 )
-from benchmarks.datasets.readers.reader import Inputs, Source, given
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, given
 from common.errors import UserError, nearest
 
-__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "SOURCES", "TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences"]
+__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences"]
 
 UNER_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
 CONLL_TAGS = (*UNER_TAGS, "B-MISC", "I-MISC")
@@ -38,9 +38,6 @@ ONTONOTES_TAGS = (
     "B-PRODUCT", "I-TIME", "B-EVENT", "I-EVENT", "I-FAC", "B-LANGUAGE", "I-PRODUCT", "I-ORDINAL", "I-LANGUAGE",
 )  # fmt: skip
 """Order of the public copy with the columns and the 37 tags that the paper's code names."""
-
-TAGS = {"conll2003_en": CONLL_TAGS, "ontonotes": ONTONOTES_TAGS, "uner_en": UNER_TAGS}
-"""Tag names by dataset, in the order of their ids."""
 
 _WORDS, _TAGS = ("words", "tokens"), ("tags", "ner", "ner_tags")
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
@@ -162,7 +159,7 @@ def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:
 
     def rows(path: Path, role: str) -> list[Row]:
         first = counts.get(role, 0)
-        read = _line_rows if kind_of(path) == "text" else _hub_rows
+        read = _line_rows if kind_of(path).bare else _hub_rows
         found = [row for part in _parts(path) for row in read(part, labels, inputs.reading)]
         counts[role] = first + len(found)
         return [{"id": f"{role}-{first + i}", **row} for i, row in enumerate(found)]
@@ -244,26 +241,36 @@ def _plausible(rows: Sequence[Row], labels: tuple[str, ...]) -> bool:
     return strays <= 0.02 * inside
 
 
-SOURCES = {
-    "conll2003_en": Source(
+READERS.register(
+    DatasetReader(
+        name="conll2003_en",
         read=partial(_read, CONLL_TAGS),
         licence="Reuters corpus terms, research use; not to be passed on",
         citation="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task (CoNLL)",
         files="eng.train, eng.testa and eng.testb of CoNLL-2003",
         counts={"train": 14_041, "validation": 3_250, "test": 3_453},
-    ),
-    "ontonotes": Source(
+        labels=CONLL_TAGS,
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="ontonotes",
         read=partial(_read, ONTONOTES_TAGS),
         licence="LDC User Agreement (LDC2013T19); not to be passed on",
         citation="Hovy et al. 2006, OntoNotes: The 90% Solution (NAACL); Pradhan et al. 2013 (CoNLL)",
         files="train, development and test of OntoNotes 5 in CoNLL form (a file or a folder of *_gold_conll each)",
         counts={"train": 59_924, "validation": 8_528, "test": 8_262},
-    ),
-    "uner_en": Source(
+        labels=ONTONOTES_TAGS,
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="uner_en",
         read=partial(_read, UNER_TAGS),
         licence="CC BY-SA 4.0",
         citation="Mayhew et al. 2024, Universal NER: A Gold-Standard Multilingual NER Benchmark (NAACL)",
         files="en_ewt-ud-train.iob2, en_ewt-ud-dev.iob2 and en_ewt-ud-test.iob2 of UNER_English-EWT",
         counts={"train": 12_543, "validation": 2_001, "test": 2_077},
-    ),
-}
+        labels=UNER_TAGS,
+    )
+)

@@ -7,7 +7,8 @@ import gzip
 import io
 import logging
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -18,8 +19,12 @@ import zstandard
 
 from common.errors import UserError
 from common.progress import progress
+from common.registry import Registry
 
-__all__ = ["Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file", "pick", "records"]
+__all__ = [
+    "FILE_KINDS", "TEXT", "FileKind", "Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file",
+    "pick", "records",
+]  # fmt: skip
 
 Row = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -48,7 +53,7 @@ class Reading:
 
     @contextlib.contextmanager
     def shape(self, where: str) -> Iterator[None]:
-        """Report a row whose fields are missing or of another kind than the block takes them for."""
+        """Report a row whose fields are missing or of another kind than the block expects."""
         try:
             yield
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -68,12 +73,28 @@ class Reading:
         return (*self._notes, f"bad lines left out: {len(self._skipped)}, the first at {self._skipped[0]}")
 
 
-def kind_of(path: Path) -> str:
-    """Return `parquet`, `jsonl`, `json` or `text` by the name without .gz or .zst."""
+@dataclass(frozen=True, kw_only=True)
+class FileKind:
+    """A kind of original file, known by the end of its name without .gz or .zst."""
+
+    name: str
+    """What it is called."""
+    suffix: str
+    """How the names of such files end."""
+    rows: Callable[[Path, Reading, Sequence[str]], Iterator[tuple[str, Row]]]
+    """Reads the rows, see `records`."""
+    bare: bool = False
+    """Whether its lines need not name their fields, so that a reader has to know their order."""
+    whole: bool = False
+    """Whether it may be one object with the rows inside, which a reader has to know."""
+    columnar: bool = False
+    """Whether single columns can be read, and batches of rows."""
+
+
+def kind_of(path: Path) -> FileKind:
+    """Return the kind of a file by its name; a file of lines where the name says nothing."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".zst")]
-    return {".parquet": "parquet", ".jsonl": "jsonl", ".json": "json"}.get(
-        suffixes[-1] if suffixes else "", "text"
-    )
+    return next((kind for kind in FILE_KINDS.values() if kind.suffix == "".join(suffixes[-1:])), TEXT)
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,34 +138,12 @@ def records(path: Path, reading: Reading, columns: Sequence[str] = ()) -> Iterat
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a TSV file with a header.
 
     Args:
-        path: the file; its name tells the kind.
-        reading: is told about lines that cannot be read.
+        path: the file; its kind follows from its name.
+        reading: is given the lines that cannot be read.
         columns: for a TSV file without a header, the names of its columns; a header is known by the first row
             that is made of column names only.
     """
-    kind = kind_of(path)
-    if kind == "parquet":
-        yield from _parquet_rows(path)
-    elif kind == "jsonl" or (kind == "json" and _is_json_lines(path)):
-        for number, line in lines(path):
-            if line.strip():
-                row = _parsed(line)
-                if isinstance(row, dict):
-                    yield f"{path}:{number}", row
-                else:
-                    reading.bad(f"{path}:{number}", "the line is no JSON object")
-    elif kind == "json":
-        content = json_of(path)
-        if not isinstance(content, dict | list):
-            raise UserError(f"{path} holds neither rows nor an object of rows")
-        rows = content.items() if isinstance(content, dict) else enumerate(content)
-        for key, row in rows:
-            if isinstance(row, dict):
-                yield f"{path}: entry {key}", row
-            else:
-                reading.bad(f"{path}: entry {key}", "the entry is no JSON object")
-    else:
-        yield from _tsv_rows(path, reading, columns)
+    return kind_of(path).rows(path, reading, columns)
 
 
 def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
@@ -158,7 +157,7 @@ def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
 
 def class_names(path: Path, column: str) -> tuple[str, ...] | None:
     """Return the class names that a hub's Parquet file declares for `column`, or None when it names none."""
-    if kind_of(path) != "parquet":
+    if not kind_of(path).columnar:
         return None
     with parquet_file(path) as file:
         metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
@@ -240,7 +239,31 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _json_line_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+    for number, line in lines(path):
+        if line.strip():
+            row = _parsed(line)
+            if isinstance(row, dict):
+                yield f"{path}:{number}", row
+            else:
+                reading.bad(f"{path}:{number}", "the line is no JSON object")
+
+
+def _json_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+    if _is_json_lines(path):
+        yield from _json_line_rows(path, reading, columns)
+        return
+    content = json_of(path)
+    if not isinstance(content, dict | list):
+        raise UserError(f"{path} holds neither rows nor an object of rows")
+    for key, row in content.items() if isinstance(content, dict) else enumerate(content):
+        if isinstance(row, dict):
+            yield f"{path}: entry {key}", row
+        else:
+            reading.bad(f"{path}: entry {key}", "the entry is no JSON object")
+
+
+def _parquet_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
     number = 0
     with parquet_file(path) as file:
         total = -(-file.metadata.num_rows // _BATCH)
@@ -264,3 +287,17 @@ def _tsv_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[
             )
         else:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
+
+
+TEXT = FileKind(name="text", suffix=".tsv", rows=_tsv_rows, bare=True)
+
+FILE_KINDS: Registry[FileKind] = Registry(
+    "kind of file",
+    [
+        FileKind(name="parquet", suffix=".parquet", rows=_parquet_rows, columnar=True),
+        FileKind(name="jsonl", suffix=".jsonl", rows=_json_line_rows),
+        FileKind(name="json", suffix=".json", rows=_json_rows, whole=True),
+        TEXT,
+    ],
+)
+"""Every kind of original file; any other name is a file of lines."""

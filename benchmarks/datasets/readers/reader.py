@@ -1,4 +1,4 @@
-"""What a module of `benchmarks.datasets.readers` declares for each of its datasets, and what it is given."""
+"""How a dataset is made from its original files: one object a dataset, in a registry, and the files that it reads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.splits import CARVE_SEED, TRAIN_SHARE, carve
 from benchmarks.protocol import Dataset
 from common.errors import UserError
+from common.registry import Registry
 
-__all__ = ["ROLES", "Inputs", "Source", "carved_or_given", "given"]
+__all__ = ["READERS", "ROLES", "DatasetReader", "Inputs", "carved_or_given", "given"]
 
 ROLES = ("train", "validation", "test", "queries", "corpus")
 """What a file is to its dataset, and the options of `python -m benchmarks import`."""
@@ -43,9 +44,11 @@ class Inputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DatasetReader:
     """How a dataset is made, and what is known about it."""
 
+    name: str
+    """The dataset, as `benchmarks.protocol.DATASETS` names it."""
     read: Callable[[Inputs], Content]
     """Makes the local form of the files."""
     licence: str
@@ -56,6 +59,14 @@ class Source:
     """The original files, in words, for help and errors."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Examples a split of the official data in the local form; others are noted in the manifest."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes or tags by id, where they are known before a file is read."""
+    unwanted: Mapping[str, str] = field(default_factory=dict)
+    """Words in the names of files that do not belong to the dataset, and why."""
+
+
+READERS: Registry[DatasetReader] = Registry("reader of the dataset")
+"""The reader of each dataset; importing `benchmarks.datasets.readers` fills it."""
 
 
 def given(inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...]) -> Content:

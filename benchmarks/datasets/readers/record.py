@@ -2,7 +2,7 @@
 
 The paper's code asks its copy for question, context and answers and shows no conversion, so how placeholder
 queries became questions is unknown (docs/datasets.md). Here the question is the query with its `@placeholder`,
-the context is the passage as it stands, and the answers are all mentions of the missing entity.
+the context is the passage as it is, and the answers are all mentions of the missing entity.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from pathlib import Path
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row, kind_of, records
-from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, carved_or_given
 from benchmarks.datasets.readers.squad import answers_of, question_rows
-
-__all__ = ["SOURCES"]
 
 
 def _rows(path: Path, reading: Reading) -> list[Row]:
-    first = next(iter(records(path, reading)), (str(path), {}))[1] if kind_of(path) != "parquet" else {}
+    first = next(iter(records(path, reading)), (str(path), {}))[1] if not kind_of(path).columnar else {}
     if "qas" not in first:
         return question_rows(path, reading, unanswerable=False)
     reading.note("questions are the queries with @placeholder, contexts the passages with @highlight")
@@ -41,8 +39,9 @@ def _read(inputs: Inputs) -> Content:
     return carved_or_given(inputs, lambda path, role: _rows(path, inputs.reading))
 
 
-SOURCES = {
-    "record": Source(
+READERS.register(
+    DatasetReader(
+        name="record",
         read=_read,
         licence="not stated; text of CNN and Daily Mail, not to be passed on",
         citation="Zhang et al. 2018, ReCoRD: Bridging the Gap between Human and Machine Commonsense Reading "
@@ -50,4 +49,4 @@ SOURCES = {
         files="train.jsonl and val.jsonl of SuperGLUE's ReCoRD",
         counts={"train": 95_693, "validation": 5_037, "test": 10_000},
     )
-}
+)

@@ -9,10 +9,10 @@ from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import Reading, Row, json_of, kind_of, pick, records
-from benchmarks.datasets.readers.reader import Inputs, Source, carved_or_given
+from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, carved_or_given
 from common.errors import UserError
 
-__all__ = ["SOURCES", "answers_of", "question_rows"]
+__all__ = ["answers_of", "question_rows"]
 
 
 def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[Row]:
@@ -20,7 +20,7 @@ def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[R
 
     Args:
         path: official JSON (`data`, `paragraphs`, `qas`), or rows with question, context and answers.
-        reading: is told about questions without an answer, and answers that are not in their context.
+        reading: is given the questions without an answer, and answers that are not in their context.
         unanswerable: whether a question may have no answer.
     """
     found = []
@@ -33,7 +33,7 @@ def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[R
             answers = answers_of(row.get("answers"), context)
             identity = str(row["id"] if "id" in row else row["idx"])
             if answers is None:
-                reading.bad(where, "an answer does not stand in the context")
+                reading.bad(where, "an answer is not in the context")
             elif not answers and not unanswerable:
                 reading.bad(where, "the question has no answer, and this dataset has no unanswerable ones")
             else:
@@ -45,7 +45,7 @@ def answers_of(value: Any, context: str) -> list[Row] | None:
     """Return `[{text, start}]` of answers in any of the known forms, or None when one is not in the context.
 
     Known are `{text: [...], answer_start: [...]}`, `[{text, answer_start or start}]` and a list of strings. An
-    answer without a place, or with a wrong one, is placed where it first stands in the context.
+    answer without a start, or with a wrong one, gets the start of its first occurrence in the context.
     """
     if value is None:
         return []
@@ -70,7 +70,7 @@ def answers_of(value: Any, context: str) -> list[Row] | None:
 
 
 def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
-    if kind_of(path) != "json":
+    if not kind_of(path).whole:
         yield from records(path, reading)
         return
     content = json_of(path)
@@ -92,19 +92,23 @@ def _read(unanswerable: bool, inputs: Inputs) -> Content:
     )
 
 
-SOURCES = {
-    "squad": Source(
+READERS.register(
+    DatasetReader(
+        name="squad",
         read=partial(_read, False),
         licence="CC BY-SA 4.0",
         citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text (EMNLP)",
         files="train-v1.1.json and dev-v1.1.json of SQuAD",
         counts={"train": 83_219, "validation": 4_380, "test": 10_570},
-    ),
-    "squad_v2": Source(
+    )
+)
+READERS.register(
+    DatasetReader(
+        name="squad_v2",
         read=partial(_read, True),
         licence="CC BY-SA 4.0",
         citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD (ACL)",
         files="train-v2.0.json and dev-v2.0.json of SQuAD",
         counts={"train": 123_803, "validation": 6_516, "test": 11_873},
-    ),
-}
+    )
+)

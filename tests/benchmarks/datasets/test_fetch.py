@@ -17,13 +17,16 @@ import pytest
 
 from benchmarks.datasets import fetch as fetching
 from benchmarks.datasets import hub_pins as pins
-from benchmarks.datasets.fetch import HuggingFaceHub, UnreachableError, fetch, main
-from benchmarks.datasets.hub_pins import LOCK, Pin, choose, read_lock
+from benchmarks.datasets.fetch import HuggingFaceHub, UnreachableError, fetch
+from benchmarks.datasets.hub_pins import LOCK, Pin, read_lock
 from benchmarks.datasets.local_dataset import load
-from benchmarks.datasets.readers.reader import ROLES
-from benchmarks.protocol import PAPER_DATASETS
+from clm_or_mlm.commands.benchmarks import fetch as command_module
+from clm_or_mlm.commands.benchmarks.fetch import PARTIAL
 from common.errors import UserError
+from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import FakeHub
+
+main = command("fetch")
 
 COMMIT, OTHER = "1" * 40, "2" * 40
 ROOT = Path(__file__).resolve().parents[3]
@@ -266,30 +269,13 @@ def test_retrieval_keeps_judged_documents_only(tmp_path: Path, monkeypatch: pyte
     assert any("1 test queries without a relevant document" in note for note in manifest.notes)
 
 
-def test_command_goes_on_after_a_failure(tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub,
-                                         capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    assert main(["record", "conll2003_en", "--out", str(tmp_path)], hub) == fetching.PARTIAL
+def test_command_continues_after_a_failure(
+    tmp_path: Path, hub: HuggingFaceHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_module, "HuggingFaceHub", lambda: hub)
+    assert main(["record", "conll2003_en", "--out", str(tmp_path)]) == PARTIAL
     assert (tmp_path / "conll2003_en").is_dir()
     assert "40 train, 40 validation, 40 test" in capsys.readouterr().out
-    assert main(["conll2003_en", "--out", str(tmp_path)], hub) == 0
+    assert main(["conll2003_en", "--out", str(tmp_path)]) == 0
     with pytest.raises(UserError, match="did you mean 'record'"):
-        main(["recrod", "--out", str(tmp_path)], hub)
-
-
-def test_choose() -> None:
-    pin = Pin(role="train", repo="o/n", files=("a/*.parquet", "other:b/*.parquet"))
-    assert choose(pin, {"main": ["a/2.parquet", "a/1.parquet"]}) == ("main", ["a/1.parquet", "a/2.parquet"])
-    assert choose(pin, {"main": [], "other": ["b/1.parquet"]}) == ("other", ["b/1.parquet"])
-    with pytest.raises(UserError, match="several folders"):
-        choose(pin, {"main": ["a/b/1.parquet", "a/c/1.parquet"]})
-
-
-def test_pins_are_whole() -> None:
-    assert set(pins.PINS) >= set(PAPER_DATASETS)
-    for entries in pins.PINS.values():
-        for pin in entries:
-            assert pin.role in ROLES
-            assert pin.commit is None or (len(pin.commit) == 40 and int(pin.commit, 16))
-            assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
-    for name, dataset in PAPER_DATASETS.items():
-        assert any(pin.repo.startswith(dataset.hub.split(":")[0]) for pin in pins.PINS[name])
+        main(["recrod", "--out", str(tmp_path)])

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.import_files import main, recognise
+from benchmarks.datasets.import_files import recognise
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
+from tests.benchmarks.command import command
+
+main = command("import")
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -114,14 +117,15 @@ def test_killed_import_leaves_nothing_half(tmp_path: Path) -> None:
     files = sst2_files(tmp_path)
     code = (
         "import os, signal, sys\n"
-        "import benchmarks.datasets.local_dataset as local, benchmarks.datasets.import_files as importing\n"
+        "import benchmarks.datasets.local_dataset as local\n"
+        "from benchmarks.__main__ import main\n"
         "real, calls = local._write_table, []\n"
         "def once(*args):\n"
         "    calls.append(1)\n"
         "    if len(calls) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return real(*args)\n"
         "local._write_table = once\n"
-        "importing.main(sys.argv[1:])\n"
+        "main(['import', *sys.argv[1:]])\n"
     )
     arguments = ["sst2", *files, "--out", str(tmp_path / "data")]
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.listing import examples, list_text, main, show_text
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.listing import PREVIEWS, list_text, show_text
+from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
+from tests.benchmarks.command import command
+
+main = command("datasets")
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,6 +27,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in DATASETS:
         make_synthetic(folder, name, train=20, evaluation=6)
     return folder
+
+
+def examples_of(dataset: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
+    return PREVIEWS[dataset.dataset.task].examples(dataset, split, count)
 
 
 def test_list(data: Path, tmp_path: Path) -> None:
@@ -46,21 +54,21 @@ def test_show_every_family(data: Path, name: str) -> None:
 def test_examples_are_what_a_model_reads(data: Path) -> None:
     found = load(data, "mnli_m")
     row = found.validation.to_pylist()[0]
-    text, target = next(examples(found, "validation", 1))
+    text, target = next(examples_of(found, "validation", 1))
     assert text == f"Premise: {row['first']}\nHypothesis: {row['second']}"
     assert target == f"label {found.labels[row['label']]}"
     row = load(data, "squad").test.to_pylist()[0]
-    text, target = next(examples(load(data, "squad"), "test", 1))
+    text, target = next(examples_of(load(data, "squad"), "test", 1))
     assert text == f"Question: {row['question']}\nContext: {row['context']}"
     assert target == f"{row['answers'][0]['text']!r} at {row['answers'][0]['start']}"
-    text, _ = next(examples(load(data, "nq"), "test", 1))
+    text, _ = next(examples_of(load(data, "nq"), "test", 1))
     document = load(data, "nq").corpus.to_pylist()[6]
     assert text.endswith(f"\nDocument: {document['title']}. {document['text']}")
-    text, target = next(examples(load(data, "msmarco"), "train", 1))
+    text, target = next(examples_of(load(data, "msmarco"), "train", 1))
     assert text.startswith("Query: where is the ")
     assert "\nDocument: " in text
     with pytest.raises(UserError, match="nq has no training split, it is trained on msmarco"):
-        list(examples(load(data, "nq"), "train", 1))
+        list(examples_of(load(data, "nq"), "train", 1))
 
 
 def test_number_of_examples(data: Path) -> None:

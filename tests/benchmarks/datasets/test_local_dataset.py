@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.datasets.local_dataset import Content, load, table, verify, write
-from benchmarks.datasets.schema import schema_of, table_names
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 
@@ -106,22 +105,6 @@ def test_changed_manifest_is_found(tmp_path: Path) -> None:
     assert any("was changed" in fault for fault in verify(tmp_path, "sst2"))
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("{", "is not a dataset's manifest"),
-        ('{"schema": 99}', "has version 99 of the local form"),
-        ('{"schema": 1}', "is not a dataset's manifest"),
-        ("[]", "is not a dataset's manifest"),
-    ],
-)
-def test_broken_manifest(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "sst2").mkdir()
-    (tmp_path / "sst2/manifest.json").write_text(text)
-    with pytest.raises(UserError, match=sentence):
-        load(tmp_path, "sst2")
-
-
 def test_absent_dataset_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="python -m benchmarks fetch sst2"):
         load(tmp_path, "sst2")
@@ -150,13 +133,6 @@ def test_table_refuses_wrong_types() -> None:
         table("SC", "train", [{"id": "0", "first": "x", "second": None, "label": "one"}])
     with pytest.raises(UserError, match="do not fit"):
         table("SC", "train", [{"id": "0", "first": "\ud83d", "second": None, "label": 1}])
-
-
-def test_tables_of_each_family() -> None:
-    assert table_names(get_dataset("squad")) == ("train", "validation", "test")
-    assert table_names(get_dataset("msmarco")) == ("pairs", "queries", "corpus", "qrels")
-    assert table_names(get_dataset("nq")) == ("queries", "corpus", "qrels")
-    assert schema_of("QA", "train").names == ["id", "question", "context", "answers"]
 
 
 def test_no_torch() -> None:

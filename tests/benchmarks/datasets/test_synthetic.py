@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.local_dataset import load, verify
-from benchmarks.datasets.synthetic import main, make_synthetic, synthetic
+from benchmarks.datasets.synthetic import make_synthetic, synthetic
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
+from tests.benchmarks.command import command
+
+main = command("synthetic")
 
 
 @pytest.mark.parametrize("name", DATASETS)

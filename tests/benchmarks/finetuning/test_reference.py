@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import choose_machine
+from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.trainer import tune
-from benchmarks.protocol import TUNING
+from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.trainer import fine_tune
+from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
-from benchmarks.sweep.model_reset import Workbench
-from benchmarks.tasks.registry import evaluator_of, objective_of, tuning_steps
+from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.tasks.registry import family_of, fine_tuning_steps, objective_of
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507
 EOS = "<|end_of_text|>"
@@ -166,16 +167,16 @@ def labelled_scores(
 
 
 def ours(name: str, data: Path, folder: Path, steps: int) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
-    machine, dataset = choose_machine("cpu", "fp32"), load_data(data, name)
-    bench = Workbench(loaded=load(str(folder)), machine=machine, pooling="mean")
-    tuning = replace(TUNING, steps=steps)
-    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0, SEED], pooling="mean")
-    evaluator = evaluator_of(dataset, bench.loaded, machine, tuning, pooling="mean")
-    model = bench.fresh(dataset.dataset, SEED)
-    total = tuning_steps(dataset, tuning)
+    device, dataset = choose_device("cpu", "fp32"), load_data(data, name)
+    resettable = ResettableModel(loaded=load(str(folder)), device=device, pooling=MEAN)
+    fine_tuning = replace(FINE_TUNING, steps=steps)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0, SEED], pooling=MEAN)
+    evaluator = family_of(dataset.dataset).evaluator(dataset, resettable.loaded, device, fine_tuning, MEAN)
+    model = resettable.reset(dataset.dataset, SEED)
+    total = fine_tuning_steps(dataset, fine_tuning)
     assert total == steps
-    tune(model, objective, machine, lr=LR, seed=SEED, steps=total, tuning=tuning)
-    found = evaluator.evaluate(model, machine)
+    fine_tune(model, objective, device, lr=LR, seed=SEED, steps=total, fine_tuning=fine_tuning)
+    found = evaluator.evaluate(model, device)
     weights = {key: value.detach() for key, value in model.encoder.base.named_parameters()}
     return {split: found[split].scores for split in SPLITS}, weights
 

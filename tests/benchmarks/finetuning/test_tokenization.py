@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.finetuning import tokenization
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.tiny import BEGIN, END, make_tokenizer
 
@@ -38,9 +39,9 @@ def text_of(ids: np.ndarray) -> str:
 
 
 def test_texts_of_single_sentences_and_pairs() -> None:
-    assert tokenization.classification_text("sst2", "a film", None) == "a film"
-    assert tokenization.classification_text("mnli_m", "a", "b") == "Premise: a\nHypothesis: b"
-    assert tokenization.classification_text("qqp", "a", "b") == "Question 1: a\nQuestion 2: b"
+    assert tokenization.classification_text(get_dataset("sst2"), "a film", None) == "a film"
+    assert tokenization.classification_text(get_dataset("mnli_m"), "a", "b") == "Premise: a\nHypothesis: b"
+    assert tokenization.classification_text(get_dataset("qqp"), "a", "b") == "Question 1: a\nQuestion 2: b"
     assert tokenization.question_text("who?") == "Question: who?\nContext: "
     assert tokenization.query_text("q") == "Query: q"
     assert tokenization.document_text("text") == "Document: text"

@@ -14,17 +14,23 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments, get_linear_schedule_with_warmup
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import Machine, choose_machine
+from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.trainer import TuningError, decayed, example_order, learning_rate, steps_of, tune
-from benchmarks.protocol import TUNING
-from benchmarks.sweep.model_reset import Workbench
-from benchmarks.tasks.registry import drawn_rows, objective_of, tuning_steps
-from benchmarks.tasks.retrieval import ContrastiveObjective
-from benchmarks.tasks.supervised import LabelledObjective, Measured
-from common.errors import UserError
+from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.trainer import (
+    FineTuningError,
+    decayed,
+    example_order,
+    fine_tune,
+    learning_rate,
+    steps_of,
+)
+from benchmarks.protocol import FINE_TUNING
+from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.tasks.registry import objective_of
+from benchmarks.tasks.supervised import SupervisedObjective, TaskModel
 
-CPU = choose_machine("cpu", "fp32")
+CPU = choose_device("cpu", "fp32")
 DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
 
 
@@ -36,8 +42,8 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize(("size", "steps"), [(14_041, 438), (12_543, 392), (59_924, 1_872)])
 def test_an_epoch_has_the_papers_number_of_steps(size: int, steps: int) -> None:
-    assert steps_of(size, TUNING, 1, TUNING.micro_batch) == steps
-    assert steps_of(size, TUNING, None, TUNING.micro_batch) == 1_000
+    assert steps_of(size, FINE_TUNING, 1, FINE_TUNING.micro_batch) == steps
+    assert steps_of(size, FINE_TUNING, None, FINE_TUNING.micro_batch) == 1_000
 
 
 def test_the_learning_rate_is_transformers_linear_schedule() -> None:
@@ -59,15 +65,6 @@ def test_an_epoch_holds_every_example_once_and_the_next_one_another_order() -> N
     assert epochs[0].tolist() != epochs[1].tolist()
 
 
-def test_only_what_the_seeds_draw_is_tokenised(data: Path) -> None:
-    dataset = load_data(data, "sst2")
-    tuning = replace(TUNING, steps=2)
-    rows = drawn_rows(dataset, tuning, [0])
-    expected = np.concatenate([np.concatenate(step) for step in islice(example_order(96, 0, 4, 8), 2)])
-    assert rows.tolist() == sorted(expected.tolist())
-    assert len(drawn_rows(dataset, tuning, [0, 1])) > len(rows)
-
-
 @pytest.mark.parametrize("kind", ["ours", "llama", "bert", "roberta", "modernbert"])
 def test_decay_spares_biases_and_norms_as_transformers_does(
     kind: str, model_folder: Callable[..., Path], tmp_path: Path
@@ -78,12 +75,14 @@ def test_decay_spares_biases_and_norms_as_transformers_does(
     assert sorted(decayed(base)) == sorted(theirs)
 
 
-def _bench(model_folder: Callable[..., Path], machine: Machine = CPU, kind: str = "ours") -> Workbench:
-    return Workbench(loaded=load(str(model_folder(kind))), machine=machine, pooling="mean")
+def _resettable(
+    model_folder: Callable[..., Path], device: Device = CPU, kind: str = "ours"
+) -> ResettableModel:
+    return ResettableModel(loaded=load(str(model_folder(kind))), device=device, pooling=MEAN)
 
 
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
-    def __init__(self, objective: LabelledObjective) -> None:
+    def __init__(self, objective: SupervisedObjective) -> None:
         self.objective = objective
 
     def __len__(self) -> int:
@@ -98,7 +97,7 @@ class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
 class _ForTrainer(nn.Module):
     """What transformers' Trainer expects: a forward pass without **kwargs that returns a loss."""
 
-    def __init__(self, model: Measured) -> None:
+    def __init__(self, model: TaskModel) -> None:
         super().__init__()
         self.model = model
 
@@ -111,22 +110,22 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     data: Path, model_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Order over an epoch's end, accumulation, schedule, decay and clipping are those of the paper's trainer."""
-    bench, dataset = _bench(model_folder), load_data(data, "sst2")
-    tuning = replace(TUNING, steps=7)
-    objective = objective_of(dataset, bench.loaded, tuning, seeds=[3], pooling="mean")
-    assert isinstance(objective, LabelledObjective) and objective.size == 96
-    model = bench.fresh(dataset.dataset, seed=3)
-    tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, tuning=tuning)
+    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
+    fine_tuning = replace(FINE_TUNING, steps=7)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[3], pooling=MEAN)
+    assert isinstance(objective, SupervisedObjective) and objective.size == 96
+    model = resettable.reset(dataset.dataset, seed=3)
+    fine_tune(model, objective, CPU, lr=5e-4, seed=3, steps=7, fine_tuning=fine_tuning)
     ours = {name: p.detach().clone() for name, p in model.named_parameters()}
 
-    theirs = _ForTrainer(bench.fresh(dataset.dataset, seed=3))
+    theirs = _ForTrainer(resettable.reset(dataset.dataset, seed=3))
     arguments = TrainingArguments(
         output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=4, gradient_accumulation_steps=8,
         learning_rate=5e-4, warmup_ratio=0.1, lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95,
         adam_epsilon=1e-5, weight_decay=0.1, max_grad_norm=1.0, seed=3, save_strategy="no", report_to=[],
         use_cpu=True, optim="adamw_torch", disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
-    pad = bench.loaded.tokenizer.pad_token_id
+    pad = resettable.loaded.tokenizer.pad_token_id
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
         width = max(len(row["input_ids"]) for row in rows)
@@ -147,15 +146,15 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
 def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
     name: str, data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    bench, dataset = _bench(model_folder), load_data(data, name)
-    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
+    resettable, dataset = _resettable(model_folder), load_data(data, name)
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     step = next(example_order(objective.size, 0, objective.micro_batch, objective.groups))
-    model = bench.fresh(dataset.dataset, 0).train()
-    machines = [
+    model = resettable.reset(dataset.dataset, 0).train()
+    devices = [
         replace(CPU, exact_micro_batches=True),
         *(replace(CPU, train_positions=positions) for positions in (1, 100, 10_000)),
     ]
-    results = [(objective.backward(model, step, machine), gradients(model)) for machine in machines]
+    results = [(objective.backward(model, step, device), gradients(model)) for device in devices]
     for loss, found in results[1:]:
         torch.testing.assert_close(loss, results[0][0], rtol=1e-5, atol=1e-6)
         for parameter, gradient in results[0][1].items():
@@ -166,11 +165,11 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
     """Micro-batches with few labels weigh as much as those with many: not the mean over all tokens."""
-    bench, dataset = _bench(model_folder), load_data(data, "uner_en")
-    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
-    assert isinstance(objective, LabelledObjective) and not isinstance(objective.labels, np.ndarray)
+    resettable, dataset = _resettable(model_folder), load_data(data, "uner_en")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    assert isinstance(objective, SupervisedObjective) and not isinstance(objective.labels, np.ndarray)
     groups = [np.array([0]), np.array([1, 2, 3])]
-    model = bench.fresh(dataset.dataset, 0).eval()
+    model = resettable.reset(dataset.dataset, 0).eval()
     means = []
     for group in groups:
         losses = []
@@ -182,40 +181,6 @@ def test_the_loss_is_the_mean_of_the_micro_batches_means(
         means.append(torch.stack(losses).mean())
     found = objective.backward(model, groups, CPU)
     torch.testing.assert_close(found, torch.stack(means).mean().detach())
-
-
-@pytest.mark.parametrize("kind", ["ours", "bert"])
-def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
-    kind: str, data: Path, model_folder: Callable[..., Path]
-) -> None:
-    """With dropout (BERT) too: the second pass draws the masks of the first."""
-    bench, dataset = _bench(model_folder, kind=kind), load_data(data, "msmarco")
-    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
-    assert isinstance(objective, ContrastiveObjective)
-    step = next(example_order(objective.size, 0, 32, 1))
-    model = bench.fresh(dataset.dataset, 0).train()
-
-    class Direct(Machine):
-        @property
-        def graph_positions(self) -> int:
-            return 10**9
-
-    class Cached(Machine):
-        @property
-        def graph_positions(self) -> int:
-            return 0
-
-    results = []
-    for kind_of_machine in (Direct, Cached):
-        machine = kind_of_machine(
-            device=CPU.device, precision="fp32", train_positions=400, eval_positions=400
-        )
-        torch.manual_seed(5)
-        results.append((objective.backward(model, step, machine), gradients(model)))
-    (loss, direct), (cached_loss, cached) = results
-    torch.testing.assert_close(loss, cached_loss)
-    for name, gradient in direct.items():
-        torch.testing.assert_close(cached[name], gradient, rtol=1e-4, atol=1e-7, msg=name)
 
 
 class _SmallMemory(nn.Module):
@@ -236,13 +201,15 @@ class _SmallMemory(nn.Module):
 def test_out_of_memory_goes_on_in_smaller_passes_with_the_same_gradient(
     name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench, dataset = _bench(model_folder), load_data(data, name)
-    tuning = replace(TUNING, steps=2)
-    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0], pooling="mean")
+    resettable, dataset = _resettable(model_folder), load_data(data, name)
+    fine_tuning = replace(FINE_TUNING, steps=2)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
     ends = []
     for limit in (10**9, 250):
-        model = bench.fresh(dataset.dataset, 0)
-        record = tune(_SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, tuning=tuning)
+        model = resettable.reset(dataset.dataset, 0)
+        record = fine_tune(
+            _SmallMemory(model, limit), objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=fine_tuning
+        )
         ends.append({key: p.detach().clone() for key, p in model.named_parameters()})
     assert record.train_positions <= 256 < CPU.train_positions
     assert "same gradient" in caplog.text
@@ -253,62 +220,37 @@ def test_out_of_memory_goes_on_in_smaller_passes_with_the_same_gradient(
 def test_one_example_too_large_for_memory_fails_the_run(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    bench, dataset = _bench(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
-    model = _SmallMemory(bench.fresh(dataset.dataset, 0), 0)
-    with pytest.raises(TuningError, match="out of memory even with one example"):
-        tune(model, objective, CPU, lr=1e-3, seed=0, steps=2, tuning=TUNING)
+    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    model = _SmallMemory(resettable.reset(dataset.dataset, 0), 0)
+    with pytest.raises(FineTuningError, match="out of memory even with one example"):
+        fine_tune(model, objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING)
 
 
 def test_a_loss_that_is_no_number_fails_the_run_and_names_the_step(
     data: Path, model_folder: Callable[..., Path]
 ) -> None:
-    bench, dataset = _bench(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, bench.loaded, TUNING, seeds=[0], pooling="mean")
-    model = bench.fresh(dataset.dataset, 0)
+    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    model = resettable.reset(dataset.dataset, 0)
     with torch.no_grad():
         model.head.out.bias[0] = math.nan  # type: ignore[union-attr, index]
-    with pytest.raises(TuningError, match="the loss is nan at step 1"):
-        tune(model, objective, CPU, lr=1e-3, seed=0, steps=3, tuning=TUNING)
+    with pytest.raises(FineTuningError, match="the loss is nan at step 1"):
+        fine_tune(model, objective, CPU, lr=1e-3, seed=0, steps=3, fine_tuning=FINE_TUNING)
 
 
 def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:
     """Small learning rates are rounded away, as in the paper (D7)."""
-    machine = choose_machine("cpu", "bf16")
-    bench, dataset = _bench(model_folder, machine), load_data(data, "sst2")
-    tuning = replace(TUNING, steps=3)
-    objective = objective_of(dataset, bench.loaded, tuning, seeds=[0], pooling="mean")
+    device = choose_device("cpu", "bf16")
+    resettable, dataset = _resettable(model_folder, device), load_data(data, "sst2")
+    fine_tuning = replace(FINE_TUNING, steps=3)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[0], pooling=MEAN)
     changed = {}
     for lr in (1e-7, 1e-3):
-        model = bench.fresh(dataset.dataset, 0)
+        model = resettable.reset(dataset.dataset, 0)
         before = [p.detach().clone() for p in model.encoder.parameters()]
-        tune(model, objective, machine, lr=lr, seed=0, steps=3, tuning=tuning)
+        fine_tune(model, objective, device, lr=lr, seed=0, steps=3, fine_tuning=fine_tuning)
         assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
         pairs = zip(before, model.encoder.parameters(), strict=True)
         changed[lr] = sum(int((a != b).sum()) for a, b in pairs)
     assert changed[1e-7] < 0.05 * changed[1e-3]
-
-
-def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None:
-    encoder = load(str(model_folder("llama"))).encoder
-    choose_machine("cpu", "bf16").place(encoder)
-    assert {p.dtype for p in encoder.parameters()} == {torch.bfloat16}
-    assert {b.dtype for b in encoder.buffers()} == {torch.float32}
-
-
-def test_steps_of_a_dataset_follow_its_entry(data: Path) -> None:
-    assert tuning_steps(load_data(data, "uner_en"), TUNING) == 96 // 32
-    assert tuning_steps(load_data(data, "ontonotes"), TUNING) == 1_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("tpu",), "unknown device"),
-        (("cpu", "bf61"), "did you mean 'bf16'"),
-        (("cuda:7",), "no device cuda:7"),
-    ],
-)
-def test_machines_that_are_not_there(arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        choose_machine(*arguments)

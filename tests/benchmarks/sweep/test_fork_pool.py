@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.sweep.fork_pool import Crew, default_size
+from benchmarks.sweep.fork_pool import ForkPool, default_size
 from common.errors import UserError
+from common.processes import cores
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_every_work_is_done_once_and_reported_here(size: int) -> None:
     seen: list[tuple[int, int]] = []
-    with Crew(size) as crew:
+    with ForkPool(size) as pool:
         for number in range(7):
-            crew.submit(lambda n=number: (n * n, os.getpid()), seen.append)
-        crew.finish()
+            pool.submit(lambda n=number: (n * n, os.getpid()), seen.append)
+        pool.finish()
     assert sorted(square for square, _ in seen) == [n * n for n in range(7)]
     assert all((process == os.getpid()) == (size == 1) for _, process in seen)
 
@@ -34,18 +35,18 @@ def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
         return number
 
     seen: list[int] = []
-    with Crew(3) as crew:
+    with ForkPool(3) as pool:
         for _ in range(8):
-            crew.submit(work, seen.append)
-        crew.finish()
+            pool.submit(work, seen.append)
+        pool.finish()
     assert len(seen) == 8 and max(seen) <= 3
 
 
 def test_all_compute_with_the_parents_number_of_threads() -> None:
     seen: list[int] = []
-    with Crew(2) as crew:
-        crew.submit(torch.get_num_threads, seen.append)
-        crew.finish()
+    with ForkPool(2) as pool:
+        pool.submit(torch.get_num_threads, seen.append)
+        pool.finish()
     assert seen == [torch.get_num_threads()]
 
 
@@ -59,30 +60,33 @@ def test_a_mistake_is_told_after_the_others_have_ended(error: Exception, tmp_pat
         time.sleep(0.3)
         (tmp_path / "written").touch()
 
-    with pytest.raises(type(error), match=str(error.args[-1])), Crew(2) as crew:
-        crew.submit(slow, lambda _: None)
-        crew.submit(lambda: _raise(error), lambda _: None)
-        crew.finish()
+    with pytest.raises(type(error), match=str(error.args[-1])), ForkPool(2) as pool:
+        pool.submit(slow, lambda _: None)
+        pool.submit(lambda: _raise(error), lambda _: None)
+        pool.finish()
     assert (tmp_path / "written").exists()
 
 
 def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), Crew(2) as crew:
-        crew.submit(lambda: 1 // 0, lambda _: None)
-        crew.finish()
+    with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), ForkPool(2) as pool:
+        pool.submit(lambda: 1 // 0, lambda _: None)
+        pool.finish()
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_killed_process_is_told_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"), Crew(2) as crew:
-        crew.submit(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda _: None)
-        crew.finish()
+    with (
+        pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"),
+        ForkPool(2) as pool,
+    ):
+        pool.submit(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda _: None)
+        pool.finish()
 
 
 def test_processes_end_with_the_block_that_failed() -> None:
-    with pytest.raises(ZeroDivisionError), Crew(2) as crew:
-        crew.submit(lambda: time.sleep(600), lambda _: None)
-        ((process, _),) = crew._busy.values()
+    with pytest.raises(ZeroDivisionError), ForkPool(2) as pool:
+        pool.submit(lambda: time.sleep(600), lambda _: None)
+        ((process, _),) = pool._busy.values()
         1 // 0  # noqa: B018
     assert not process.is_alive()
 
@@ -93,4 +97,4 @@ def test_the_default_size_follows_cores_threads_and_memory(monkeypatch: pytest.M
     assert default_size(4, 1) == 1
     assert default_size(1, 2**60) == 1
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert default_size(1, 1) == len(os.sched_getaffinity(0))
+    assert default_size(1, 1) == cores()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import Inputs, source_of
+from benchmarks.datasets.readers import Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.protocol import get_dataset
 
@@ -32,7 +32,7 @@ def read(name: str, *, skip_bad: bool = False, **files: Path) -> Content:
     dataset = get_dataset(name)
     roles = {role: (path,) for role, path in files.items()}
     inputs = Inputs(dataset=dataset, files=roles, reading=Reading(skip_bad=skip_bad))
-    return source_of(dataset).read(inputs)
+    return reader_of(dataset).read(inputs)
 
 
 def rows(content: Content, table: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,17 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.readers.original_files import Reading, class_names, lines, records
+from benchmarks.datasets.readers.original_files import (
+    FILE_KINDS,
+    TEXT,
+    FileKind,
+    Reading,
+    Row,
+    class_names,
+    kind_of,
+    lines,
+    records,
+)
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put
 
@@ -78,3 +89,19 @@ def test_damaged_parquet(tmp_path: Path) -> None:
         class_names(path, "label")
     with pytest.raises(UserError, match="there is no file"):
         list(records(tmp_path / "absent.parquet", Reading()))
+
+
+def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
+    def semicolons(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+        for number, line in lines(path):
+            yield f"{path}:{number}", dict(zip("ab", line.split(";"), strict=True))
+
+    path = tmp_path / "x.csv2.gz"
+    path.write_bytes(gzip.compress(b"1;2\n"))
+    assert kind_of(path) is TEXT
+    FILE_KINDS.register(FileKind(name="semicolons", suffix=".csv2", rows=semicolons))
+    try:
+        assert kind_of(path).name == "semicolons"
+        assert [row for _, row in records(path, Reading())] == [{"a": "1", "b": "2"}]
+    finally:
+        FILE_KINDS.unregister("semicolons")

@@ -1,0 +1,136 @@
+"""What a metric is, and the predictions of each family that metrics read. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.protocol import Dataset, get_dataset, get_protocol, get_task
+from benchmarks.ragged import Ragged
+
+__all__ = [
+    "AnswerPredictions", "ClassPredictions", "Metric", "RankingPredictions", "Score", "TagPredictions",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What a metric makes of a split's predictions."""
+
+    value: float
+    """The score in [0, 1]."""
+    instances: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """What it is made of by name, one entry an instance in the split's order."""
+
+    @classmethod
+    def mean_of(cls, name: str, values: Sequence[Any]) -> Score:
+        """Return the mean of one score an instance."""
+        return cls(value=float(np.mean(values)), instances={name: values})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric of one task."""
+
+    key: str
+    """Its name in `run.json`, unique in its protocol and task."""
+    protocol: str
+    """A name in `benchmarks.protocol.PROTOCOLS`. The `paper` metric of a task has `SCORES_I` among its instances, the
+    scores of `results.json`."""
+    task: str
+    """A name in `benchmarks.protocol.TASKS`."""
+    needs: type
+    """The class of the predictions that it reads."""
+    compute: Callable[[Any], Score]
+    """Scores predictions of that class."""
+    datasets: tuple[str, ...] = ()
+    """The only datasets that have it; all of the task when empty."""
+
+    SCORES_I = "scores_i"
+
+    def __post_init__(self) -> None:
+        get_protocol(self.protocol)
+        get_task(self.task)
+        for name in self.datasets:
+            get_dataset(name)
+
+    @property
+    def name(self) -> str:
+        """Its name in the registry."""
+        return f"{self.protocol} {self.task} {self.key}"
+
+    def is_of(self, dataset: Dataset) -> bool:
+        """Return whether a dataset is scored with it."""
+        return self.task == dataset.task and (not self.datasets or dataset.name in self.datasets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassPredictions:
+    """Sequence classification: a class an example."""
+
+    predicted: NDArray[np.int64]
+    """Predicted class of each example."""
+    gold: NDArray[np.int64]
+    """The gold one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagPredictions:
+    """Token classification: a tag a sub-token."""
+
+    tokens: NDArray[np.int64]
+    """Predicted tag of each sub-token of the split."""
+    words: NDArray[np.int64]
+    """For each of them, the number of its word in the split, not decreasing; -1 for none."""
+    gold: Ragged
+    """Gold tag of each word, a row a sentence."""
+    names: tuple[str, ...]
+    """Tag names by id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerPredictions:
+    """Question answering: positions inside the answer, and answers as texts."""
+
+    chosen: Ragged
+    """Whether a position is predicted to be in the answer; a row is a padded sequence."""
+    gold: Ragged
+    """The same for the first gold answer."""
+    texts: list[str]
+    """Decoded answer of each question, empty for none."""
+    answers: list[list[str]]
+    """All gold answers of each question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingPredictions:
+    """Retrieval: the nearest documents of each query, once as the paper tokenises texts, once as in fine-tuning."""
+
+    query_ids: list[str]
+    """Queries, in the order of the scores."""
+    qrels: Mapping[str, Mapping[str, int]]
+    """For each query, the relevance of each judged document."""
+    paper_similarities: NDArray[np.float64]
+    """Of the retrieved documents under the paper's tokenisation, best first, shape (queries, depth)."""
+    paper_documents: list[list[str]]
+    """Their ids."""
+    similarities: NDArray[np.float64]
+    """The same under the tokenisation of fine-tuning."""
+    documents: list[list[str]]
+    """Their ids."""
+
+    @cached_property
+    def run(self) -> dict[str, dict[str, float]]:
+        """For each query, the similarity of each retrieved document, as trec_eval reads it."""
+        return {
+            query: {
+                document: float(similarity)
+                for document, similarity in zip(self.documents[row], self.similarities[row], strict=True)
+            }
+            for row, query in enumerate(self.query_ids)
+        }

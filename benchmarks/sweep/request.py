@@ -1,0 +1,115 @@
+"""What is to be measured: a model, datasets, learning rates, seeds, and how. Light: no torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, TASKS, FineTuning, datasets_of
+from common.errors import UserError, nearest
+
+__all__ = ["Request", "dataset_names", "learning_rates", "model_name", "seeds_of", "store_of"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What `run` and `validate` are to do."""
+
+    model: str
+    """Model folder or hub id."""
+    revision: str | None = None
+    """Branch, tag or commit of a hub id."""
+    trust_remote_code: bool = False
+    """Whether code that comes with the model may run."""
+    name: str
+    """The model's name in the store."""
+    datasets: tuple[str, ...]
+    """Dataset names."""
+    lrs: tuple[float, ...]
+    """Peak learning rates."""
+    seeds: tuple[int, ...]
+    """Seeds."""
+    data: Path
+    """Folder of the local datasets."""
+    store: Path
+    """The run store."""
+    fine_tuning: FineTuning
+    """Hyper-parameters."""
+    pooling: str = "mean"
+    """A name in `benchmarks.finetuning.poolings.POOLINGS`."""
+    device: str = "auto"
+    """See `benchmarks.finetuning.device.choose_device`."""
+    precision: str = "auto"
+    """A name in `benchmarks.finetuning.device.PRECISIONS`, or `auto`."""
+    positions: int | None = None
+    """Most positions of a forward pass; None for a default by device."""
+    exact_micro_batches: bool = False
+    """Whether micro-batches are computed one by one."""
+    workers: int | None = None
+    """Processes; None for one a core on a CPU, and one GPU."""
+    threads: int = 1
+    """Threads of each run on a CPU."""
+    retry_failed: bool = False
+    """Whether runs that failed are tried again."""
+
+    def __post_init__(self) -> None:
+        for option in ("positions", "workers", "threads"):
+            value = getattr(self, option)
+            if value is not None and value < 1:
+                raise UserError(f"--{option} {value} must be at least 1")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The datasets that have to be there: what is trained on, and what is evaluated."""
+        names = (part for name in self.datasets for part in (DATASETS[name].trained_on, name))
+        return tuple(dict.fromkeys(names))
+
+
+def store_of(out: Path) -> Path:
+    """Return the store that `--out` names: the folder that holds `results/`."""
+    return out.parent if out.name == "results" else out
+
+
+def model_name(model: str, name: str | None) -> str:
+    """Return the model's name in the store: as given, or the last part of its path or id."""
+    chosen = name or Path(model).expanduser().resolve().name
+    if not _NAME.fullmatch(chosen):
+        raise UserError(
+            f"{chosen!r} cannot be a model's name in the store; --name takes letters, digits, dots, dashes, underscores"
+        )
+    return chosen
+
+
+def dataset_names(words: Sequence[str]) -> tuple[str, ...]:
+    """Return dataset names for datasets and tasks as given, each once; all of them for none."""
+    names: list[str] = []
+    for word in words or DATASETS:
+        if word in TASKS:
+            names += datasets_of(word)
+        elif word in DATASETS:
+            names.append(word)
+        else:
+            known = [*DATASETS, *TASKS]
+            raise UserError(f"unknown dataset {word!r}{nearest(word, known)}; one of {', '.join(known)}")
+    return tuple(dict.fromkeys(names))
+
+
+def learning_rates(given: Sequence[float]) -> tuple[float, ...]:
+    """Return learning rates, each once; the paper's six for none."""
+    for rate in given:
+        if not (math.isfinite(rate) and 1e-9 <= rate < 1):
+            raise UserError(f"--lr {rate} is no learning rate; it must be between 1e-9 and 1")
+    return tuple(dict.fromkeys(given)) or LEARNING_RATES
+
+
+def seeds_of(given: Sequence[int]) -> tuple[int, ...]:
+    """Return seeds, each once; the paper's five for none."""
+    for seed in given:
+        if not 0 <= seed < 2**31:
+            raise UserError(f"--seed {seed} is out of range; seeds are whole numbers from 0 to {2**31 - 1}")
+    return tuple(dict.fromkeys(given)) or SEEDS

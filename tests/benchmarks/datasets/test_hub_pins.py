@@ -1,0 +1,40 @@
+"""Pins, the files that they choose, and the lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.datasets import hub_pins as pins
+from benchmarks.datasets.hub_pins import LockedFile, Pin, choose, read_lock, write_lock
+from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.protocol import PAPER_DATASETS
+from common.errors import UserError
+
+
+def test_choose() -> None:
+    pin = Pin(role="train", repo="o/n", files=("a/*.parquet", "other:b/*.parquet"))
+    assert choose(pin, {"main": ["a/2.parquet", "a/1.parquet"]}) == ("main", ["a/1.parquet", "a/2.parquet"])
+    assert choose(pin, {"main": [], "other": ["b/1.parquet"]}) == ("other", ["b/1.parquet"])
+    with pytest.raises(UserError, match="several folders"):
+        choose(pin, {"main": ["a/b/1.parquet", "a/c/1.parquet"]})
+
+
+def test_pins_are_whole() -> None:
+    assert set(pins.PINS) >= set(PAPER_DATASETS)
+    for entries in pins.PINS.values():
+        for pin in entries:
+            assert pin.role in ROLES
+            assert pin.commit is None or (len(pin.commit) == 40 and int(pin.commit, 16))
+            assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
+    for name, dataset in PAPER_DATASETS.items():
+        assert any(pin.repo.startswith(dataset.hub.split(":")[0]) for pin in pins.PINS[name])
+
+
+def test_the_lock_is_read_back_and_sorted(tmp_path: Path) -> None:
+    file = LockedFile(role="train", repo="o/n", revision="1" * 40, path="x.parquet", bytes=3, sha256=None)
+    assert read_lock(tmp_path / "lock") == {}
+    write_lock(tmp_path / "lock", {"squad": [file], "qqp": [file, file]})
+    assert list(read_lock(tmp_path / "lock")) == ["qqp", "squad"]
+    assert read_lock(tmp_path / "lock")["squad"] == [file]

@@ -1,0 +1,78 @@
+"""Which dataset has which metric, and that none is computed under another's name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.metrics.metric import ClassPredictions, Metric, RankingPredictions, Score
+from benchmarks.metrics.registry import METRICS, evaluate, metrics_of
+from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, get_dataset
+from common.errors import UserError
+
+PREDICTIONS = ClassPredictions(predicted=np.array([1, 1, 0]), gold=np.array([1, 0, 0]))
+
+
+def errors(made: ClassPredictions) -> Score:
+    return Score(value=float((made.predicted != made.gold).mean()), instances={"wrong": [0, 1, 0]})
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_dataset_has_one_paper_metric_and_its_tasks_headline(name: str) -> None:
+    dataset = DATASETS[name]
+    assert len(metrics_of(dataset, PAPER)) == 1
+    assert TASKS[dataset.task].headline in {metric.key for metric in metrics_of(dataset, STANDARD)}
+    assert all(metric.task == dataset.task for metric in metrics_of(dataset, STANDARD))
+
+
+def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
+    metric = Metric(
+        key="errors", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, datasets=("sst2",)
+    )
+    METRICS.register(metric)
+    try:
+        standard = evaluate(get_dataset("sst2"), PREDICTIONS).standard
+        assert standard["errors"] == pytest.approx(1 / 3) and standard["accuracy"] == pytest.approx(2 / 3)
+        assert standard["instances"] == {"predicted": [1, 1, 0], "wrong": [0, 1, 0]}
+        assert "errors" not in evaluate(get_dataset("qqp"), PREDICTIONS).standard
+        assert metric not in metrics_of(get_dataset("squad"), STANDARD)
+        with pytest.raises(ValueError, match="there is already a metric called 'standard SC errors'"):
+            METRICS.register(metric)
+    finally:
+        METRICS.unregister(metric.name)
+    assert "errors" not in evaluate(get_dataset("sst2"), PREDICTIONS).standard
+
+
+def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
+    second = Metric(key="errors", protocol=PAPER, task="SC", needs=ClassPredictions, compute=errors)
+    METRICS.register(second)
+    try:
+        with pytest.raises(
+            ValueError, match="needs exactly one metric of the paper protocol and has .*errors"
+        ):
+            evaluate(get_dataset("sst2"), PREDICTIONS)
+    finally:
+        METRICS.unregister(second.name)
+    wrong = Metric(key="rank", protocol=STANDARD, task="SC", needs=RankingPredictions, compute=errors)
+    METRICS.register(wrong)
+    try:
+        with pytest.raises(
+            ValueError, match="'standard SC rank' reads RankingPredictions, not the ClassPred"
+        ):
+            evaluate(get_dataset("sst2"), PREDICTIONS)
+    finally:
+        METRICS.unregister(wrong.name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": "SQ"}, "unknown task 'SQ'"),
+        ({"protocol": "papers"}, "did you mean 'paper'"),
+        ({"datasets": ("sst",)}, "did you mean 'sst2'"),
+    ],
+)
+def test_unknown_names_are_refused_where_they_enter(change: dict[str, str], message: str) -> None:
+    options = {"key": "x", "protocol": STANDARD, "task": "SC", "needs": ClassPredictions, "compute": errors}
+    with pytest.raises(UserError, match=message):
+        Metric(**{**options, **change})  # type: ignore[arg-type]

@@ -1,0 +1,41 @@
+"""Weights on disk fit their own fine-tuning alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.trainer import FineTuningLog
+from benchmarks.runs import RunKey
+from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
+from benchmarks.tasks.supervised import TaskModel
+
+KEY = RunKey(model="m", dataset="nq", lr=1e-4, seed=0)
+
+
+def test_what_was_saved_is_restored_and_nothing_else(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    settings = {"weights": "a", "evaluation_data": "b"}
+    model = TaskModel(load(str(model_folder("ours"))).encoder, None)
+    weights = FinetunedWeights.of(tmp_path, KEY, settings)
+    assert weights.path == weights_path(tmp_path, KEY) and weights.path.parts[-3:-1] == ("tuned", "m")
+    assert weights.restore(model) is None
+    record = FineTuningLog(steps=2, losses=(1.0, 0.5), train_positions=64)
+    weights.save(model, record)
+    saved = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    other_data = FinetunedWeights.of(
+        tmp_path, replace(KEY, dataset="msmarco"), {**settings, "evaluation_data": "c"}
+    )
+    assert FinetunedWeights.of(tmp_path, KEY, {**settings, "weights": "z"}).restore(model) is None
+    assert other_data.restore(model) == record
+    assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
+    weights.remove()
+    assert not weights.path.exists()

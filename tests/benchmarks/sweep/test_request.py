@@ -1,0 +1,38 @@
+"""The words of a command line become what is to be measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.protocol import DATASETS
+from benchmarks.sweep.request import dataset_names, store_of
+from common.errors import UserError
+from tests.benchmarks.sweep.stores import run
+
+
+def test_names_datasets_and_stores() -> None:
+    assert dataset_names(None) == tuple(DATASETS)
+    assert dataset_names(["QA", "squad", "sst2"]) == ("squad", "squad_v2", "record", "sst2")
+    assert store_of(Path("somewhere/results")) == Path("somewhere")
+    assert store_of(Path("store")) == Path("store")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--dataset", "sts2"], "did you mean 'sst2'"),
+        (["--lr", "3"], "no learning rate"),
+        (["--seed", "-1"], "out of range"),
+        (["--steps", "0"], "at least 1"),
+        (["--name", "a/b"], "cannot be a model's name"),
+        (["--data", "nowhere"], "is not in nowhere"),
+        (["--device", "cuda:9"], "no device cuda:9"),
+        (["--pooling", "meen"], "did you mean 'mean'"),
+    ],
+)
+def test_wrong_input_is_told_in_one_sentence(arguments: list[str], more: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0", *more])
+    assert "\n" not in str(caught.value)

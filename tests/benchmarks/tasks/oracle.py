@@ -1,0 +1,39 @@
+"""A model whose outputs are known, in place of an encoder with a head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import Encoder, LoadedModel
+from tests.benchmarks.tiny import make_tokenizer
+
+CPU = choose_device("cpu", "fp32")
+
+
+CONTEXT = "The quick brown fox jumps over the lazy dog while Anna sleeps in Malmo near the old red bridge"
+
+
+TOKENIZER = make_tokenizer([CONTEXT] * 9, size=400)
+
+
+def loaded(limit: int = 500) -> LoadedModel:
+    encoder = Encoder(nn.Identity())
+    return LoadedModel(encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="")
+
+
+class Oracle(nn.Module):
+    """Gives class 1 a logit of 3 on the tokens named, and -3 on all others; padding as given."""
+
+    def __init__(self, *words: str, padding: float = -3.0) -> None:
+        super().__init__()
+        self.chosen = torch.tensor(
+            [TOKENIZER(" " + w, add_special_tokens=False)["input_ids"][0] for w in words]
+        )
+        self.padding = padding
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        margin = torch.where(torch.isin(ids, self.chosen), 3.0, -3.0)
+        margin[torch.arange(ids.shape[1]) >= lengths[:, None]] = self.padding
+        return torch.stack([torch.zeros_like(margin), margin], dim=-1)
