@@ -22,7 +22,15 @@ __all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_prob
 SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
-ROOMS = ("analysis", "paper_figures", "benchmarks", "pretraining", "container", "workflow.study_report")
+ROOMS = (
+    "analysis",
+    "paper_figures",
+    "benchmarks",
+    "pretraining",
+    "container",
+    "miniature",
+    "workflow.study_report",
+)
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 
 SHORTCUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from miniature.job import Folders
-from miniature.recipe import FAMILIES, RANDOM, Form
+from miniature.folders import Folders
+from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["Check", "checks", "final_losses", "mean_scores"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import get_dataset
-from miniature.recipe import FAMILIES
+from miniature.forms import FAMILIES
 
 __all__ = ["documents", "jsonl"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
-from miniature.recipe import Form
+from miniature.forms import Form
 from miniature.sampling import answer_sentence, spread
 
 __all__ = ["write_sample"]

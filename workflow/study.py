@@ -1,4 +1,4 @@
-"""The jobs of a study: what each makes, what it needs, what it takes. One source for the DAG and its summary.
+"""The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
 
 Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
 Standard library only.
@@ -6,119 +6,37 @@ Standard library only.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.protocol import DATASETS, format_lr
+from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
+from common.files import write_text
+from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
+from workflow.jobs import Command, Job, Workflow, by_marker, marker
+from workflow.kinds import KINDS
 from workflow.settings import Settings
 
-__all__ = ["Job", "Workflow", "models_of", "tuning_gpu_hours", "workflow_of"]
+__all__ = [
+    "cell_runs",
+    "models_of",
+    "place_stand_ins",
+    "study_of",
+    "train_command",
+    "tuning_gpu_hours",
+    "workflow_of",
+]
 
 _FINE_TUNINGS = 50 * len({dataset.trained_on for dataset in DATASETS.values()}) * 30
-_MEMORY_SHARE = 1.25
 _ROW_BYTES = 200_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One job of the workflow."""
-
-    kind: str
-    """`data`, `shards`, `stage`, `model`, `cell` or `analysis`; the name of its rule."""
-    name: str
-    """Its name within its kind: a stage, a model, or `model/dataset` of a cell."""
-    needs: tuple[str, ...] = ()
-    """Markers of the jobs it waits for."""
-    nodes: int = 1
-    """Nodes it takes."""
-    gpus: int = 0
-    """GPUs on each of them."""
-    cpus: int = 1
-    """CPU cores on each node."""
-    memory_gb: float = 2.0
-    """Memory on each node."""
-    gpu_hours: float = 0.0
-    """Estimated hours of one GPU; of one job without GPUs."""
-    disk_bytes: float = 0.0
-    """What it leaves on disk."""
-    limit_hours: float = 20.0
-    """Longest job the site allows."""
-
-    @property
-    def marker(self) -> str:
-        """The file that says it is done, relative to the study's folder."""
-        return f"done/{self.kind}/{self.name}.json"
-
-    @property
-    def hours(self) -> float:
-        """Estimated wall time, all parts together."""
-        return self.gpu_hours / max(1, self.nodes * self.gpus)
-
-    @property
-    def parts(self) -> int:
-        """Jobs it takes in a row, each within the limit; every one but the last saves and stops."""
-        return max(1, math.ceil(self.hours / self.limit_hours))
-
-    @property
-    def minutes(self) -> int:
-        """Time to ask for, for one part: a quarter more than estimated, half an hour at least, the limit at most."""
-        return max(1, round(60 * min(self.limit_hours, max(0.5, 1.25 * self.hours))))
-
-    @property
-    def margin_seconds(self) -> int:
-        """How long before its time limit a job is asked to save itself: ten minutes, or a tenth of a short one."""
-        return min(600, 6 * self.minutes)
-
-    @property
-    def log(self) -> str:
-        """What its commands print, relative to the study's folder."""
-        return f"logs/{self.kind}/{self.name.replace('/', '__')}.log"
-
-    @property
-    def refused(self) -> str:
-        """The file that says a user's mistake ended it, so that starting it again would tell the same."""
-        return self.log.removesuffix("log") + "refused"
-
-    @property
-    def stop(self) -> str:
-        """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
-        return self.log.removesuffix("log") + "stop"
-
-    @property
-    def saved(self) -> str:
-        """The file with a line for every job that met its time limit and left the stage further than it found it."""
-        return self.log.removesuffix("log") + "saved"
-
-    @property
-    def retries(self) -> int:
-        """How often it may be started again: for its parts, and twice for lost nodes."""
-        return self.parts + 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workflow:
-    """A target's jobs."""
-
-    target: str
-    """What was asked for."""
-    models: tuple[Model, ...]
-    """The models it needs."""
-    jobs: dict[str, Job]
-    """All jobs by marker, those that others wait for first."""
-    plan: Plan
-    """The pretraining behind it."""
-
-    def of_kind(self, kind: str) -> list[Job]:
-        """Return the jobs of one kind."""
-        return [job for job in self.jobs.values() if job.kind == kind]
+_TOKENS_PER_CORE_HOUR = 1.5e9
+"""Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:
@@ -161,113 +79,153 @@ def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
     """
     length = effective_length(study.recipe.min_length, study.recipe.max_length)
 
-    def flops(size: str, shapes: dict[str, object]) -> float:
-        return model_flops_per_token(shapes[size], length=length, predicted=0.0)  # type: ignore[arg-type]
-
-    from pretraining.paper_settings import SHAPES
+    def flops(shape: Shape) -> float:
+        return model_flops_per_token(shape, length=length, predicted=0.0)
 
     paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
-    size = flops(model.size, dict(study.shapes)) / flops("610m", dict(SHAPES))
+    size = flops(study.shapes[model.size]) / flops(SHAPES["610m"])
     return paper * size * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
 
 
-def workflow_of(target: str, settings: Settings) -> Workflow:
+def study_of(settings: Settings) -> Study:
+    """Return the study that the settings name; `UserError` when it cannot be read."""
+    return load_study(Path(settings.study) if settings.study else None)
+
+
+def place_stand_ins(folder: Path, target: str) -> None:
+    """Copy `stand_ins.json` to where the runs table will be: tables and figures look for it there."""
+    # Its module's home, analysis, brings pandas, which a login node need not have.
+    name = "stand_ins.json"
+    if (folder / name).is_file():
+        write_text(folder / "analysis" / target / name, (folder / name).read_text("utf-8"))
+
+
+def cell_runs(name: str, settings: Settings) -> list[RunKey]:
+    """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings."""
+    model, trained_on = name.rsplit("/", 1)
+    return [
+        RunKey(model=model, dataset=dataset, lr=lr, seed=seed)
+        for dataset in settings.datasets
+        if DATASETS[dataset].trained_on == trained_on
+        for lr in settings.learning_rates
+        for seed in settings.seeds
+    ]
+
+
+def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     """Return every job of a target.
 
     Raises:
         UserError: an unknown target or a study that cannot be read.
     """
-    study = load_study(Path(settings.study) if settings.study else None)
+    study = study_of(settings)
     models = models_of(target, study)
     # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
     plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
-    jobs: dict[str, Job] = {}
-
-    def add(job: Job) -> str:
-        jobs[job.marker] = job
-        return job.marker
-
-    data = (
-        add(Job(kind="data", name="datasets", limit_hours=settings.limit_hours))
-        if settings.make_datasets
-        else None
-    )
-    shards = add(
-        Job(
-            kind="shards",
-            name="shards",
-            cpus=settings.cpus,
-            memory_gb=settings.memory_gb,
-            gpu_hours=plan_of(models, study).data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
-            disk_bytes=plan_of(models, study).data_bytes,
-            limit_hours=settings.limit_hours,
-        )
-    )
+    jobs = [_data(settings)] if settings.make_datasets else []
+    datasets = tuple(job.marker for job in jobs)
+    jobs.append(_shards(plan_of(models, study), settings))
     for model in models:
-        _add_pretraining(model, plan, study, settings, shards, add)
-    for model in models:
-        for trained_on, names in _cells(settings.datasets).items():
-            runs = len(settings.learning_rates) * len(settings.seeds)
-            add(
-                Job(
-                    kind="cell",
-                    name=f"{model.name}/{trained_on}",
-                    needs=(_marker("model", model.name), *((data,) if data else ())),
-                    gpus=min(1, settings.gpus_per_node),
-                    cpus=settings.cpus,
-                    memory_gb=settings.memory_gb,
-                    gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
-                    disk_bytes=runs * len(names) * _ROW_BYTES,
-                    limit_hours=settings.limit_hours,
-                )
-            )
-    cells = tuple(job.marker for job in jobs.values() if job.kind == "cell")
-    add(Job(kind="analysis", name=target, needs=cells, cpus=settings.cpus, memory_gb=8.0 if cells else 2.0,
-            gpu_hours=0.2, limit_hours=settings.limit_hours))  # fmt: skip
-    return Workflow(target=target, models=models, jobs=jobs, plan=plan)
+        jobs += _pretraining(model, plan, study, settings)
+    jobs += [
+        _cell(model, source, datasets, study, settings) for model in models for source in _sources(settings)
+    ]
+    cells = [job for job in jobs if job.kind is KINDS["cell"]]
+    return Workflow(
+        target=target,
+        jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
+        image=image,
+        binds=_outside(settings),
+        partition=settings.partition,
+        account=settings.account,
+        slurm_extra=settings.slurm_extra,
+    )
 
 
-_TOKENS_PER_CORE_HOUR = 1.5e9
-"""Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
+def _outside(settings: Settings) -> tuple[str, ...]:
+    """Return the folders of the files that the settings name: of a pattern the folder before its first star."""
+    words = (settings.study, settings.data, settings.tokenizer, *settings.text)
+    places = {
+        word.split("*")[0].rpartition("/")[0] or "/" for word in words if word and not word.startswith("hf:")
+    }
+    return tuple(sorted(places))
 
 
-def _marker(kind: str, name: str) -> str:
-    return Job(kind=kind, name=name).marker
+def _data(settings: Settings) -> Job:
+    words = ("benchmarks", "synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
+    return Job(
+        kind=KINDS["data"],
+        name="datasets",
+        commands=(words,),
+        makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
+        limit_hours=settings.limit_hours,
+    )
 
 
-def _add_pretraining(
-    model: Model, plan: Plan, study: Study, settings: Settings, shards: str, add: object
-) -> None:
-    assert callable(add)
+def _shards(plan: Plan, settings: Settings) -> Job:
+    commands: list[Command] = []
+    tokenizer = settings.tokenizer
+    if settings.train_tokenizer:
+        tokenizer = "tokenizer"
+        words = ("pretraining", "tokenizer", "--train", *settings.text, "--out", tokenizer)
+        commands.append((*words, "--vocab", str(settings.train_tokenizer)))
+    words = ("pretraining", "shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
+    return Job(
+        kind=KINDS["shards"],
+        name="shards",
+        commands=(*commands, (*words, *settings.shard_options)),
+        makes=("shards/manifest.json",),
+        network=any(word.startswith("hf:") for word in settings.text),
+        cpus=settings.cpus,
+        memory_gb=settings.memory_gb,
+        gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
+        disk_bytes=plan.data_bytes,
+        limit_hours=settings.limit_hours,
+    )
+
+
+def _pretraining(model: Model, plan: Plan, study: Study, settings: Settings) -> Iterator[Job]:
+    """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
-        item = by_name[stage.name]
-        # The last stretch belongs to the model's own job, which also exports it.
-        alone = item.name != model.name and item.name not in study.models
-        if alone:
-            add(_stage("stage", item.name, item, plan, study, settings, shards))
-        elif item.name != model.name:
+        if stage.name not in (model.name, *study.models):
+            yield _stage("stage", stage.name, by_name[stage.name], plan, study, settings)
+        elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
-            _add_pretraining(study.models[item.name], plan, study, settings, shards, add)
-    last = by_name[model.stages[-1].name]
-    add(_stage("model", model.name, last, plan, study, settings, shards))
+            yield from _pretraining(study.models[stage.name], plan, study, settings)
+    yield _stage("model", model.name, by_name[model.stages[-1].name], plan, study, settings)
 
 
-def _stage(
-    kind: str, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings, shards: str
-) -> Job:
+def train_command(kind: str, name: str, *options: str) -> Command:
+    """Return the command that trains a stage or a model, as a job that can be asked by a file to save and end."""
+    stop = Job(kind=KINDS[kind], name=name).stop
+    return ("pretraining", "train", name, "--data", "shards", *options, "--stop-file", stop)
+
+
+def _stage(kind: str, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings) -> Job:
     own = item.name == name
     costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
     parent = item.parent if own else item.name
-    needs = [shards]
+    needs = [marker("shards", "shards")]
     if parent is not None:
-        needs.append(_marker("model" if parent in study.models else "stage", parent))
+        needs.append(marker("model" if parent in study.models else "stage", parent))
     per_node = max(1, settings.gpus_per_node)
-    shape = study.shapes[item.size]
+    model = f"pretraining/models/{name}"
+    makes = {
+        "stage": tuple(f"pretraining/stages/{name}/step-{step:08}/state.json" for step in item.keep),
+        "model": tuple(f"{model}/{file}" for file in ("manifest.json", "config.json", "model.safetensors")),
+    }[kind]
+    words = train_command(kind, name, "--out", "pretraining")
+    words += ("--study", settings.study) if settings.study else ()
+    for assignment in settings.pretraining_settings:
+        words += ("--set", assignment)
     return Job(
-        kind=kind,
+        kind=KINDS[kind],
         name=name,
+        commands=(words,),
+        makes=makes,
         needs=tuple(needs),
+        checkpoints=f"pretraining/stages/{name}/step-*/state.json",
         # An export alone needs no second node.
         nodes=settings.nodes if own else 1,
         gpus=settings.gpus_per_node if own else min(1, settings.gpus_per_node),
@@ -275,17 +233,59 @@ def _stage(
         memory_gb=settings.memory_gb * (per_node if own else 1),
         gpu_hours=costs.gpu_hours if own else 0.05,
         disk_bytes=(costs.checkpoint_bytes if own else 0.0)
-        + (shape.trained_parameters * 4 if kind == "model" else 0.0),
+        + (study.shapes[item.size].trained_parameters * 4 if kind == "model" else 0.0),
         limit_hours=settings.limit_hours,
     )
 
 
-def _cells(datasets: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the datasets by what they are trained on: cells that share fine-tunings are one job."""
-    groups: dict[str, list[str]] = {}
-    for name in datasets:
-        groups.setdefault(DATASETS[name].trained_on, []).append(name)
-    return {source: tuple(names) for source, names in groups.items()}
+def _sources(settings: Settings) -> tuple[str, ...]:
+    """Return what the datasets are trained on: cells that share fine-tunings are one job."""
+    return tuple(dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets))
 
 
-assert LEARNING_RATES and SEEDS
+def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, settings: Settings) -> Job:
+    name = f"{model.name}/{source}"
+    keys = cell_runs(name, settings)
+    words = (
+        *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
+        *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
+        *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
+        *("--seed", *(str(seed) for seed in settings.seeds)),
+        *("--data", settings.data or "data", "--out", "results"),
+        *settings.tuning_options,
+    )
+    runs = len(settings.learning_rates) * len(settings.seeds)
+    return Job(
+        kind=KINDS["cell"],
+        name=name,
+        commands=(words,),
+        makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
+        needs=(marker("model", model.name), *datasets),
+        gpus=min(1, settings.gpus_per_node),
+        cpus=settings.cpus,
+        memory_gb=settings.memory_gb,
+        gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
+        disk_bytes=len(keys) * _ROW_BYTES,
+        limit_hours=settings.limit_hours,
+    )
+
+
+def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings: Settings) -> Job:
+    out = f"analysis/{target}"
+    runs = f"{out}/runs.parquet"
+    added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
+    return Job(
+        kind=KINDS["analysis"],
+        name=target,
+        commands=(
+            ("analysis", "ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
+            ("workflow.study_report", runs, "--pretraining", "pretraining", "--out", out),
+            ("analysis", "reproduce", "--source", runs, "--out", out),
+        ),
+        makes=(f"{out}/reproduce.json",),
+        needs=tuple(job.marker for job in cells),
+        cpus=settings.cpus,
+        memory_gb=8.0,
+        gpu_hours=0.2,
+        limit_hours=settings.limit_hours,
+    )

@@ -126,12 +126,13 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
 
 def _run(session: Session, stage: PlannedStage, target: int) -> bool:
     """Train one stage up to a step, unless that is done; tell whether it got there."""
+    # Without the lock first: models that leave from one finished trunk may start at the same moment.
+    if _reached(session, stage, target, _start(session, stage, target)):
+        return True
     with _only_process(session.folder(stage.name), stage.name, session.ranks):
-        start = session.start_of(stage, target)
-        if start is not None:
-            session.check(checkpoints.load_state(start), str(start.path))
-            if start.step == target and start.path.parent == session.folder(stage.name):
-                return True
+        start = _start(session, stage, target)
+        if _reached(session, stage, target, start):
+            return True
         reached = Run(session, stage, target, start).go()
     # Composer's trainer is full of cycles, and the next stretch needs the memory.
     gc.collect()
@@ -179,6 +180,19 @@ def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
     return {
         name: {k: split[k] for k in ("documents", "tokens")} for name, split in manifest["splits"].items()
     }
+
+
+def _start(session: Session, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
+    start = session.start_of(stage, target)
+    if start is not None:
+        session.check(checkpoints.load_state(start), str(start.path))
+    return start
+
+
+def _reached(
+    session: Session, stage: PlannedStage, target: int, start: checkpoints.Checkpoint | None
+) -> bool:
+    return start is not None and start.step == target and start.path.parent == session.folder(stage.name)
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from miniature.job import Folders
+from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
 
 from common.errors import UserError
-from miniature.job import Folders
 from miniature.made_up import MADE_UP
 from miniature.plan import jobs
-from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
 from pretraining.plan.study_file import load_study
 from pretraining.study import MODELS, parse
 

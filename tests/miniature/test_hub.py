@@ -12,6 +12,9 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from miniature.job import Folders, Job
+from miniature.recipe import FORMS
+from miniature.running import call
 
 from benchmarks.datasets import fetch as fetching
 from benchmarks.datasets import hub_pins as pins
@@ -19,11 +22,8 @@ from benchmarks.datasets.fetch import HuggingFaceHub
 from benchmarks.datasets.hub_pins import Pin
 from benchmarks.datasets.local_dataset import load, verify
 from miniature.hub import HUB, TEXT
-from miniature.job import Folders, Job
 from miniature.pipeline import folders_of
 from miniature.plan import jobs
-from miniature.recipe import FORMS
-from miniature.running import call
 from pretraining.data.manifest import load_manifest
 from tests.benchmarks.fake_hub import FakeHub, Repos
 from tests.miniature.tiny import TINY

@@ -8,15 +8,15 @@ import re
 from pathlib import Path
 
 import pytest
+from miniature.job import Folders
+from miniature.recipe import FORMS
 
 from benchmarks.datasets import import_files
 from benchmarks.datasets.local_dataset import load
 from common.errors import UserError
 from miniature.data_source import get_origin
 from miniature.grammar import documents
-from miniature.job import Folders
 from miniature.local import LocalFiles
-from miniature.recipe import FORMS
 from miniature.sampling import answer_sentence, spread
 
 REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))

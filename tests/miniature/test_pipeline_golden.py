@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from miniature.recipe import FORMS, RANDOM
 
 from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
@@ -15,7 +16,6 @@ from miniature.data_source import Origin
 from miniature.local import LocalFiles
 from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of, make_miniature
-from miniature.recipe import FORMS, RANDOM
 from tests.miniature.golden import ends
 
 REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))

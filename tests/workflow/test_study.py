@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from workflow.commands import commands_of
 
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -11,7 +12,6 @@ from common.provenance import ROOT
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import FIGURES, MODELS
-from workflow.commands import commands_of
 from workflow.jobs import models_of, tuning_gpu_hours, workflow_of
 from workflow.settings import Settings, describe, load_settings
 from workflow.summary import summary

@@ -1,0 +1,9 @@
+"""`python -m container`: the commands are in `clm_or_mlm/commands/container/`."""
+
+from clm_or_mlm.rooms import main_of
+from common.cli import run
+
+main = main_of("container")
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,195 @@
+"""A workflow as data: jobs with their commands, what each makes, needs and takes; written to a folder and read there.
+
+`workflow.study` plans those of a study, `miniature.plan` those of the miniature. Standard library only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common.files import write_text
+from workflow.kinds import KINDS, Kind
+
+__all__ = ["WORKFLOW", "Command", "Job", "Workflow", "by_marker", "load", "marker", "save"]
+
+WORKFLOW = "workflow.json"
+"""File in a workflow's folder with all of its jobs."""
+
+Command = tuple[str, ...]
+"""A room and the words after it: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One job of a workflow."""
+
+    kind: Kind
+    """What kind of job it is."""
+    name: str
+    """Its name within its kind: a stage, a model, or `model/dataset` of a cell."""
+    commands: tuple[Command, ...] = ()
+    """What it runs, one after the other."""
+    makes: tuple[str, ...] = ()
+    """Files it makes, relative to the folder; the kind says when they are complete."""
+    needs: tuple[str, ...] = ()
+    """Markers of the jobs it waits for."""
+    checkpoints: str = ""
+    """Pattern of the checkpoints that it saves. Such a job runs a process on each GPU, and can be asked by a file to
+    save and end."""
+    network: bool = False
+    """Whether its commands may use hubs."""
+    nodes: int = 1
+    """Nodes it takes."""
+    gpus: int = 0
+    """GPUs on each of them."""
+    cpus: int = 1
+    """CPU cores on each node."""
+    memory_gb: float = 2.0
+    """Memory on each node."""
+    gpu_hours: float = 0.0
+    """Estimated hours of one GPU; of one job without GPUs."""
+    disk_bytes: float = 0.0
+    """What it leaves on disk."""
+    limit_hours: float = 20.0
+    """Longest job the site allows."""
+    lost: int = 2
+    """How often it is started again when it ended without a sentence, as on a lost node."""
+
+    @property
+    def marker(self) -> str:
+        """The file that says it is done, relative to the folder."""
+        return marker(self.kind.name, self.name)
+
+    @property
+    def hours(self) -> float:
+        """Estimated wall time, all parts together."""
+        return self.gpu_hours / max(1, self.nodes * self.gpus)
+
+    @property
+    def parts(self) -> int:
+        """Jobs it takes in a row, each within the limit; every one but the last saves and stops."""
+        return max(1, math.ceil(self.hours / self.limit_hours))
+
+    @property
+    def minutes(self) -> int:
+        """Time to ask for, for one part: a quarter more than estimated, half an hour at least, the limit at most."""
+        return max(1, round(60 * min(self.limit_hours, max(0.5, 1.25 * self.hours))))
+
+    @property
+    def margin_seconds(self) -> int:
+        """How long before its time limit a job is asked to save itself: ten minutes, or a tenth of a short one."""
+        return min(600, 6 * self.minutes)
+
+    @property
+    def log(self) -> str:
+        """What its commands print, relative to the folder."""
+        return f"logs/{self.kind.name}/{self.name.replace('/', '__')}.log"
+
+    @property
+    def refused(self) -> str:
+        """The file that says a user's mistake ended it, so that starting it again would end the same way."""
+        return self.log.removesuffix("log") + "refused"
+
+    @property
+    def stop(self) -> str:
+        """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
+        return self.log.removesuffix("log") + "stop"
+
+    @property
+    def saved(self) -> str:
+        """The file with a line for every job that met its time limit and left the stage further than before."""
+        return self.log.removesuffix("log") + "saved"
+
+    @property
+    def timings(self) -> str:
+        """The file with a JSON line for every time that it ran to its end: CPU seconds of its commands."""
+        return self.log.removesuffix("log") + "timings.jsonl"
+
+    @property
+    def retries(self) -> int:
+        """How often it may be started again: for its parts, and for lost nodes."""
+        return self.parts - 1 + self.lost
+
+    def is_complete(self, folder: Path) -> bool:
+        """Return whether what it makes is all there."""
+        return self.kind.complete([folder / path for path in self.makes])
+
+
+def marker(kind: str, name: str) -> str:
+    """Return the marker of a job, relative to the folder."""
+    return f"done/{kind}/{name}.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
+    """Jobs that wait for each other, and where they run."""
+
+    target: str
+    """What is made: `figure3`, `all`, a model, `miniature`."""
+    jobs: dict[str, Job]
+    """All jobs by marker, those that others wait for first."""
+    image: str = ""
+    """The image that jobs run in; this environment when empty."""
+    binds: tuple[str, ...] = ()
+    """Folders outside the workflow's that its jobs read; the image shows them."""
+    partition: str = ""
+    """Slurm partition; the site's default when empty."""
+    account: str = ""
+    """Slurm account; the site's default when empty."""
+    slurm_extra: str = ""
+    """More words for sbatch."""
+    environ: dict[str, str] = field(default_factory=dict)
+    """Variables of every job, in place of the user's."""
+
+    def of_kind(self, kind: str) -> list[Job]:
+        """Return the jobs of one kind."""
+        return [job for job in self.jobs.values() if job.kind.name == kind]
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of its jobs, in the order of a study."""
+        names = {job.kind.name for job in self.jobs.values()}
+        return [kind for kind in KINDS.values() if kind.name in names]
+
+
+def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
+    """Return jobs by their markers."""
+    return {job.marker: job for job in jobs}
+
+
+def save(workflow: Workflow, folder: Path) -> None:
+    """Write what `load` reads, unless it is there already."""
+    values = {item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)}
+    jobs = [_fields(job) for job in workflow.jobs.values()]
+    text = json.dumps(values | {"jobs": jobs}, indent=1) + "\n"
+    path = folder / WORKFLOW
+    if not path.is_file() or path.read_text("utf-8") != text:
+        write_text(path, text)
+
+
+def load(folder: Path) -> Workflow:
+    """Return the workflow of a folder."""
+    values: dict[str, Any] = json.loads((folder / WORKFLOW).read_text("utf-8"))
+    jobs = [Job(**{**job, "kind": KINDS[job["kind"]]}) for job in _tuples(values.pop("jobs"))]
+    return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    """Return what of a job differs from the defaults."""
+    values = {item.name: (getattr(job, item.name), item.default) for item in dataclasses.fields(Job)}
+    return {key: value for key, (value, default) in values.items() if value != default} | {
+        "kind": job.kind.name
+    }
+
+
+def _tuples(value: Any) -> Any:
+    """Return JSON's lists as tuples."""
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    return {key: _tuples(item) for key, item in value.items()} if isinstance(value, dict) else value
