@@ -57,7 +57,7 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
 
     Args:
         form: the form.
-        folders: where it lies.
+        folders: where it is.
         runs: its runs table, under its own names.
     """
     scores = mean_scores(runs).reindex(index=[RANDOM, *form.models], columns=list(FAMILIES.values()))

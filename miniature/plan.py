@@ -160,7 +160,8 @@ def _tuning(form: Form, folders: Folders, model: str, datasets: tuple[str, ...])
 def analysis_job(form: Form, folders: Folders, needs: Sequence[str], *, report: bool) -> Job:
     """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
     added = [word for name in (*form.models, RANDOM) for word in ("--add-model", name)]
-    out, store = folders.analysed.name, folders.store.name
+    # The store's whole path, since the pages name their source.
+    out, store = folders.analysed.name, str(folders.store)
     commands = [("analysis", "ingest", store, "--out", f"{out}/{folders.table.name}", *added)]
     if report:
         page = f"{out}/report/index.html"

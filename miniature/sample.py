@@ -59,7 +59,7 @@ def _rows(rows: pa.Table, size: int) -> pa.Table:
 
 
 def _shortened(rows: pa.Table) -> list[Mapping[str, Any]]:
-    """Return the questions whose answers lie in one short sentence, with that sentence as context."""
+    """Return the questions whose answers are in one short sentence, with that sentence as context."""
     found: list[Mapping[str, Any]] = []
     for row in rows.to_pylist():
         spans = [(answer["start"], len(answer["text"])) for answer in row["answers"]]

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
-from workflow.commands import commands_of
 
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from common.provenance import ROOT
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import FIGURES, MODELS
-from workflow.jobs import models_of, tuning_gpu_hours, workflow_of
-from workflow.settings import Settings, describe, load_settings
+from workflow.settings import Settings, load_settings
+from workflow.study import cell_runs, models_of, place_stand_ins, tuning_gpu_hours, workflow_of
 from workflow.summary import summary
 from workflow.tiny import MODELS as TINY
-from workflow.tiny import make_text, write_tiny_study
+from workflow.tiny import write_tiny_study
 
 
 def test_every_job_waits_only_for_jobs_before_it() -> None:
@@ -30,7 +27,7 @@ def test_every_job_waits_only_for_jobs_before_it() -> None:
 def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
     workflow = workflow_of("all", Settings())
     assert {job.name for job in workflow.of_kind("model")} == set(MODELS)
-    trunks = {item.name for item in workflow.plan.stages} - set(MODELS)
+    trunks = {item.name for item in plan_of(tuple(MODELS.values())).stages} - set(MODELS)
     assert {job.name for job in workflow.of_kind("stage")} == trunks
     trainings = {dataset.trained_on for dataset in DATASETS.values()}
     assert len(workflow.of_kind("cell")) == len(MODELS) * len(trainings) == 51 * 10
@@ -67,9 +64,9 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
     assert trunk.retries == trunk.parts + 1
-    text = summary(workflow, list(workflow.jobs.values()), Settings(), Path())
+    text = summary(workflow, list(workflow.jobs.values()), Settings(), Path(), models=1)
     assert "stages on 1 x 8 H100 at 40% of their peak rate" in text
-    assert "go on in the next" in text
+    assert "resume in the next" in text
 
 
 @pytest.mark.parametrize(
@@ -94,57 +91,37 @@ def test_commands_name_every_setting(tmp_path: Path) -> None:
     settings = load_settings(write_tiny_study(tmp_path))
     workflow = workflow_of("all", settings)
     cell = next(job for job in workflow.of_kind("cell") if job.name.endswith("/msmarco"))
-    ((words, accepted),) = commands_of(cell, settings, tmp_path)
-    assert words[:4] == ["benchmarks", "run", "--model", f"pretraining/models/{TINY[0]}"]
-    assert words[words.index("--lr") + 1 :][:2] == ["1e-04", "5e-04"]
-    assert accepted == (0, 3)
-    tokenizer, shards = commands_of(workflow.of_kind("shards")[0], settings, tmp_path)
-    assert str(tmp_path / "text.jsonl") in tokenizer[0]
-    assert str(tmp_path / "text.jsonl") in shards[0]
+    (words,) = cell.commands
+    assert words[:4] == ("benchmarks", "run", "--model", f"pretraining/models/{TINY[0]}")
+    assert words[words.index("--lr") + 1 :][:2] == ("1e-04", "5e-04")
+    assert cell.kind.accepted == (0, 3)
+    tokenizer, shards = workflow.of_kind("shards")[0].commands
+    assert str(tmp_path / "text.jsonl") in tokenizer
+    assert str(tmp_path / "text.jsonl") in shards
 
 
 def test_retrieval_datasets_are_one_job_of_three() -> None:
-    from workflow.state import cell_runs
-
     runs = cell_runs("610m-clm-42k/msmarco", Settings())
     assert {key.dataset for key in runs} == {"msmarco", "nq", "mldr_en"}
     assert len(runs) == 90
 
 
-def test_settings_are_read_strictly(tmp_path: Path) -> None:
-    path = tmp_path / "w.toml"
-    for text, message in (
-        ("devise = 'H100'", "unknown key 'devise'; did you mean 'device'"),
-        ("device = 'H10'", "device 'H10' is unknown; did you mean 'H100'"),
-        ("nodes = '2'", "nodes takes a value of type int"),
-        ("datasets = ['sst3']", "did you mean 'sst2'"),
-        ("seeds = []", "at least one entry"),
-        ("x = ", "not a TOML file"),
-    ):
-        path.write_text(text)
-        with pytest.raises(UserError, match=message):
-            load_settings(path)
-    path.write_text("limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
-    found = load_settings(path)
-    assert found.limit_hours == 4.0
-    assert found.tokenizer == str(tmp_path / "tok")
-    assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
+def test_folders_of_files_outside_are_named_for_images() -> None:
+    settings = Settings(
+        data="/shared/data/sets", text=("/fineweb/*.parquet", "hf:a/b"), tokenizer="/t/tok.json"
+    )
+    assert workflow_of("210m-clm-42k", settings).binds == ("/fineweb", "/shared/data", "/t")
 
 
-def test_every_setting_is_described() -> None:
-    text = describe()
-    for item in dataclasses.fields(Settings):
-        assert f"\n{item.name} = " in f"\n{text}"
+def test_only_shards_of_a_hub_may_use_the_network() -> None:
+    for text, network in (("hf:a/b", True), ("/a/*.parquet", False)):
+        jobs = workflow_of("210m-clm-42k", Settings(text=(text,))).jobs.values()
+        assert {job.kind.name for job in jobs if job.network} == ({"shards"} if network else set())
 
 
-def test_made_up_text_is_the_same_every_time_and_agrees() -> None:
-    first, again = list(make_text(50)), list(make_text(50))
-    assert first == again
-    assert list(make_text(50, seed=1)) != first
-    assert len(set(first)) == 50
-
-
-def test_cells_are_submitted_one_by_one() -> None:
-    # A task of an array would fail with the array's first task: docs/hpc.md.
-    profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
-    assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
+def test_stand_ins_are_placed_where_the_runs_table_will_be(tmp_path: Path) -> None:
+    place_stand_ins(tmp_path, "all")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "stand_ins.json").write_text("{}")
+    place_stand_ins(tmp_path, "all")
+    assert (tmp_path / "analysis/all/stand_ins.json").read_text() == "{}"
