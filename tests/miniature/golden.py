@@ -13,10 +13,9 @@ import json
 import sys
 from pathlib import Path
 
-from miniature.recipe import FORMS, RANDOM
-
 from analysis.store.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
+from miniature.forms import FORMS, RANDOM
 from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of
 

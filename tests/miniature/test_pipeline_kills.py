@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from miniature.job import Folders
 
 from common.files import sha256_file
 from common.provenance import ROOT
+from miniature.folders import Folders
 from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of
 from pretraining.training.log import LOG, MEASURED, read_log
