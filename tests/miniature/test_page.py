@@ -57,7 +57,7 @@ def test_cpu_seconds_are_summed_by_part(folders: Folders) -> None:
 
 def test_captions_say_what_the_networks_are() -> None:
     note = stand_in_note(FORMS["cpu"], LocalFiles(Path("/x")))
-    assert note.startswith("not the paper's models. 210M is a network of 0.15M parameters; 610M")
+    assert note.startswith("not the paper's models. 210M is a network of 0.15M parameters, 610M")
     assert note.endswith("a family is one dataset (SST-2, UNER, SQuAD, NQ).")
 
 
