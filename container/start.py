@@ -24,14 +24,8 @@ SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
 ROOMS = (
-    "analysis",
-    "paper_figures",
-    "benchmarks",
-    "pretraining",
-    "container",
-    "miniature",
-    "workflow.study_report",
-)
+    "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "workflow.study_report",
+)  # fmt: skip
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 
 SHORTCUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {

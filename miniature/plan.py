@@ -21,7 +21,7 @@ from pretraining.plan.study_file import load_study
 from pretraining.study import Model
 from workflow.jobs import Job, Workflow, by_marker, marker
 from workflow.kinds import KINDS
-from workflow.study import train_command
+from workflow.study import model_files, stage_files, train_command
 
 __all__ = ["analysis_job", "plan", "workflow_for"]
 
@@ -107,14 +107,16 @@ def _pretraining(form: Form, folders: Folders) -> list[Job]:
     jobs = []
     for stage in plan_of(tuple(form.models.values()), study).stages:
         if uses[stage.name] > 1 and stage.name not in form.models:
-            makes = tuple(f"{out}/stages/{stage.name}/step-{step:08}/state.json" for step in stage.keep)
             parents = tuple(_trained_by(parent, form) for parent in (stage.parent,) if parent is not None)
-            jobs.append(_training("stage", stage.name, options, makes, parents, out))
+            jobs.append(
+                _training(
+                    "stage", stage.name, options, stage_files(out, stage.name, stage.keep), parents, out
+                )
+            )
     for model in _parents_first(form):
         shared = [stage.name for stage in model.stages if uses[stage.name] > 1 and stage.name != model.name]
         parents = tuple(_trained_by(stage, form) for stage in shared)
-        makes = (f"{out}/models/{model.name}/manifest.json",)
-        jobs.append(_training("model", model.name, options, makes, parents, out))
+        jobs.append(_training("model", model.name, options, model_files(out, model.name), parents, out))
     return jobs
 
 
@@ -132,7 +134,7 @@ def _training(
     return Job(
         kind=KINDS[kind],
         name=name,
-        commands=(train_command(kind, name, *options),),
+        commands=(train_command(KINDS[kind], name, *options),),
         makes=makes,
         needs=(_SHARDS, *needs),
         checkpoints=f"{out}/stages/{name}/step-*/state.json",

@@ -7,8 +7,9 @@ Standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.runs import RESULTS, RunKey
@@ -20,7 +21,7 @@ from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.jobs import Command, Job, Workflow, by_marker, marker
-from workflow.kinds import KINDS
+from workflow.kinds import KINDS, Kind
 from workflow.settings import Settings
 
 __all__ = [
@@ -151,6 +152,17 @@ def _outside(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted(places))
 
 
+def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
+    """Return the resources of a job, by the fields of `Job`: cores and memory for each GPU, or for one without."""
+    return {
+        "nodes": nodes,
+        "gpus": gpus,
+        "cpus": settings.cpus * max(1, gpus),
+        "memory_gb": settings.memory_gb * max(1, gpus),
+        "limit_hours": settings.limit_hours,
+    }
+
+
 def _data(settings: Settings) -> Job:
     words = ("benchmarks", "synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
@@ -176,11 +188,9 @@ def _shards(plan: Plan, settings: Settings) -> Job:
         commands=(*commands, (*words, *settings.shard_options)),
         makes=("shards/manifest.json",),
         network=any(word.startswith("hf:") for word in settings.text),
-        cpus=settings.cpus,
-        memory_gb=settings.memory_gb,
         gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
         disk_bytes=plan.data_bytes,
-        limit_hours=settings.limit_hours,
+        **_takes(settings),
     )
 
 
@@ -189,52 +199,66 @@ def _pretraining(model: Model, plan: Plan, study: Study, settings: Settings) -> 
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
         if stage.name not in (model.name, *study.models):
-            yield _stage("stage", stage.name, by_name[stage.name], plan, study, settings)
+            item = by_name[stage.name]
+            makes = stage_files("pretraining", stage.name, item.keep)
+            yield _training(KINDS["stage"], stage.name, item, makes, plan, study, settings)
         elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
             yield from _pretraining(study.models[stage.name], plan, study, settings)
-    yield _stage("model", model.name, by_name[model.stages[-1].name], plan, study, settings)
+    makes = model_files("pretraining", model.name)
+    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], makes, plan, study, settings)
 
 
-def train_command(kind: str, name: str, *options: str) -> Command:
+def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
+    """Return the files below `out` that show a stage to be complete: each checkpoint that others leave from."""
+    return tuple(f"{out}/stages/{stage}/step-{step:08}/state.json" for step in steps)
+
+
+def model_files(out: str, model: str) -> tuple[str, ...]:
+    """Return the files of an exported model below `out`."""
+    return tuple(
+        f"{out}/models/{model}/{file}" for file in ("manifest.json", "config.json", "model.safetensors")
+    )
+
+
+def train_command(kind: Kind, name: str, *options: str) -> Command:
     """Return the command that trains a stage or a model, as a job that can be asked by a file to save and end."""
-    stop = Job(kind=KINDS[kind], name=name).stop
+    stop = Job(kind=kind, name=name).stop
     return ("pretraining", "train", name, "--data", "shards", *options, "--stop-file", stop)
 
 
-def _stage(kind: str, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings) -> Job:
+def _training(
+    kind: Kind,
+    name: str,
+    item: PlannedStage,
+    makes: tuple[str, ...],
+    plan: Plan,
+    study: Study,
+    settings: Settings,
+) -> Job:
     own = item.name == name
     costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
     if parent is not None:
         needs.append(marker("model" if parent in study.models else "stage", parent))
-    per_node = max(1, settings.gpus_per_node)
-    model = f"pretraining/models/{name}"
-    makes = {
-        "stage": tuple(f"pretraining/stages/{name}/step-{step:08}/state.json" for step in item.keep),
-        "model": tuple(f"{model}/{file}" for file in ("manifest.json", "config.json", "model.safetensors")),
-    }[kind]
     words = train_command(kind, name, "--out", "pretraining")
     words += ("--study", settings.study) if settings.study else ()
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
+    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
+    # An export alone needs no second node, and one GPU.
+    nodes, gpus = (settings.nodes, settings.gpus_per_node) if own else (1, min(1, settings.gpus_per_node))
     return Job(
-        kind=KINDS[kind],
+        kind=kind,
         name=name,
         commands=(words,),
         makes=makes,
         needs=tuple(needs),
         checkpoints=f"pretraining/stages/{name}/step-*/state.json",
-        # An export alone needs no second node.
-        nodes=settings.nodes if own else 1,
-        gpus=settings.gpus_per_node if own else min(1, settings.gpus_per_node),
-        cpus=settings.cpus * (per_node if own else 1),
-        memory_gb=settings.memory_gb * (per_node if own else 1),
         gpu_hours=costs.gpu_hours if own else 0.05,
-        disk_bytes=(costs.checkpoint_bytes if own else 0.0)
-        + (study.shapes[item.size].trained_parameters * 4 if kind == "model" else 0.0),
-        limit_hours=settings.limit_hours,
+        disk_bytes=(costs.checkpoint_bytes if own else 0.0) + exported,
+        **_takes(settings, nodes, gpus),
     )
 
 
@@ -261,12 +285,9 @@ def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, se
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
         needs=(marker("model", model.name), *datasets),
-        gpus=min(1, settings.gpus_per_node),
-        cpus=settings.cpus,
-        memory_gb=settings.memory_gb,
         gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
         disk_bytes=len(keys) * _ROW_BYTES,
-        limit_hours=settings.limit_hours,
+        **_takes(settings, gpus=min(1, settings.gpus_per_node)),
     )
 
 
@@ -284,8 +305,6 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         ),
         makes=(f"{out}/reproduce.json",),
         needs=tuple(job.marker for job in cells),
-        cpus=settings.cpus,
-        memory_gb=8.0,
         gpu_hours=0.2,
-        limit_hours=settings.limit_hours,
+        **_takes(settings) | {"memory_gb": 8.0},
     )
