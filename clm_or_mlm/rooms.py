@@ -30,6 +30,8 @@ class Room:
     """The function, as `module:function`, of a room that needs no command."""
     examples: str = ""
     """Shown in its help as they are."""
+    prepare: Callable[[Sequence[str]], list[str]] = list
+    """What is done to the words first, for a command that passes words on to another program."""
 
 
 ROOMS: Registry[Room] = Registry("room")
@@ -57,6 +59,6 @@ def main_of(name: str) -> Callable[[Sequence[str]], int | None]:
     """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct."""
 
     def main(argv: Sequence[str]) -> int | None:
-        return call(program_of(name), argv)
+        return call(program_of(name), room(name).prepare(argv))
 
     return main

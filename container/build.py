@@ -79,7 +79,7 @@ def get_image(name: str) -> Image:
 
 
 def record_of(image: Path) -> Path:
-    """Return the file beside an image that says how it was built."""
+    """Return the file next to an image that records how it was built."""
     return image.with_suffix(".sif.json")
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from common.errors import UserError
 from common.provenance import ROOT
 from container.probe import is_setuid, namespace_problem, program_of, version_of
-from container.site import Site
+from container.site import Site, SiteError
 from container.start import SCRATCH, driver_problem, scratch_of
 
 __all__ = ["CHECKS", "Line", "examine", "report"]
@@ -48,12 +47,6 @@ def _fail(what: str, seen: str, advice: str) -> Line:
     return Line(status="fail", what=what, seen=seen, advice=advice)
 
 
-def _parts(sentence: str) -> tuple[str, str]:
-    """Return what was seen and what to do, which a sentence for the user holds around its last semicolon."""
-    seen, _, advice = sentence.rpartition("; ")
-    return (seen, advice) if seen else (advice, "ask the site's support")
-
-
 def _inside(site: Site) -> bool:
     return bool(site.environ.get("APPTAINER_CONTAINER") or site.environ.get("SINGULARITY_CONTAINER"))
 
@@ -64,8 +57,8 @@ def apptainer(site: Site) -> Line:
         return _ok("apptainer", "this is inside an image")
     try:
         text, version = version_of(site)
-    except UserError as error:
-        return _fail("apptainer", *_parts(str(error)))
+    except SiteError as error:
+        return _fail("apptainer", error.seen, error.advice)
     if "apptainer" in text and version < (1, 1):
         return _warn("apptainer", text, "1.1 or later builds images without root; run only")
     if "apptainer" not in text:
@@ -136,8 +129,8 @@ def scratch(site: Site) -> Line:
     """A scratch folder for caches, writable and large enough."""
     try:
         folder = scratch_of(site.environ)
-    except UserError as error:
-        return _fail("scratch", str(error).split(";")[0], f"set {SCRATCH} to a folder with 10 GB or more")
+    except SiteError as error:
+        return _fail("scratch", error.seen, f"set {SCRATCH} to a folder with 10 GB or more")
     free = site.free_bytes(folder) / 1e9
     seen = f"{folder}, {free:.0f} GB free"
     if free < 10:
@@ -239,7 +232,7 @@ def clock(site: Site) -> Line:
 
 
 def study_folder(site: Site) -> Line:
-    """The folder where checkpoints and results will lie."""
+    """The folder where checkpoints and results will be."""
     problem = site.write_problem(site.study)
     if problem is not None:
         return _fail("study folder", f"{site.study.resolve()}: {problem}", "choose another with --study DIR")
@@ -266,7 +259,7 @@ def slurm(site: Site) -> Line:
     if not accounting and age is not None and int(age[1]) < 120:
         return _warn("Slurm", f"{parts}; no accounting, MinJobAge {age[1]} s",
                      "finished jobs are forgotten too soon: set seconds-between-status-checks to 10")  # fmt: skip
-    return _ok("Slurm", f"{parts}; {'sacct' if accounting else 'squeue'} tells how jobs end")
+    return _ok("Slurm", f"{parts}; {'sacct' if accounting else 'squeue'} reports how jobs end")
 
 
 def tools(site: Site) -> Line:

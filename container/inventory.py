@@ -6,6 +6,7 @@ stamps, so that equal images have equal files.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
@@ -21,7 +22,6 @@ from pathlib import Path
 from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text
-from common.old_parser import Parser
 
 __all__ = [
     "altered_files", "blob_id", "debian_hashes", "debian_packages", "differences", "inventory",
@@ -197,7 +197,11 @@ def _check(debian_lock: Path | None, debian: Mapping[str, str], hashes: Mapping[
 
 
 def main(argv: Sequence[str]) -> int | None:
-    parser = Parser(prog="python -m container.inventory", description="What this image or environment holds.")
+    parser = argparse.ArgumentParser(
+        prog="python -m container.inventory",
+        description="What this image or environment holds.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write an SBOM (CycloneDX JSON) and stop")
     parser.add_argument(
         "--debian-lock", type=Path, metavar="FILE", help="refuse another set of Debian packages"

@@ -58,7 +58,7 @@ def command(
         environ: variables of the caller; see `passed_on`.
         binds: more folders, as Apptainer's --bind takes them.
         cwd: the folder to work in, bound at the same place; the current one when left out.
-        devices: where devices lie.
+        devices: where devices are.
     """
     cwd = cwd or Path.cwd()
     scratch = scratch_of(environ)

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.cli import run
-from common.errors import UserError
-from common.old_parser import Parser
+from common.errors import UserError, nearest
 from container.start import cache_environment, scratch_of
 
 __all__ = ["IMPORTS", "start"]
@@ -60,9 +59,11 @@ def _figure(folder: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int | None:
-    parser = Parser(prog="python -m container.selftest", description=__doc__)
-    parser.add_argument("image", choices=tuple(IMPORTS))
-    image = parser.parse_args(argv).image
+    image = argv[0] if len(argv) == 1 else ""
+    if image not in IMPORTS:
+        raise UserError(
+            f"container.selftest takes the image: {' or '.join(IMPORTS)}{nearest(image, IMPORTS)}"
+        )
     os.environ.update(cache_environment(scratch_of(os.environ), os.environ))
     _imports(image)
     with tempfile.TemporaryDirectory() as folder:

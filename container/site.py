@@ -13,7 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Site"]
+from common.errors import UserError
+
+__all__ = ["Site", "SiteError"]
+
+
+class SiteError(UserError):
+    """What is wrong with a site: what was seen, and what to do about it."""
+
+    def __init__(self, seen: str, advice: str) -> None:
+        super().__init__(f"{seen}; {advice}")
+        self.seen, self.advice = seen, advice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +33,9 @@ class Site:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """The user's environment."""
     root: Path = Path("/")
-    """Where /proc, /dev, /etc and /tmp lie."""
+    """Where /proc, /dev, /etc and /tmp are."""
     study: Path = Path()
-    """The folder a study will lie in."""
+    """The folder a study will be in."""
 
     def path(self, name: str) -> Path:
         """Return an absolute path of the machine, such as `/dev/shm`."""

@@ -16,13 +16,16 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError, nearest
+from container.site import SiteError
 
 __all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_problem", "scratch_of"]
 
 SCRATCH = "CLM_OR_MLM_SCRATCH"
 """Environment variable that names the scratch folder."""
 
-ROOMS = ("analysis", "paper_figures", "benchmarks", "pretraining", "container", "workflow.study_report")
+ROOMS = (
+    "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "workflow.study_report",
+)  # fmt: skip
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 
 SHORTCUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
@@ -49,7 +52,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
     Places are $CLM_OR_MLM_SCRATCH (then no other is tried), $SLURM_TMPDIR, $TMPDIR and /tmp.
 
     Raises:
-        UserError: none can be written or has 64 MiB free; the sentence names each and why.
+        SiteError: none can be written or has 64 MiB free; the sentence names each and why.
     """
     if named := environ.get(SCRATCH):
         places = [named]
@@ -62,9 +65,9 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         if problem is None:
             return folder
         problems.append(f"{place} ({problem})")
-    raise UserError(
-        f"no scratch folder can be used: {', '.join(problems)}; "
-        f"set {SCRATCH} to a folder you can write to, and bind it into the image if it lies elsewhere"
+    raise SiteError(
+        f"no scratch folder can be used: {', '.join(problems)}",
+        f"set {SCRATCH} to a folder you can write to, and bind it into the image if it is elsewhere",
     )
 
 

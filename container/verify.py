@@ -1,13 +1,14 @@
 """`python -m container verify`: an image against its record, the locks and the commit it says it holds.
 
 Everything is read from the image itself: the packages it has, whether their files are what the packages' own
-records say, and its source tree against git's. What a line reports is a difference; no line is agreement.
+records say, and its source tree against git's.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from container.apptainer import execute, labels
 from container.build import Image, record_of
 from container.inventory import canonical, differences, read_debian_lock, read_requirements
 
-__all__ = ["Finding", "compare", "verify"]
+__all__ = ["Finding", "compare", "report", "verify"]
 
 _PYTHON = "/opt/clm-or-mlm/env/bin/python"
 
@@ -69,6 +70,15 @@ def verify(image: Image, path: Path | None = None) -> list[Finding]:
         _commit(found.get("org.opencontainers.image.revision", "unknown")),
     ]
     return findings
+
+
+def report(findings: Iterable[Finding]) -> str:
+    """Return the findings as text, a line each."""
+    lines = []
+    for finding in findings:
+        word = "ok" if not finding.problems else "DIFFERS" if finding.fatal else "note"
+        lines.append(f"{word:8}{finding.what}: {'; '.join(finding.problems) or finding.note}\n")
+    return "".join(lines)
 
 
 def compare(first: Path, second: Path) -> Finding:
@@ -125,11 +135,11 @@ def _debian(image: Image, found: dict[str, str]) -> Finding:
 def _sbom(inside: dict[str, dict[str, str]], bom: dict[str, object]) -> Finding:
     components = bom["components"]
     assert isinstance(components, list)
-    told = {item["purl"].split("/", 1)[0] + " " + item["name"]: item["version"] for item in components}
+    listed = {item["purl"].split("/", 1)[0] + " " + item["name"]: item["version"] for item in components}
     real = {f"pkg:pypi {name}": version for name, version in inside["packages"].items()}
     real |= {f"pkg:deb {name}": version for name, version in inside["debian"].items()}
     return Finding(
-        what="SBOM", problems=tuple(differences("component", told, real)), note=f"{len(told)} components"
+        what="SBOM", problems=tuple(differences("component", listed, real)), note=f"{len(listed)} components"
     )
 
 

@@ -1,5 +1,4 @@
 """The whole study at toy scale: the same commands as the real one, only the plan is small.
 
-A room of its own, above all others: nothing imports it, and it imports and calls the rooms' commands. It does not
-go through `workflow/`, whose jobs are processes: here a job lasts seconds, less than starting one takes.
+A plan and a page; its jobs are the workflow's. Nothing but the top room imports it, and it imports the rooms below.
 """

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file
 
-from miniature.job import Folders
-from miniature.recipe import FAMILIES, RANDOM, Form
+from miniature.folders import Folders
+from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["Check", "checks", "final_losses", "mean_scores"]
@@ -57,7 +57,7 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
 
     Args:
         form: the form.
-        folders: where it lies.
+        folders: where it is.
         runs: its runs table, under its own names.
     """
     scores = mean_scores(runs).reindex(index=[RANDOM, *form.models], columns=list(FAMILIES.values()))

@@ -1,4 +1,4 @@
-"""Where a miniature's text and tasks come from, as `DATA` says."""
+"""The sources of a miniature's text and tasks, as `DATA` names them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Protocol
 
 from common.errors import UserError
+from miniature.folders import Folders
+from miniature.forms import Form
 from miniature.hub import HUB
-from miniature.job import Folders, Job
 from miniature.local import LocalFiles
 from miniature.made_up import MADE_UP
-from miniature.recipe import Form
+from workflow.jobs import Job
 
-__all__ = ["Origin", "get_origin"]
+__all__ = ["DataSource", "get_data_source"]
 
 
-class Origin(Protocol):
+class DataSource(Protocol):
     """A source of text and tasks."""
 
     @property
     def folder(self) -> str:
-        """What the miniature's folder is called after."""
+        """What the miniature's folder is named after."""
 
     @property
     def about(self) -> str:
@@ -32,15 +33,15 @@ class Origin(Protocol):
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """Lines of the page about what was taken of it."""
+        """Lines of the page about how it was sampled."""
 
     @property
-    def most_ids(self) -> int | None:
-        """Ids that its text gives a tokenizer at most; None for more than any form has."""
+    def max_vocab(self) -> int | None:
+        """Tokens that a tokenizer can learn from its text at most; None for more than any form has."""
 
     @property
     def needs_network(self) -> bool:
-        """Whether making it needs network."""
+        """Whether its jobs need network."""
 
     def text(self, form: Form, folders: Folders) -> list[str]:
         """Return the sources of the pretraining text, as `python -m pretraining shards` takes them.
@@ -50,15 +51,15 @@ class Origin(Protocol):
         """
 
     def datasets(self, form: Form, folders: Folders) -> list[Job]:
-        """Return the jobs that make the datasets, each called `dataset NAME`, and what these wait for.
+        """Return the jobs that make the datasets.
 
         Raises:
             UserError: a file is missing.
         """
 
 
-def get_origin(data: str | None) -> Origin:
-    """Return the origin that DATA names: a folder, `hub`, or nothing for made-up text and tasks.
+def get_data_source(data: str | None) -> DataSource:
+    """Return the data source that DATA names: a folder, `hub`, or nothing for made-up text and tasks.
 
     Raises:
         UserError: there is no such folder.
@@ -69,4 +70,4 @@ def get_origin(data: str | None) -> Origin:
         return HUB
     if not Path(data).is_dir():
         raise UserError(f"--data {data}: no such folder; give one, or `hub` on a machine with network")
-    return LocalFiles(Path(data))
+    return LocalFiles(Path(data).resolve())

@@ -1,6 +1,6 @@
 """Made-up text for a miniature without data: sentences that agree in number, and references over a distance.
 
-A document has a small cast. Verbs agree with subjects across a relative clause, a character's home is told once and
+A document has a small cast. Verbs agree with subjects across a relative clause, a character's home is stated once and
 asked for later, and between such sentences stand unlabelled inputs of the made-up tasks, so that pretraining
 sees the words that the tasks use. The tasks' own examples come from other draws.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import get_dataset
-from miniature.recipe import FAMILIES
+from miniature.forms import FAMILIES
 
 __all__ = ["documents", "jsonl"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.datasets.schema import MANIFEST
-from miniature.job import Folders, Job
-from miniature.recipe import FAMILIES, Form
+from miniature.folders import LIMITS, Folders, dataset_job
+from miniature.forms import FAMILIES, Form
+from workflow.jobs import Job, marker
+from workflow.kinds import KINDS
 
 __all__ = ["HUB", "TEXT"]
 
@@ -31,7 +33,7 @@ class Hub:
     needs_network = True
     kind = "samples of FineWeb-Edu and of the paper's datasets"
     sampled = _SAMPLED
-    most_ids = None
+    max_vocab = None
 
     def text(self, form: Form, folders: Folders) -> list[str]:
         """Return the text's place on its hub."""
@@ -39,21 +41,22 @@ class Hub:
 
     def datasets(self, form: Form, folders: Folders) -> list[Job]:
         """Return the jobs that fetch the datasets and take rows of them."""
-        fetched, found = self.fetched(folders), []
+        fetched, jobs = self.fetched(folders), []
         for name in (*FAMILIES.values(), "msmarco"):
-            fetch = ("benchmarks", "fetch", name, "--out", str(fetched))
-            done = (fetched / name / MANIFEST).is_file
-            found.append(Job(name=f"fetch {name}", command=fetch, done=done))
-            words = (name, "--form", form.name, "--data", str(fetched), "--out", str(folders.data))
-            found.append(
+            jobs.append(
                 Job(
-                    name=f"dataset {name}",
-                    command=("miniature", "sample", *words),
-                    needs=(f"fetch {name}",),
-                    done=(folders.data / name / MANIFEST).is_file,
+                    kind=KINDS["data"],
+                    name=f"fetch-{name}",
+                    commands=(("benchmarks", "fetch", name, "--out", str(fetched)),),
+                    makes=(str(fetched / name / MANIFEST),),
+                    network=True,
+                    **LIMITS,
                 )
             )
-        return found
+            words = (name, "--form", form.name, "--data", str(fetched), "--out", folders.data.name)
+            needs = (marker("data", f"fetch-{name}"),)
+            jobs.append(dataset_job(name, [("miniature", "sample", *words)], [name], folders, needs=needs))
+        return jobs
 
     @staticmethod
     def fetched(folders: Folders) -> Path:

@@ -16,10 +16,11 @@ from typing import Any
 
 from common.errors import UserError
 from common.files import write_text
-from miniature.job import Folders, Job
-from miniature.recipe import Form
+from miniature.folders import Folders, dataset_job
+from miniature.forms import Form
 from miniature.sampling import answer_sentence, spread
 from pretraining.data.corpus import decompressed
+from workflow.jobs import Job
 
 __all__ = ["FILES", "LocalFiles"]
 
@@ -59,22 +60,21 @@ class LocalFiles:
     needs_network = False
     kind = "samples of real text and tasks"
     sampled = _SAMPLED
-    most_ids = None
+    max_vocab = None
 
     def text(self, form: Form, folders: Folders) -> list[str]:
         """Return the files of the pretraining text."""
         return [str(_find(self.data, name)) for name in FILES["text"]]
 
     def datasets(self, form: Form, folders: Folders) -> list[Job]:
-        """Write the samples, and return the jobs that import them."""
-        found = []
+        """Write the samples, and return the job that imports them."""
+        commands = []
         for name, sample in _SAMPLES.items():
             files = sample(form, self.data, folders.raw)
             words = [word for role, path in files.items() for word in (f"--{role}", str(path))]
             more = ("--skip-bad-lines",) if name == "msmarco" else ()
-            command = ("benchmarks", "import", name, *words, *more, "--out", str(folders.data))
-            found.append(Job(name=f"dataset {name}", command=command))
-        return found
+            commands.append(("benchmarks", "import", name, *words, *more, "--out", folders.data.name))
+        return [dataset_job("datasets", commands, _SAMPLES, folders)]
 
 
 def _sst2(form: Form, data: Path, raw: Path) -> dict[str, Path]:

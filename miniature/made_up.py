@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from common.files import write_text
+from miniature.folders import Folders, dataset_job
+from miniature.forms import FAMILIES, Form
 from miniature.grammar import jsonl
-from miniature.job import Folders, Job
-from miniature.recipe import FAMILIES, Form
+from workflow.jobs import Job
 
 __all__ = ["MADE_UP"]
 
@@ -20,24 +21,24 @@ class MadeUp:
     needs_network = False
     kind = "made-up text and tasks"
     sampled = ()
-    most_ids = 512
-    """Its few words give no more. The networks' further rows stay unused."""
+    max_vocab = 512
+    """Its few words allow no more. The networks' further rows stay unused."""
 
     def text(self, form: Form, folders: Folders) -> list[str]:
         """Write the text, and return its file."""
         path = folders.raw / "text.jsonl"
         if not path.is_file():
             write_text(path, jsonl(form.tokens // _DOCUMENT_TOKENS))
-        return [str(path)]
+        return [str(path.relative_to(folders.root))]
 
     def datasets(self, form: Form, folders: Folders) -> list[Job]:
-        """Return the jobs that write the tasks."""
-        found = []
+        """Return the job that writes the tasks."""
+        commands = []
         for task, name in {**FAMILIES, "pairs": "msmarco"}.items():
             train, rest = map(str, form.examples["IR" if task == "pairs" else task])
-            words = (name, "--train", train, "--evaluation", rest, "--out", str(folders.data))
-            found.append(Job(name=f"dataset {name}", command=("benchmarks", "synthetic", *words)))
-        return found
+            sizes = ("--train", train, "--evaluation", rest)
+            commands.append(("benchmarks", "synthetic", name, *sizes, "--out", folders.data.name))
+        return [dataset_job("datasets", commands, (*FAMILIES.values(), "msmarco"), folders)]
 
 
 MADE_UP = MadeUp()

@@ -1,4 +1,4 @@
-"""The miniature from text to report, and what is told at its end."""
+"""The miniature from text to report, and the summary at its end."""
 
 from __future__ import annotations
 
@@ -12,93 +12,123 @@ from analysis.store.stand_ins import STAND_INS
 from common.errors import UserError
 from common.files import write_text
 from miniature.checks import Check, checks
-from miniature.data_source import Origin
-from miniature.job import Folders, Job
+from miniature.data_source import DataSource
+from miniature.folders import Folders
+from miniature.forms import FAMILIES, RANDOM, Form
 from miniature.page import page, read_timings, stand_in_note
-from miniature.plan import jobs
-from miniature.recipe import FAMILIES, RANDOM, Form
-from miniature.running import run_jobs
+from miniature.plan import analysis_job, plan, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
+from workflow.engine import run_workflow
+from workflow.jobs import WORKFLOW, Job, load
 
 __all__ = ["folders_of", "make_miniature", "show_miniature", "write_example"]
 
 
-def folders_of(form: Form, origin: Origin, out: Path) -> Folders:
-    """Return the folders of a form on an origin's data below `out`."""
-    return Folders(root=out / f"{form.name}-{origin.folder}")
+def folders_of(form: Form, source: DataSource, out: Path) -> Folders:
+    """Return the folders of a form on a source's data below `out`."""
+    return Folders(root=out.resolve() / f"{form.name}-{source.folder}")
 
 
 def make_miniature(
     form: Form,
-    origin: Origin,
+    source: DataSource,
     out: Path,
     *,
     workers: int = 2,
     report: bool = True,
     example: Path | None = None,
 ) -> str:
-    """Make a miniature, or go on with it, and return what to tell.
+    """Make a miniature, or resume one, and return the summary.
 
     Args:
         form: which.
-        origin: where text and tasks come from.
+        source: where text and tasks come from.
         out: folder that holds one folder a form.
-        workers: processes side by side.
-        report: whether to go on to tables, figures, claims and the report after the runs.
+        workers: jobs side by side.
+        report: whether tables, figures, claims and the report follow the runs.
         example: folder for the runs table, the curves and the stand-ins alone, such as the one in the package.
 
     Raises:
-        UserError: a job failed; the same call goes on.
+        UserError: a job failed; the same call resumes.
     """
     start = time.monotonic()
-    folders = folders_of(form, origin, out)
-    run_jobs(jobs(form, origin, folders), workers, folders.root / "logs")
-    return show_miniature(form, origin, out, report=report, example=example, start=start)
+    folders = folders_of(form, source, out)
+    jobs = plan(form, source, folders)
+    _refuse_other_data(jobs, folders)
+    needs = [job.marker for job in jobs if job.kind.name == "cell"]
+    _run([*jobs, analysis_job(form, folders, needs, report=report)], form, source, folders, workers)
+    return _finish(form, source, folders, example, start)
 
 
 def show_miniature(
-    form: Form, origin: Origin, out: Path, *, report: bool, example: Path | None, start: float
+    form: Form, source: DataSource, out: Path, *, report: bool = True, example: Path | None = None
 ) -> str:
-    """Analyse the runs that are there, all of them or not, write the page, and return what to tell.
+    """Analyse the runs that are there, all of them or not, write the page, and return the summary.
 
     Raises:
         UserError: there are no runs yet, or a command of the analysis failed.
     """
-    folders = folders_of(form, origin, out)
+    start = time.monotonic()
+    folders = folders_of(form, source, out)
     if not (folders.store / "results").is_dir():
         raise UserError(f"{folders.root}: no fine-tunings yet; make them with `python -m miniature run`")
-    write_text(folders.store / STAND_INS, _stand_ins(form, origin, logs="../pretrained/models"))
-    run_jobs(_analysis(form, folders, report=report), 1, folders.root / "logs")
+    _run([analysis_job(form, folders, (), report=report)], form, source, folders, 1)
+    return _finish(form, source, folders, example, start)
+
+
+def _run(jobs: list[Job], form: Form, source: DataSource, folders: Folders, workers: int) -> None:
+    write_text(folders.store / STAND_INS, _stand_ins(form, source, logs="../pretrained/models"))
+    # The analysis is made by today's code, whatever was made before.
+    (folders.root / jobs[-1].marker).unlink(missing_ok=True)
+    words = ("--cores", str(workers), "--quiet", "host", "reason")
+    if not run_workflow(workflow_for(jobs), folders.root, words=words):
+        raise UserError(
+            f"not everything was done; logs are in {folders.root / 'logs'}, the same command resumes"
+        )
+
+
+def _refuse_other_data(jobs: list[Job], folders: Folders) -> None:
+    """Refuse data that differ from what the folder's text and datasets were made of."""
+    if not (folders.root / WORKFLOW).is_file():
+        return
+    before = load(folders.root).jobs
+    for job in jobs:
+        old = before.get(job.marker)
+        if job.kind.part == "data" and old is not None and old.commands != job.commands:
+            raise UserError(f"{folders.root} was made of other data; give the same --data, or another --out")
+
+
+def _finish(form: Form, source: DataSource, folders: Folders, example: Path | None, start: float) -> str:
     runs = read_runs(folders.table, add_models=(*form.models, RANDOM))
-    found = checks(form, folders, runs)
-    write_text(folders.analysed / "miniature.md", page(form, origin, folders, runs, found))
+    results = checks(form, folders, runs)
+    write_text(folders.analysed / "miniature.md", page(form, source, folders, runs, results))
     if example is not None:
-        write_example(form, origin, folders, example)
-    return _ending(origin, folders, found, len(runs), time.monotonic() - start)
+        write_example(form, source, folders, example)
+    return _summary(source, folders, results, len(runs), time.monotonic() - start)
 
 
-def write_example(form: Form, origin: Origin, folders: Folders, example: Path) -> None:
+def write_example(form: Form, source: DataSource, folders: Folders, example: Path) -> None:
     """Write the runs table and the curves, small enough to be kept with the code."""
     example.mkdir(parents=True, exist_ok=True)
-    write_text(example / STAND_INS, _stand_ins(form, origin, logs="logs"))
+    write_text(example / STAND_INS, _stand_ins(form, source, logs="logs"))
     shutil.copyfile(folders.table, example / folders.table.name)
-    kept = ("step", "split", "objective", "ratio", "stage")
+    columns = ("step", "split", "objective", "ratio", "stage")
     # Every step of the curves that Figure 12 draws; of the others the validation losses.
     continued = [model for model in form.models.values() if model.kind == "continued"]
     whole = {stage.name for model in continued for stage in model.stages}
     for log in sorted((folders.pretrained / "stages").glob(f"*/{LOG}")):
         rows = [
-            {**{key: row[key] for key in kept}, "loss": round(row["loss"], 5)}
+            {**{key: row[key] for key in columns}, "loss": round(row["loss"], 5)}
             for row in read_log(log)
             if row["split"] == "validation" or log.parent.name in whole
         ]
         write_log(example / "logs" / log.parent.name / LOG, rows)
 
 
-def _stand_ins(form: Form, origin: Origin, *, logs: str) -> str:
+def _stand_ins(form: Form, source: DataSource, *, logs: str) -> str:
     content = {
         "title": "MINIATURE",
-        "note": stand_in_note(form, origin),
+        "note": stand_in_note(form, source),
         "steps": form.scale,
         "models": form.stand_ins,
         "others": [RANDOM],
@@ -109,38 +139,14 @@ def _stand_ins(form: Form, origin: Origin, *, logs: str) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _analysis(form: Form, folders: Folders, *, report: bool) -> list[Job]:
-    """Return the jobs from the run store to the report."""
-    added = [word for name in (*form.models, RANDOM) for word in ("--add-model", name)]
-    table, store = str(folders.table), str(folders.store)
-    found = [Job(name="ingest", command=("analysis", "ingest", store, "--out", table, *added))]
-    if report:
-        analysed = str(folders.analysed)
-        figures = ("--figures", str(folders.analysed / "figures"))
-        page_at = str(folders.analysed / "report" / "index.html")
-        found += [
-            Job(
-                name="reproduce",
-                command=("analysis", "reproduce", "--source", store, "--out", analysed),
-                needs=("ingest",),
-            ),
-            Job(
-                name="report",
-                command=("analysis", "report", "--source", store, *figures, "--out", page_at),
-                needs=("reproduce",),
-            ),
-        ]
-    return found
-
-
-def _ending(origin: Origin, folders: Folders, found: list[Check], runs: int, wall: float) -> str:
-    timings = read_timings(folders)
+def _summary(source: DataSource, folders: Folders, results: list[Check], runs: int, wall: float) -> str:
+    seconds = sum(read_timings(folders).values())
     lines = [
         f"MINIATURE in {folders.root}",
-        f"from {origin.about}",
-        f"{runs} runs; {sum(timings.values()):,.0f} CPU seconds in all, this call {wall:,.0f} s by the clock",
+        f"from {source.about}",
+        f"{runs} runs; {seconds:,.0f} CPU seconds in all, this call {wall:,.0f} s by the clock",
         "",
-        *(f"{'holds ' if check.holds else 'FAILS '} {check.what}: {check.seen}" for check in found),
+        *(f"{'holds ' if check.holds else 'FAILS '} {check.what}: {check.seen}" for check in results),
         "",
         f"tables, figures, claims and report: {folders.analysed}",
         "Not to be concluded: anything about the paper. Networks of this size, text and few seeds say whether the",

@@ -1,106 +1,181 @@
-"""The miniature's jobs: commands of the rooms, each with the jobs it waits for."""
+"""The miniature's plan: the jobs of `python -m workflow`, each command one of the rooms'.
+
+Every job is a process that first imports torch, longer than some of them last; so what small models share is a job,
+and what a model has for itself: its stages and export are one, its fine-tunings another.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+from benchmarks.runs import RESULTS, cell_keys
+from common.errors import UserError
 from common.files import write_text
-from miniature.data_source import Origin
-from miniature.job import Command, Folders, Job
-from miniature.recipe import FAMILIES, RANDOM, Form
+from miniature.data_source import DataSource
+from miniature.folders import LIMITS, Folders
+from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.manifest import MANIFEST
+from pretraining.plan.plan import plan_of
+from pretraining.plan.study_file import load_study
+from pretraining.study import Model
+from workflow.jobs import Job, Workflow, by_marker, marker
+from workflow.kinds import KINDS
+from workflow.study import model_files, stage_files, train_command
 
-__all__ = ["jobs"]
+__all__ = ["analysis_job", "plan", "workflow_for"]
+
+_SHARDS = marker("shards", "shards")
 
 
-def jobs(form: Form, origin: Origin, folders: Folders) -> list[Job]:
+def plan(form: Form, source: DataSource, folders: Folders) -> list[Job]:
     """Return every job up to the last fine-tuning, in an order that respects what each needs.
 
     The study file, samples of original files and made-up text are written first.
 
     Raises:
-        UserError: a file of the origin is missing.
+        UserError: a file of the data source is missing, or the folder is another miniature's.
     """
     study_file = form.study_toml()
-    if not folders.study.is_file() or folders.study.read_text("utf-8") != study_file:
+    if not folders.study.is_file():
         write_text(folders.study, study_file)
-    text, datasets = origin.text(form, folders), origin.datasets(form, folders)
+    elif folders.study.read_text("utf-8") != study_file:
+        raise UserError(
+            f"{folders.study} is of another version of the form; choose another --out, or remove it all"
+        )
+    datasets = source.datasets(form, folders)
+    needs = tuple(job.marker for job in datasets)
+    jobs = [*_text(form, source, folders), *datasets, _untrained(folders), *_pretraining(form, folders)]
+    return [*jobs, *(_tuning(form, folders, name, needs) for name in form.tuned)]
+
+
+def workflow_for(jobs: Sequence[Job]) -> Workflow:
+    """Return the jobs as a workflow, each on one thread so that numbers never depend on it."""
+    return Workflow(target="miniature", jobs=by_marker(jobs), environ={"MKL_NUM_THREADS": "1"})
+
+
+def _text(form: Form, source: DataSource, folders: Folders) -> list[Job]:
+    text = source.text(form, folders)
     vocab = next(iter(form.shapes.values())).vocab
-    vocab = min(vocab, origin.most_ids or vocab)
-    found = [
-        Job(
-            name="tokenizer",
-            command=(
-                "pretraining", "tokenizer", "--train", *text, "--vocab", str(vocab),
-                "--documents", str(form.tokenizer_documents), "--out", str(folders.tokenizer),
-            ),
-            done=(folders.tokenizer / "tokenizer.json").is_file,
-        ),
-        Job(
-            name="shards",
-            command=(
-                "pretraining", "shards", "--source", *text, "--tokenizer", str(folders.tokenizer),
-                "--tokens", str(form.tokens), "--validation-share", "0.05", "--validation-tokens", "100000",
-                "--shard-records", "64", "--workers", "1", "--out", str(folders.shards),
-            ),
-            needs=("tokenizer",),
-            # Nothing is asked of a hub twice; other sources are compared with what the shards were made of.
-            done=lambda: origin.needs_network and (folders.shards / MANIFEST).is_file(),
-        ),
-    ]  # fmt: skip
-    found += datasets
-    study = ("--study", str(folders.study), "--data", str(folders.shards), "--out", str(folders.pretrained))
-    folder = folders.pretrained / "models" / RANDOM
-    found.append(
-        Job(
-            name=f"draw {RANDOM}",
-            command=("miniature", "random", *study[:4], "--out", str(folder)),
-            needs=("shards",),
-            done=(folder / "manifest.json").is_file,
-        )
+    vocab = min(vocab, source.max_vocab or vocab)
+    tokenizer = Job(
+        kind=KINDS["data"],
+        name="tokenizer",
+        commands=((
+            "pretraining", "tokenizer", "--train", *text, "--vocab", str(vocab),
+            "--documents", str(form.tokenizer_documents), "--out", folders.tokenizer.name,
+        ),),
+        makes=(f"{folders.tokenizer.name}/tokenizer.json",),
+        network=source.needs_network,
+        **LIMITS,
+    )  # fmt: skip
+    shards = Job(
+        kind=KINDS["shards"],
+        name="shards",
+        commands=((
+            "pretraining", "shards", "--source", *text, "--tokenizer", folders.tokenizer.name,
+            "--tokens", str(form.tokens), "--validation-share", "0.05", "--validation-tokens", "100000",
+            "--shard-records", "64", "--workers", "1", "--out", folders.shards.name,
+        ),),
+        makes=(f"{folders.shards.name}/{MANIFEST}",),
+        needs=(tokenizer.marker,),
+        network=source.needs_network,
+        **LIMITS,
+    )  # fmt: skip
+    return [tokenizer, shards]
+
+
+def _untrained(folders: Folders) -> Job:
+    model = f"{folders.pretrained.name}/models/{RANDOM}"
+    words = ("--study", folders.study.name, "--data", folders.shards.name, "--out", model)
+    return Job(
+        kind=KINDS["model"],
+        name=RANDOM,
+        commands=(("miniature", "random", *words),),
+        makes=(f"{model}/manifest.json",),
+        needs=(_SHARDS,),
+        **LIMITS,
     )
-    for stage, parent in _stages(form):
-        found.append(
-            Job(
-                name=f"train {stage}",
-                command=("pretraining", "train", stage, *study),
-                needs=("shards",) if parent is None else (f"train {parent}",),
-            )
-        )
-    for name, model in form.models.items():
-        found.append(
-            Job(
-                name=f"export {name}",
-                command=("pretraining", "train", name, *study),
-                needs=tuple(f"train {stage.name}" for stage in model.stages),
-                done=(folders.pretrained / "models" / name / "manifest.json").is_file,
-            )
-        )
-    made = tuple(job.name for job in found if job.name.startswith("dataset"))
-    for name in form.tuned:
-        for dataset in FAMILIES.values():
-            ready = f"draw {name}" if name == RANDOM else f"export {name}"
-            found.append(
-                Job(
-                    name=f"tune {name} {dataset}",
-                    command=_tuning(form, folders, name, dataset),
-                    needs=(ready, *made),
+
+
+def _pretraining(form: Form, folders: Folders) -> list[Job]:
+    """Return a job for each stage that several models share, and one for each model with what is its own."""
+    study = load_study(folders.study)
+    uses = Counter(stage.name for model in form.models.values() for stage in model.stages)
+    out = folders.pretrained.name
+    options = ("--study", folders.study.name, "--out", out)
+    jobs = []
+    for stage in plan_of(tuple(form.models.values()), study).stages:
+        if uses[stage.name] > 1 and stage.name not in form.models:
+            parents = tuple(_trained_by(parent, form) for parent in (stage.parent,) if parent is not None)
+            jobs.append(
+                _training(
+                    "stage", stage.name, options, stage_files(out, stage.name, stage.keep), parents, out
                 )
             )
-    return found
+    for model in _parents_first(form):
+        shared = [stage.name for stage in model.stages if uses[stage.name] > 1 and stage.name != model.name]
+        parents = tuple(_trained_by(stage, form) for stage in shared)
+        jobs.append(_training("model", model.name, options, model_files(out, model.name), parents, out))
+    return jobs
 
 
-def _stages(form: Form) -> list[tuple[str, str | None]]:
-    """Return the stages that more than one model uses, or that are not a model's last, with their parents."""
-    parents: dict[str, str | None] = {}
-    for model in form.models.values():
-        for stage in model.stages:
-            parents.setdefault(stage.name, stage.parent)
-    return list(parents.items())
+def _parents_first(form: Form) -> list[Model]:
+    return sorted(form.models.values(), key=lambda model: len(model.stages))
 
 
-def _tuning(form: Form, folders: Folders, model: str, dataset: str) -> Command:
-    return (
-        "benchmarks", "run", "--model", str(folders.pretrained / "models" / model), "--name", model,
-        "--dataset", dataset, "--lr", *map(str, form.rates), "--seed", *map(str, form.seeds),
-        "--steps", str(form.tuning_steps), "--max-length", str(form.tuning_length),
-        "--data", str(folders.data), "--out", str(folders.store),
+def _trained_by(stage: str, form: Form) -> str:
+    return marker("model" if stage in form.models else "stage", stage)
+
+
+def _training(
+    kind: str, name: str, options: tuple[str, ...], makes: tuple[str, ...], needs: tuple[str, ...], out: str
+) -> Job:
+    return Job(
+        kind=KINDS[kind],
+        name=name,
+        commands=(train_command(KINDS[kind], name, *options),),
+        makes=makes,
+        needs=(_SHARDS, *needs),
+        checkpoints=f"{out}/stages/{name}/step-*/state.json",
+        **LIMITS,
+    )
+
+
+def _tuning(form: Form, folders: Folders, model: str, datasets: tuple[str, ...]) -> Job:
+    keys = [key for name in FAMILIES.values() for key in cell_keys(model, name, form.rates, form.seeds)]
+    return Job(
+        kind=KINDS["cell"],
+        name=model,
+        commands=((
+            "benchmarks", "run", "--model", f"{folders.pretrained.name}/models/{model}", "--name", model,
+            "--dataset", *FAMILIES.values(), "--lr", *map(str, form.rates), "--seed", *map(str, form.seeds),
+            "--steps", str(form.tuning_steps), "--max-length", str(form.tuning_length),
+            "--data", folders.data.name, "--out", folders.store.name,
+        ),),
+        makes=tuple(f"{folders.store.name}/results/{key.folder}/{RESULTS}" for key in keys),
+        needs=(marker("model", model), *datasets),
+        **LIMITS,
     )  # fmt: skip
+
+
+def analysis_job(form: Form, folders: Folders, needs: Sequence[str], *, report: bool) -> Job:
+    """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
+    added = [word for name in (*form.models, RANDOM) for word in ("--add-model", name)]
+    # The store's whole path, since the pages name their source.
+    out, store = folders.analysed.name, str(folders.store)
+    commands = [("analysis", "ingest", store, "--out", f"{out}/{folders.table.name}", *added)]
+    if report:
+        page = f"{out}/report/index.html"
+        commands.append(("analysis", "reproduce", "--source", store, "--out", out))
+        commands.append(
+            ("analysis", "report", "--source", store, "--figures", f"{out}/figures", "--out", page)
+        )
+    return Job(
+        kind=KINDS["analysis"],
+        name="report" if report else "runs",
+        commands=tuple(commands),
+        makes=(f"{out}/{folders.table.name}",),
+        needs=tuple(needs),
+        **LIMITS,
+    )

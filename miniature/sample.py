@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
-from miniature.recipe import Form
+from miniature.forms import Form
 from miniature.sampling import answer_sentence, spread
 
 __all__ = ["write_sample"]
@@ -59,7 +59,7 @@ def _rows(rows: pa.Table, size: int) -> pa.Table:
 
 
 def _shortened(rows: pa.Table) -> list[Mapping[str, Any]]:
-    """Return the questions whose answers lie in one short sentence, with that sentence as context."""
+    """Return the questions whose answers are in one short sentence, with that sentence as context."""
     found: list[Mapping[str, Any]] = []
     for row in rows.to_pylist():
         spans = [(answer["start"], len(answer["text"])) for answer in row["answers"]]

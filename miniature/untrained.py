@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from miniature.recipe import PREFIX, RANDOM
+from miniature.forms import PREFIX, RANDOM
 from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM

@@ -1,4 +1,4 @@
-"""`python -m workflow.local_ranks N COMMAND...`: N processes on this machine, one a GPU, each told its place.
+"""`python -m workflow.local_ranks N COMMAND...`: N processes on this machine, one a GPU, each with its rank.
 
 What torchrun does for one machine, but the command may be an image's; a signal to the group reaches every process.
 """

@@ -1,4 +1,4 @@
-"""`srun ... python -m workflow.rank COMMAND...`: one process of many, told its place before it starts.
+"""`srun ... python -m workflow.rank COMMAND...`: one process of many, given its rank before it starts.
 
 Slurm's own variables become those that torch.distributed and Composer read, before an image hides the node's name.
 """
@@ -16,7 +16,7 @@ from pretraining.training.slurm import slurm_environment
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tell the process its place and become the command."""
+    """Set the process's rank and become the command."""
     if not argv:
         raise UserError("workflow.rank takes the command to run")
     if "SLURM_PROCID" not in os.environ:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
-from common.old_parser import Parser
 from container.selftest import start
 from workflow.tiny import MODELS, write_tiny_study
 
@@ -55,7 +54,8 @@ def train_and_tune() -> None:
 
 
 def main(argv: Sequence[str]) -> int | None:
-    Parser(prog="python -m workflow.selftest", description=__doc__).parse_args(argv)
+    if argv:
+        raise UserError("workflow.selftest takes no words")
     train_and_tune()
     sys.stdout.write("pretraining and fine-tuning work\n")
     return None

@@ -11,20 +11,16 @@ Relative paths are taken from the file's folder.
 
 from __future__ import annotations
 
-import ast
-import dataclasses
-import inspect
-import itertools
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, nearest
+from common.settings import read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
 
-__all__ = ["Settings", "describe", "load_settings"]
+__all__ = ["Settings", "load_settings"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +42,7 @@ class Settings:
     data: str = ""
     """Folder of the datasets; `data` in the study's folder when empty."""
     make_datasets: tuple[str, ...] = ()
-    """Make the datasets up instead, with these words for `python -m benchmarks synthetic`; for trials only."""
+    """Write made-up datasets instead, with these words for `python -m benchmarks synthetic`; for trials only."""
     datasets: tuple[str, ...] = tuple(DATASETS)
     """Datasets that every model is measured on."""
     learning_rates: tuple[float, ...] = LEARNING_RATES
@@ -68,7 +64,7 @@ class Settings:
     memory_gb: float = 64.0
     """Memory for each GPU, or for each job without GPUs."""
     limit_hours: float = 20.0
-    """Longest job the site allows; longer stages are saved and go on in the next job."""
+    """Longest job the site allows; longer stages are saved and resume in the next job."""
     partition: str = ""
     """Slurm partition; the site's default when empty."""
     account: str = ""
@@ -112,56 +108,26 @@ def load_settings(path: Path | None) -> Settings:
     """
     if path is None:
         return Settings()
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a TOML file: {error}") from None
-    fields = {item.name: item for item in dataclasses.fields(Settings)}
-    values: dict[str, Any] = {}
-    for key, value in content.items():
-        if key not in fields:
-            raise UserError(f"{path}: unknown key {key!r}{nearest(key, fields)}")
-        values[key] = _read(path, key, value, fields[key].default)
+    values: dict[str, Any] = read_toml(path)
+    for key in values.keys() & Settings.__dataclass_fields__.keys():
+        _check_type(path, key, values[key], getattr(Settings(), key))
     folder = path.parent.resolve()
     for key in _PATHS:
         if values.get(key):
             values[key] = _absolute(folder, values[key])
-    values["text"] = tuple(
-        word if word.startswith("hf:") else _absolute(folder, word) for word in values.get("text", ())
-    )
-    try:
-        return Settings(**values)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+    words = values.get("text", ())
+    values["text"] = [word if word.startswith("hf:") else _absolute(folder, word) for word in words]
+    return read_settings(Settings, values, str(path))
 
 
 def _absolute(folder: Path, word: str) -> str:
-    return str(folder / Path(str(word)).expanduser())
+    return str(folder / Path(word).expanduser())
 
 
-def _read(path: Path, key: str, value: object, default: object) -> object:
+def _check_type(path: Path, key: str, value: object, default: object) -> None:
+    """Refuse what TOML writes in another type than the key's, such as nodes = "2"."""
     if isinstance(default, tuple):
         if not isinstance(value, list):
             raise UserError(f"{path}: {key} takes a list, not {value!r}")
-        if key == "learning_rates":
-            return tuple(float(item) for item in value)
-        return tuple(value)
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not type(default):
+    elif type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
         raise UserError(f"{path}: {key} takes a value of type {type(default).__name__}, not {value!r}")
-    return value
-
-
-def describe() -> str:
-    """Return every key with its default and the docstring under it."""
-    source = ast.parse(inspect.getsource(Settings)).body[0]
-    assert isinstance(source, ast.ClassDef)
-    defaults, lines = Settings(), []
-    for item, after in itertools.pairwise(source.body):
-        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            lines.append(
-                f"{item.target.id} = {getattr(defaults, item.target.id)!r}\n    {after.value.value!s}"
-            )
-    return "\n".join(lines) + "\n"

@@ -1,17 +1,17 @@
-"""`python -m workflow.step`: what one job of the workflow does, on the machine that the scheduler gave it.
+"""`python -m workflow.step MARKER`: one job of the workflow, on the machine that the scheduler gave it.
 
-It runs the command in the image, or in this environment, on as many processes as there are GPUs; lets training
-save itself before the time limit and answers 75 then, so that the next job goes on; keeps the last lines of what
+It runs the job's commands in the image, or in this environment, on as many processes as there are GPUs; lets training
+save itself before the time limit and ends with 75 then, so that the next job resumes; prints the last lines of what
 failed; and writes the job's marker only when what it should make is there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,64 +19,34 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from common.cli import run
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.files import write_text
-from common.old_parser import Parser
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
-from workflow.commands import commands_of
-from workflow.jobs import Job, workflow_of
-from workflow.settings import Settings
-from workflow.state import is_complete, write_marker
+from workflow.jobs import Job, Workflow, load
+from workflow.state import write_marker
 
-__all__ = ["MISTAKE", "SETTINGS", "prefix_of", "run_until", "seconds_left"]
+__all__ = ["MISTAKE", "do", "prefix_of", "processes_of", "run_until", "seconds_left"]
 
 MISTAKE = 2
-"""Exit code of every room for what the user has to mend; the same job would say it again."""
-
-SETTINGS = "workflow.json"
-"""File in a study's folder with the resolved settings, the target and the image."""
+"""Exit code of every room for what the user has to correct; the same job would end with it again."""
 
 log = logging.getLogger(__name__)
 
 
-def load(folder: Path) -> tuple[Settings, str, str]:
-    """Return settings, target and image (empty for none) of a study's folder."""
-    content = json.loads((folder / SETTINGS).read_text("utf-8"))
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in content["settings"].items()
-    }
-    return Settings(**fields), str(content["target"]), str(content["image"])
-
-
-def save(folder: Path, settings: Settings, target: str, image: str) -> None:
-    """Write what `load` reads, unless it is there already."""
-    content = {"settings": dataclasses.asdict(settings), "target": target, "image": image}
-    text = json.dumps(content, indent=1) + "\n"
-    path = folder / SETTINGS
-    if not path.is_file() or path.read_text("utf-8") != text:
-        write_text(path, text)
-
-
-def prefix_of(image: str, folder: Path, settings: Settings, environ: Mapping[str, str]) -> list[str]:
+def prefix_of(workflow: Workflow, folder: Path) -> list[str]:
     """Return the words before a room's name: the image's command line, or this Python."""
-    if not image:
+    if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    outside = [settings.study, settings.data, settings.tokenizer, *settings.text]
-    # Of a pattern the folder before its first star, of a file its folder.
-    places = {
-        word.split("*")[0].rpartition("/")[0] or "/"
-        for word in outside
-        if word and not word.startswith("hf:")
-    }
-    binds = sorted(place for place in places if not Path(place).is_relative_to(folder))
-    words = [sys.executable, "-m", "container", "run"]
-    for place in binds:
-        words += ["--bind", place]
-    return [*words, image]
+    binds = [
+        word
+        for place in workflow.binds
+        if not Path(place).is_relative_to(folder)
+        for word in ("--bind", place)
+    ]
+    return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
 
 def processes_of(job: Job, environ: Mapping[str, str]) -> list[str]:
@@ -111,10 +81,10 @@ def run_until(
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
     deadline, asked = time.monotonic() + seconds, False
-    told: list[signal.Signals] = []
+    received: list[signal.Signals] = []
     if isinstance(stop, Path):
         stop.unlink(missing_ok=True)
-    with log_file.open("ab") as sink, on_stop_signal(told.append):
+    with log_file.open("ab") as sink, on_stop_signal(received.append):
         process = subprocess.Popen(
             command,
             stdout=sink,
@@ -125,8 +95,8 @@ def run_until(
         )
         try:
             while process.poll() is None:
-                if not asked and (told or time.monotonic() > deadline):
-                    who = f"the scheduler says so by {told[0].name}" if told else "by the clock"
+                if not asked and (received or time.monotonic() > deadline):
+                    who = f"the scheduler says so by {received[0].name}" if received else "by the clock"
                     log.info("the time limit is near (%s): asking it to save", who)
                     asked = True
                     _ask(process.pid, stop)
@@ -148,7 +118,7 @@ def run_until(
 def _in_the_child() -> None:
     # Slurm's warning reaches launchers and shells in between, too.
     ignore_stop_signal()
-    # Killed, this process leaves nothing behind that the next call would meet at work.
+    # Killed, this process leaves nothing behind that the next call would meet.
     end_with_parent()
 
 
@@ -184,58 +154,63 @@ def _alive(group: int) -> bool:
     return True
 
 
-def _do(job: Job, folder: Path, settings: Settings, target: str, image: str) -> int:
-    workflow = workflow_of(target, settings)
+def do(job: Job, workflow: Workflow, folder: Path) -> int:
+    """Run a job's commands and write its marker; return an exit code: 0, `AGAIN`, or that of what failed.
+
+    Raises:
+        UserError: the commands ended well, but not all that they should make is there.
+    """
     log_file = folder / job.log
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    environ.setdefault("HF_HUB_OFFLINE", "1")
+    what = f"{job.kind.name} {job.name}"
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"} | workflow.environ
+    if not job.network:
+        environ.setdefault("HF_HUB_OFFLINE", "1")
     if job.cpus and not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
-    if job.kind == "analysis":
-        _place_stand_ins(folder, folder / "analysis" / job.name)
     started, before = time.monotonic(), _checkpoints(job, folder)
-    for words, accepted in commands_of(job, settings, folder):
-        room = prefix_of(image, folder, settings, environ)
-        parallel = processes_of(job, environ) if job.kind in ("stage", "model") else []
-        left = seconds_left(job, started, environ)
-        stop = folder / job.stop if job.kind in ("stage", "model") else signal.SIGINT
-        code = run_until([*parallel, *room, *words], log_file, left, environ, stop)
+    for words in job.commands:
+        parallel = processes_of(job, environ) if job.checkpoints else []
+        stop = folder / job.stop if job.checkpoints else signal.SIGINT
+        command = [*parallel, *prefix_of(workflow, folder), *words]
+        code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
-            what = (
-                "the next job goes on"
+            then = (
+                "the next job resumes"
                 if further
                 else "no checkpoint since its start; the next job repeats it"
             )
-            log.info("%s %s: stopped; %s", job.kind, job.name, what)
+            log.info("%s: stopped; %s", what, then)
             if further:
-                with (folder / job.saved).open("a") as file:
-                    file.write(f"{os.environ.get('SLURM_JOB_ID', 'here')}\n")
+                _append(folder / job.saved, os.environ.get("SLURM_JOB_ID", "here"))
             return AGAIN
-        if code not in accepted:
-            sys.stderr.write(f"{job.kind} {job.name} ended with code {code}; the end of {log_file}:\n")
+        if code not in job.kind.accepted:
+            sys.stderr.write(f"{what} ended with code {code}; the end of {log_file}:\n")
             tail = _tail(log_file)
             sys.stderr.write("".join(f"    {line}\n" for line in tail))
             if code == MISTAKE:
                 write_text(folder / job.refused, "".join(f"{line}\n" for line in tail[-1:]))
             return code
-    if not is_complete(job, workflow, settings, folder):
-        raise UserError(f"{job.kind} {job.name}: the command ended well but not all it should make is there")
+    if not job.is_complete(folder):
+        raise UserError(f"{what}: the commands ended well but not all that they should make is there")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = {
+        "kind": job.kind.name,
+        "name": job.name,
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+    }
+    _append(folder / job.timings, json.dumps(seconds))
     write_marker(job, folder)
     return 0
 
 
-def _checkpoints(job: Job, folder: Path) -> set[str]:
-    return {path.parent.name for path in folder.glob(f"pretraining/stages/{job.name}/step-*/state.json")}
+def _append(path: Path, line: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
-def _place_stand_ins(study: Path, out: Path) -> None:
-    """Copy `stand_ins.json` to where the runs table will lie: tables and figures look for it there."""
-    # Imported here, for it brings pandas, which the other jobs need not wait for.
-    from analysis.store.stand_ins import STAND_INS
-
-    if (study / STAND_INS).is_file():
-        write_text(out / STAND_INS, (study / STAND_INS).read_text("utf-8"))
+def _checkpoints(job: Job, folder: Path) -> set[Path]:
+    return set(folder.glob(job.checkpoints)) if job.checkpoints else set()
 
 
 def _tail(path: Path, lines: int = 15) -> list[str]:
@@ -243,23 +218,24 @@ def _tail(path: Path, lines: int = 15) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = Parser(prog="python -m workflow.step", description="Do one job of a study's workflow.")
-    parser.add_argument("marker", help="the job, by its marker: done/KIND/NAME.json")
-    parser.add_argument("--folder", type=Path, default=Path(), help="the study's folder (here)")
-    arguments = parser.parse_args(argv)
-    folder = arguments.folder.resolve()
-    os.chdir(folder)
-    settings, target, image = load(folder)
-    jobs = workflow_of(target, settings).jobs
-    if arguments.marker not in jobs:
-        raise UserError(f"{arguments.marker} is no job of {target}")
-    job = jobs[arguments.marker]
+    """Do the job of the current folder's workflow that has the marker `argv[0]`."""
+    if len(argv) != 1:
+        raise UserError("workflow.step takes the job's marker: done/KIND/NAME.json")
+    folder = Path.cwd()
+    if "SLURM_JOB_ID" not in os.environ:
+        # Slurm ends what a killed job started; here nobody else does.
+        end_with_parent()
+    workflow = load(folder)
+    if argv[0] not in workflow.jobs:
+        raise UserError(f"{argv[0]} is no job of {workflow.target}{nearest(argv[0], workflow.jobs)}")
+    job = workflow.jobs[argv[0]]
+    image = workflow.image
     try:
         if image and not Path(image).is_file():
             raise UserError(f"{image} does not exist; build it: make image-full")
         if image and shutil.which("apptainer") is None and shutil.which("singularity") is None:
             raise UserError("apptainer is not on this node's PATH; add its module to the job's environment")
-        return _do(job, folder, settings, target, image)
+        return do(job, workflow, folder)
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise

@@ -6,6 +6,7 @@ and is shown here: a row a model, a column a dataset; losses by step above score
 
 from __future__ import annotations
 
+import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ from analysis.sources import open_source
 from analysis.statistics.scores import Settings as ScoreSettings
 from common.cli import run
 from common.files import write_bytes, write_text
-from common.old_parser import Parser
 from paper_figures.drawing.style import paper_style
 from paper_figures.output.formats import FORMATS
 from paper_figures.output.save import csv_text, picture
@@ -82,12 +82,14 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
 
 
 def main(argv: Sequence[str]) -> int | None:
-    parser = Parser(prog="python -m workflow.study_report", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m workflow.study_report", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("source", help="a runs table or a run store")
     parser.add_argument("--pretraining", type=Path, metavar="DIR", help="folder of the trained models")
     parser.add_argument("--out", type=Path, default=Path("build/study"), metavar="DIR", help="where files go")
     arguments = parser.parse_args(argv)
-    # Either tells of every glyph and file it looks at.
+    # Either logs every glyph and file it looks at.
     for name in ("matplotlib", "fontTools"):
         logging.getLogger(name).setLevel(logging.WARNING)
     source = open_source(arguments.source)

@@ -144,13 +144,13 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
     """Train one stage up to a step, unless that is done; return whether it got there."""
-    folder = context.folder(stage.name)
-    with _only_process(folder, stage.name, context.ranks):
-        start = context.start_of(stage, target)
-        if start is not None:
-            context.check(checkpoints.load_state(start), str(start.path))
-            if start.step == target and start.path.parent == folder:
-                return True
+    # Without the lock first: models that leave from one finished trunk may start at the same moment.
+    if _reached(context, stage, target, _start(context, stage, target)):
+        return True
+    with _only_process(context.folder(stage.name), stage.name, context.ranks):
+        start = _start(context, stage, target)
+        if _reached(context, stage, target, start):
+            return True
         reached = Trainer(context, stage, target, start).run()
     # Composer's trainer is full of cycles, and the next stage needs the memory.
     gc.collect()
@@ -199,6 +199,19 @@ def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
     return {
         name: {k: split[k] for k in ("documents", "tokens")} for name, split in manifest["splits"].items()
     }
+
+
+def _start(context: TrainingContext, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
+    start = context.start_of(stage, target)
+    if start is not None:
+        context.check(checkpoints.load_state(start), str(start.path))
+    return start
+
+
+def _reached(
+    context: TrainingContext, stage: PlannedStage, target: int, start: checkpoints.Checkpoint | None
+) -> bool:
+    return start is not None and start.step == target and start.path.parent == context.folder(stage.name)
 
 
 @contextmanager

@@ -1,81 +1,37 @@
-"""Killed at random moments across all stages, a miniature ends in the same bytes, and no run is done twice."""
+"""The miniature's refusals, and the folders of its forms."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
+import dataclasses
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from common.files import sha256_file
-from common.provenance import ROOT
-from miniature.job import Folders
+from common.errors import UserError
+from miniature.folders import Folders
+from miniature.forms import FORMS
 from miniature.made_up import MADE_UP
-from miniature.pipeline import folders_of
-from pretraining.training.log import LOG, MEASURED, read_log
-from tests.miniature.tiny import TINY
+from miniature.pipeline import _refuse_other_data, folders_of, show_miniature
+from miniature.plan import plan, workflow_for
+from workflow.jobs import save
 
-KILLS = 10
-
-
-def _start(out: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.miniature.tiny", str(out)], cwd=ROOT, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
 
 
-def _ended(folders: Folders) -> dict[Path, int]:
-    """Return when each finished run was written."""
-    found = folders.store.glob("results/**/results.json")
-    return {path.relative_to(folders.root): path.stat().st_mtime_ns for path in found}
+def test_nothing_to_show_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no fine-tunings yet; make them with `python -m miniature run`"):
+        show_miniature(FORM, MADE_UP, tmp_path)
 
 
-def _bytes(folders: Folders) -> dict[str, str]:
-    paths = [
-        *folders.store.glob("results/**/results.json"),
-        *folders.pretrained.glob("models/*/model.safetensors"),
-    ]
-    return {str(path.relative_to(folders.root)): sha256_file(path) for path in sorted(paths)}
+def test_each_form_on_each_source_has_a_folder(tmp_path: Path) -> None:
+    assert folders_of(FORM, MADE_UP, tmp_path).root == tmp_path / "quick-made-up"
 
 
-def _curves(folders: Folders) -> dict[str, list[dict[str, object]]]:
-    logs = folders.pretrained.glob(f"models/*/{LOG}")
-    return {
-        log.parent.name: [{k: v for k, v in row.items() if k not in MEASURED} for row in read_log(log)]
-        for log in logs
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-def test_ten_kills_change_nothing(tmp_path: Path) -> None:
-    whole, killed = (folders_of(TINY, MADE_UP, tmp_path / name) for name in ("whole", "killed"))
-    start = time.monotonic()
-    assert _start(tmp_path / "whole").wait() == 0
-    took = time.monotonic() - start
-    rng = np.random.default_rng(7)
-    kept: dict[Path, int] = {}
-    reached = []
-    for _ in range(KILLS):
-        process = _start(tmp_path / "killed")
-        # Later starts are at later stages, so that the moments spread over all of them.
-        time.sleep(float(rng.uniform(0.15, 0.45)) * took)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        now = _ended(killed)
-        assert now.items() >= kept.items(), "a finished run was lost or written again"
-        kept = now
-        reached.append(len(now))
-    assert _start(tmp_path / "killed").wait() == 0
-    now = _ended(killed)
-    assert now.items() >= kept.items(), "a finished run was done twice"
-    assert len(now) == len(TINY.tuned) * 4 * len(TINY.seeds) == 32
-    assert reached[0] < 32, "the first kill came after the end"
-    assert _bytes(killed) == _bytes(whole)
-    assert _curves(killed) == _curves(whole)
+def test_a_folder_of_other_data_is_refused(tmp_path: Path) -> None:
+    folders = Folders(root=tmp_path)
+    jobs = plan(FORM, MADE_UP, folders)
+    _refuse_other_data(jobs, folders)
+    save(workflow_for(jobs), tmp_path)
+    _refuse_other_data(jobs, folders)
+    with pytest.raises(UserError, match="was made of other data; give the same --data"):
+        _refuse_other_data(plan(dataclasses.replace(FORM, tokens=6_000), MADE_UP, folders), folders)

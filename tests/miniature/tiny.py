@@ -7,9 +7,9 @@ import logging
 import sys
 from pathlib import Path
 
+from miniature.forms import FORMS
 from miniature.made_up import MADE_UP
 from miniature.pipeline import make_miniature
-from miniature.recipe import FORMS
 from pretraining.paper_settings import Shape
 
 _SHAPE = Shape(hidden=16, layers=1, heads=4, kv_heads=2, mlp=32, vocab=300, max_length=64)

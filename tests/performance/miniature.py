@@ -23,18 +23,18 @@ PARTS = {
         "forward": "composer_adapter.py:forward",
         "  of it attention": "attention.py:attention",
         "backward": "run_backward",
-        "optimiser": "adam.py:_single_tensor_adam",
-        "validation": "running.py:_validate",
+        "optimizer": "adam.py:_single_tensor_adam",
+        "validation": "pretraining/training/trainer.py:_validate",
         "checkpoints": "checkpoints.py:save",
         "Composer's events, its hooks and ours": "engine.py:run_event",
     },
     "fine-tuning": {
-        "tuning": "tuning.py:tune",
-        "  of it forward": "labelled.py:forward",
+        "tuning": "finetuning/trainer.py:tune",
+        "  of it forward": "tasks/supervised.py:forward",
         "  of it backward": "run_backward",
         "evaluation": ":evaluate",
         "reading the model": "encoders.py:load",
-        "reading the dataset": "local.py:load",
+        "reading the dataset": "local_dataset.py:load",
     },
 }
 

@@ -1,150 +1,51 @@
+"""Jobs as data: what is written to a folder is what is read there."""
+
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
-import pytest
-
-from benchmarks.protocol import DATASETS
-from common.errors import UserError
-from common.provenance import ROOT
-from pretraining.plan.plan import plan_of
-from pretraining.plan.study_file import PAPER_STUDY
-from pretraining.study import FIGURES, MODELS
-from workflow.commands import commands_of
-from workflow.jobs import models_of, tuning_gpu_hours, workflow_of
-from workflow.settings import Settings, describe, load_settings
-from workflow.summary import summary
-from workflow.tiny import MODELS as TINY
-from workflow.tiny import make_text, write_tiny_study
+from workflow.jobs import WORKFLOW, Job, Workflow, by_marker, load, save
+from workflow.kinds import KINDS
+from workflow.settings import Settings
+from workflow.study import workflow_of
 
 
-def test_every_job_waits_only_for_jobs_before_it() -> None:
-    for target in ("all", "figure9", "table10", "610m-clm-10k-mlm40-42k"):
-        seen: set[str] = set()
-        for marker, job in workflow_of(target, Settings()).jobs.items():
-            assert set(job.needs) <= seen, marker
-            seen.add(marker)
+def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
+    settings = Settings(
+        text=("/a/x.jsonl", "/b/*"), learning_rates=(1e-4,), nodes=2, partition="gpu", slurm_extra="-C x"
+    )
+    workflow = workflow_of("figure3", settings, "/x/full.sif")
+    save(workflow, tmp_path)
+    assert load(tmp_path) == workflow
+    assert list(load(tmp_path).jobs) == list(workflow.jobs)
 
 
-def test_the_whole_study_is_its_plan_and_its_protocol() -> None:
-    workflow = workflow_of("all", Settings())
-    assert {job.name for job in workflow.of_kind("model")} == set(MODELS)
-    trunks = {item.name for item in workflow.plan.stages} - set(MODELS)
-    assert {job.name for job in workflow.of_kind("stage")} == trunks
-    trainings = {dataset.trained_on for dataset in DATASETS.values()}
-    assert len(workflow.of_kind("cell")) == len(MODELS) * len(trainings) == 51 * 10
+def test_the_same_workflow_is_not_written_again(tmp_path: Path) -> None:
+    workflow = workflow_of("210m-clm-42k", Settings())
+    save(workflow, tmp_path)
+    before = (tmp_path / WORKFLOW).stat().st_mtime_ns
+    save(workflow, tmp_path)
+    assert (tmp_path / WORKFLOW).stat().st_mtime_ns == before
 
 
-def test_hours_and_disk_are_the_plans() -> None:
-    settings = Settings(device="H100", mfu=0.4)
-    workflow = workflow_of("all", settings)
-    stages = [*workflow.of_kind("stage"), *workflow.of_kind("model")]
-    # An intermediate checkpoint's job only exports, which counts three minutes here and nothing in the plan.
-    exports = sum(model.kind == "intermediate" for model in MODELS.values())
-    plan = plan_of(tuple(MODELS.values()))
-    assert sum(job.gpu_hours for job in stages) == pytest.approx(plan.costs().gpu_hours + 0.05 * exports)
+def test_files_of_a_job_have_no_folders_of_its_name() -> None:
+    job = Job(kind=KINDS["cell"], name="m/sst2")
+    assert job.marker == "done/cell/m/sst2.json"
+    files = (job.log, job.refused, job.stop, job.saved, job.timings)
+    assert files[:2] == ("logs/cell/m__sst2.log", "logs/cell/m__sst2.refused")
+    assert len(set(files)) == 5 and all(path.count("/") == 2 for path in files)
 
 
-def test_fine_tuning_hours_sum_to_the_papers_on_the_papers_device() -> None:
-    mean = sum(tuning_gpu_hours(m, PAPER_STUDY, "MI250X") for m in MODELS.values()) / len(MODELS)
-    # The paper's 9,000 hours over 50 models x 10 trainings x 30 runs, at the mean size of its models.
-    assert mean == pytest.approx(0.6, rel=0.25)
+def test_a_long_job_may_be_started_once_a_part_and_twice_for_lost_nodes() -> None:
+    job = Job(kind=KINDS["stage"], name="s", gpu_hours=50.0, gpus=1, limit_hours=20.0)
+    assert (job.parts, job.retries) == (3, 4)
+    assert Job(kind=KINDS["stage"], name="s", lost=0).retries == 0
 
 
-def test_continued_pretraining_waits_for_the_decayed_model() -> None:
-    jobs = workflow_of("610m-clm-dec42k-mlm40-44k", Settings()).jobs
-    assert jobs["done/model/610m-clm-dec42k-mlm40-44k.json"].needs[1].startswith("done/")
-    assert "done/model/610m-clm-42k.json" in jobs
-    assert jobs["done/model/610m-clm-42k.json"].needs == (
-        "done/shards/shards.json", "done/stage/610m-clm.json",
-    )  # fmt: skip
-
-
-def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
-    workflow = workflow_of("1b-mlm40-42k", Settings(limit_hours=20, gpus_per_node=8))
-    (trunk,) = workflow.of_kind("stage")
-    assert trunk.parts == -(-trunk.hours // 20) > 1
-    assert trunk.minutes == 20 * 60
-    assert trunk.retries == trunk.parts + 1
-    text = summary(workflow, list(workflow.jobs.values()), Settings(), Path())
-    assert "stages on 1 x 8 H100 at 40% of their peak rate" in text
-    assert "go on in the next" in text
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("figur3", "unknown target 'figur3'; did you mean 'figure3'"),
-        ("610m-mlm40-42", "did you mean '610m-mlm40-42k'"),
-        ("table1", "table1 holds no models"),
-        ("figure13", "unknown target|holds no models"),
-    ],
-)
-def test_wrong_targets_are_one_sentence(target: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        models_of(target, PAPER_STUDY)
-
-
-def test_a_figures_models_are_the_studys() -> None:
-    assert tuple(m.name for m in models_of("figure3", PAPER_STUDY)) == FIGURES[3]
-
-
-def test_commands_name_every_setting(tmp_path: Path) -> None:
-    settings = load_settings(write_tiny_study(tmp_path))
-    workflow = workflow_of("all", settings)
-    cell = next(job for job in workflow.of_kind("cell") if job.name.endswith("/msmarco"))
-    ((words, accepted),) = commands_of(cell, settings, tmp_path)
-    assert words[:4] == ["benchmarks", "run", "--model", f"pretraining/models/{TINY[0]}"]
-    assert words[words.index("--lr") + 1 :][:2] == ["1e-04", "5e-04"]
-    assert accepted == (0, 3)
-    tokenizer, shards = commands_of(workflow.of_kind("shards")[0], settings, tmp_path)
-    assert str(tmp_path / "text.jsonl") in tokenizer[0]
-    assert str(tmp_path / "text.jsonl") in shards[0]
-
-
-def test_retrieval_datasets_are_one_job_of_three() -> None:
-    from workflow.state import cell_runs
-
-    runs = cell_runs("610m-clm-42k/msmarco", Settings())
-    assert {key.dataset for key in runs} == {"msmarco", "nq", "mldr_en"}
-    assert len(runs) == 90
-
-
-def test_settings_are_read_strictly(tmp_path: Path) -> None:
-    path = tmp_path / "w.toml"
-    for text, message in (
-        ("devise = 'H100'", "unknown key 'devise'; did you mean 'device'"),
-        ("device = 'H10'", "device 'H10' is unknown; did you mean 'H100'"),
-        ("nodes = '2'", "nodes takes a value of type int"),
-        ("datasets = ['sst3']", "did you mean 'sst2'"),
-        ("seeds = []", "at least one entry"),
-        ("x = ", "not a TOML file"),
-    ):
-        path.write_text(text)
-        with pytest.raises(UserError, match=message):
-            load_settings(path)
-    path.write_text("limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
-    found = load_settings(path)
-    assert found.limit_hours == 4.0
-    assert found.tokenizer == str(tmp_path / "tok")
-    assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
-
-
-def test_every_setting_is_described() -> None:
-    text = describe()
-    for item in dataclasses.fields(Settings):
-        assert f"\n{item.name} = " in f"\n{text}"
-
-
-def test_made_up_text_is_the_same_every_time_and_agrees() -> None:
-    first, again = list(make_text(50)), list(make_text(50))
-    assert first == again
-    assert list(make_text(50, seed=1)) != first
-    assert len(set(first)) == 50
-
-
-def test_cells_are_submitted_one_by_one() -> None:
-    # A task of an array would fail with the array's first task: docs/hpc.md.
-    profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
-    assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
+def test_kinds_are_in_the_order_of_a_study() -> None:
+    jobs = [Job(kind=KINDS[name], name="x") for name in ("analysis", "cell", "data")]
+    assert [kind.name for kind in Workflow(target="t", jobs=by_marker(jobs)).kinds] == [
+        "data",
+        "cell",
+        "analysis",
+    ]

@@ -10,9 +10,11 @@ import pytest
 
 from benchmarks.runs import write_results
 from common.files import write_text
-from workflow.jobs import Workflow, workflow_of
+from pretraining.plan.plan import plan_of
+from workflow.jobs import Workflow
 from workflow.settings import Settings, load_settings
-from workflow.state import cell_runs, reconcile, write_marker
+from workflow.state import reconcile, write_marker
+from workflow.study import cell_runs, study_of, workflow_of
 from workflow.tiny import write_tiny_study
 
 Made = tuple[Workflow, Settings, Path]
@@ -26,9 +28,9 @@ def made(tmp_path: Path) -> Made:
     for name in settings.needed_datasets:
         _touch(tmp_path / "data" / name / "manifest.json")
     _touch(tmp_path / "shards" / "manifest.json")
-    for item in workflow.plan.stages:
+    for item in plan_of(tuple(study_of(settings).models.values()), study_of(settings)).stages:
         for step in item.keep:
-            _touch(tmp_path / "pretraining" / "stages" / item.name / f"step-{step}" / "state.json")
+            _touch(tmp_path / "pretraining" / "stages" / item.name / f"step-{step:08}" / "state.json")
     for job in workflow.of_kind("model"):
         for name in ("manifest.json", "config.json", "model.safetensors"):
             _touch(tmp_path / "pretraining" / "models" / job.name / name)
@@ -44,20 +46,24 @@ def _touch(path: Path) -> None:
     path.touch()
 
 
+def _trunk(workflow: Workflow) -> str:
+    return workflow.of_kind("stage")[0].name
+
+
 def _todo(made: Made) -> list[str]:
-    return [job.marker for job in reconcile(*made)[0]]
+    return [job.marker for job in reconcile(made[0], made[2])[0]]
 
 
-def test_what_lies_there_is_not_done_again(made: Made) -> None:
+def test_what_is_there_is_not_done_again(made: Made) -> None:
     assert _todo(made) == []
     for marker, job in made[0].jobs.items():
-        assert (made[2] / marker).is_file() == (job.kind != "analysis")
+        assert (made[2] / marker).is_file() == (not job.kind.follows)
 
 
 def test_an_empty_folder_needs_everything(tmp_path: Path) -> None:
     settings = load_settings(write_tiny_study(tmp_path))
     workflow = workflow_of("all", settings)
-    assert [job.marker for job in reconcile(workflow, settings, tmp_path)[0]] == list(workflow.jobs)
+    assert [job.marker for job in reconcile(workflow, tmp_path)[0]] == list(workflow.jobs)
 
 
 def test_a_deleted_run_brings_back_its_cell_and_the_tables_alone(made: Made) -> None:
@@ -81,22 +87,18 @@ def test_a_run_recorded_as_failed_is_not_done_again(made: Made) -> None:
 
 
 def test_old_trunks_may_be_deleted(made: Made) -> None:
-    import shutil
-
     shutil.rmtree(made[2] / "pretraining" / "stages")
-    todo, needless = reconcile(*made)
+    todo, needless = reconcile(made[0], made[2])
     assert todo == []
-    assert {job.kind for job in needless} == {"stage"}
+    assert {job.kind.name for job in needless} == {"stage"}
 
 
 def test_a_deleted_model_brings_back_what_it_needs(made: Made) -> None:
-    import shutil
-
     model = made[0].of_kind("model")[0]
     shutil.rmtree(made[2] / "pretraining" / "models" / model.name)
     assert _todo(made) == [model.marker]
     shutil.rmtree(made[2] / "pretraining" / "stages")
-    assert _todo(made) == [f"done/stage/{made[0].models[0].trunk}.json", model.marker]
+    assert _todo(made) == [f"done/stage/{_trunk(made[0])}.json", model.marker]
 
 
 def test_a_note_of_an_interrupted_job_that_is_complete_hides_no_other(made: Made) -> None:

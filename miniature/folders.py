@@ -1,15 +1,20 @@
-"""What a miniature is done by and kept in: commands of the rooms that wait for each other, and folders."""
+"""The folders of a miniature; its commands use their names, since jobs work in the folder of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Command", "Folders", "Job"]
+from benchmarks.datasets.schema import MANIFEST
+from workflow.jobs import Command, Job
+from workflow.kinds import KINDS
 
-Command = tuple[str, ...]
-"""A room and the words after it: `("benchmarks", "run", "--model", ...)`."""
+__all__ = ["LIMITS", "Folders", "dataset_job"]
+
+LIMITS: dict[str, Any] = {"gpu_hours": 10.0, "limit_hours": 24.0, "lost": 0}
+"""Of every job: no time limit that matters, and no second try, for nodes are not lost here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +65,14 @@ class Folders:
         return self.analysed / "runs.parquet"
 
     @property
-    def timings(self) -> Path:
-        """CPU seconds of every command called, a JSON line each."""
-        return self.root / "timings.jsonl"
-
-    @property
     def analysed(self) -> Path:
         """Runs table, tables, figures, claims, report."""
         return self.root / "analysed"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One command."""
-
-    name: str
-    """Unique."""
-    command: Command
-    """Room and words."""
-    needs: tuple[str, ...] = ()
-    """Names of the jobs that must have ended."""
-    done: Callable[[], bool] = lambda: False
-    """Whether there is nothing left to do, for commands that would do it again."""
+def dataset_job(
+    name: str, commands: Iterable[Command], datasets: Iterable[str], folders: Folders, **more: Any
+) -> Job:
+    """Return a job whose commands make datasets; more fields of the job by name."""
+    makes = tuple(f"{folders.data.name}/{dataset}/{MANIFEST}" for dataset in datasets)
+    return Job(kind=KINDS["data"], name=name, commands=tuple(commands), makes=makes, **LIMITS, **more)

@@ -1,17 +1,13 @@
-"""The plan of the miniature is the paper's in proportion."""
+"""The forms of the miniature are the paper's study in proportion."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from miniature.job import Folders
-from miniature.made_up import MADE_UP
-from miniature.plan import jobs
-from miniature.recipe import FORMS, PREFIX, RANDOM, get_form
+from miniature.forms import FORMS, PREFIX, get_form
 from pretraining.plan.study_file import load_study
 from pretraining.study import MODELS, parse
 
@@ -55,22 +51,6 @@ def test_the_small_design_is_whole() -> None:
     assert 10 < sizes[0] < sizes[-1] < 60
 
 
-def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
-    form = FORMS["cpu"]
-    found = jobs(dataclasses.replace(form, tokens=3_000), MADE_UP, Folders(root=tmp_path))
-    ended: set[str] = set()
-    for job in found:
-        assert ended.issuperset(job.needs), job.name
-        ended.add(job.name)
-    assert len(ended) == len(found)
-    tuned = [job.name for job in found if job.name.startswith("tune")]
-    assert len(tuned) == 4 * len(form.tuned)
-    assert any(RANDOM in name for name in tuned)
-    # every stage is trained by one job of its own before any model is exported
-    trained = [job.name.removeprefix("train ") for job in found if job.name.startswith("train ")]
-    assert sorted(trained) == sorted(set(trained)) == sorted(form.stages)
-
-
-def test_an_unknown_form_is_told_with_the_nearest() -> None:
+def test_an_unknown_form_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'quick'"):
         get_form("quik")

@@ -11,11 +11,11 @@ import pytest
 from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import Check, checks
-from miniature.data_source import Origin
+from miniature.data_source import DataSource
+from miniature.forms import FORMS, RANDOM
 from miniature.local import LocalFiles
 from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of, make_miniature
-from miniature.recipe import FORMS, RANDOM
 from tests.miniature.golden import ends
 
 REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))
@@ -28,8 +28,8 @@ LOSS, SCORE = 0.02, 6.0
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
-    told = make_miniature(FORM, MADE_UP, tmp_path, report=True)
-    assert "MINIATURE" in told and "Not to be concluded" in told
+    summary = make_miniature(FORM, MADE_UP, tmp_path, report=True)
+    assert "MINIATURE" in summary and "Not to be concluded" in summary
     golden = json.loads((ROOT / "tests/golden/miniature.json").read_text())
     found = ends(tmp_path)
     assert found["losses"] == pytest.approx(golden["losses"], abs=LOSS)
@@ -53,12 +53,12 @@ def test_the_quick_miniature_ends_where_it_did(tmp_path: Path) -> None:
 @pytest.mark.timeout(3000)
 @pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
 def test_the_quick_miniature_runs_on_real_data(tmp_path: Path) -> None:
-    told = make_miniature(FORM, LocalFiles(REAL), tmp_path, report=False)
-    assert "real text and tasks" in told
+    summary = make_miniature(FORM, LocalFiles(REAL), tmp_path, report=False)
+    assert "real text and tasks" in summary
     _, differ, lower = _checks(LocalFiles(REAL), tmp_path)
     assert differ.holds and lower.holds, (differ.seen, lower.seen)
 
 
-def _checks(origin: Origin, out: Path) -> list[Check]:
-    folders = folders_of(FORM, origin, out)
+def _checks(source: DataSource, out: Path) -> list[Check]:
+    folders = folders_of(FORM, source, out)
     return checks(FORM, folders, read_runs(folders.table, add_models=(*FORM.models, RANDOM)))

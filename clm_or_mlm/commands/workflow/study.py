@@ -1,0 +1,100 @@
+"""`python -m workflow TARGET`: run a study's jobs here or on a cluster; the same call resumes where one stopped."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from clm_or_mlm.commands.workflow import WORD
+from common.errors import UserError, nearest
+from common.settings import describe_settings
+from workflow.engine import PROFILES, run_workflow
+from workflow.jobs import Job
+from workflow.requirements import check_requirements
+from workflow.settings import Settings, load_settings
+from workflow.study import models_of, place_stand_ins, study_of, workflow_of
+from workflow.summary import summary
+
+__all__ = ["study"]
+
+_NOT_ALL_DONE = 3
+_OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
+
+
+def study(
+    target: str,
+    /,
+    *,
+    profile: str = "local",
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
+) -> int:
+    """Run a study: shards, pretraining, cells, tables and figures, each job once.
+
+    examples:
+      python -m workflow figure3 --dry-run
+      python -m workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
+      python -m workflow tiny --profile slurm        a made-up study of minutes
+      python -m workflow settings                    every setting, its default and its meaning
+    words after -- go to snakemake
+
+    Args:
+        target: figureN, tableN, all, a model, tiny, or the word settings
+        profile: where jobs run: local or slurm
+        dir_: the study's folder
+        settings: settings (TOML); the paper's without
+        image: image the jobs run in; this environment without
+        dry_run: print jobs, GPU hours and disk, and stop
+        retry_failed: do runs again that are recorded as failed
+    """
+    if target == "settings":
+        sys.stdout.write(describe_settings(Settings()))
+        return 0
+    if profile not in PROFILES:
+        known = nearest(profile, PROFILES)
+        raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
+    folder = dir_.resolve()
+    values, whole = _settings(target, settings, folder), "all" if target == "tiny" else target
+    if retry_failed:
+        values = replace(values, tuning_options=(*values.tuning_options, "--retry-failed"))
+    file = "" if image is None else str(image.resolve())
+    workflow = workflow_of(whole, values, file)
+    if not dry_run:
+        check_requirements(values, file, profile)
+    if target == "tiny" and profile == "slurm":
+        # Its jobs last seconds: their state is asked for as often.
+        words = (*_OFTEN, *words)
+    models = len(models_of(whole, study_of(values)))
+
+    def announce(todo: list[Job]) -> None:
+        sys.stdout.write(summary(workflow, todo, values, folder, models))
+        sys.stdout.flush()
+
+    place_stand_ins(folder, whole)
+    done = run_workflow(workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run)
+    if not done:
+        sys.stderr.write(
+            f"error: not everything was done; logs are in {folder / 'logs'}, the same call does what is missing\n"
+        )
+        return _NOT_ALL_DONE
+    if not dry_run:
+        sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
+    return 0
+
+
+def _settings(target: str, path: Path | None, folder: Path) -> Settings:
+    if target != "tiny":
+        return load_settings(path)
+    if path is not None:
+        raise UserError("the tiny study brings its own settings; leave --settings out")
+    from workflow.tiny import write_tiny_study
+
+    return load_settings(write_tiny_study(folder))

@@ -1,0 +1,62 @@
+"""`python -m container`: what each command understands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.commands.container import check, run
+from common.errors import UserError
+from container.__main__ import main
+from container.verify import Finding
+
+
+@pytest.mark.parametrize(
+    ("words", "image", "binds", "inside"),
+    [
+        (["x.sif", "analysis", "--help"], "x.sif", (), ("analysis", "--help")),
+        (["--bind", "/a", "--bind=/b", "x.sif", "a", "--bind", "/c"], "x.sif", ("/a", "/b"), ("a", "--bind", "/c")),
+        (["x.sif", "--", "-h", "", "--x=1,2"], "x.sif", (), ("-h", "", "--x=1,2")),
+        (["x.sif"], "x.sif", (), ()),
+    ],
+)  # fmt: skip
+def test_what_follows_the_image_belongs_to_the_command_inside(
+    words: list[str],
+    image: str,
+    binds: tuple[str, ...],
+    inside: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[Path, tuple[str, ...], tuple[str, ...]]] = []
+    monkeypatch.setattr(run, "launch", lambda *given: calls.append(given))
+    main(["run", *words])
+    assert calls == [(Path(image).resolve(), inside, binds)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["biuld", "analysis"], "did you mean 'build'"),
+        (["build", "analisys"], "unknown image 'analisys'; did you mean 'analysis'"),
+        (["build", "analysis", "--miror", "x"], "did you mean '--mirror'"),
+        (["run"], "IMAGE is missing"),
+        (["doctor", "--studdy", "x"], "did you mean '--study'"),
+    ],
+)
+def test_misspelt_words_name_the_nearest(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        main(words)
+
+
+def test_differences_that_make_it_another_image_are_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    findings = [Finding(what="file", note="sha"), Finding(what="commit", problems=("older",), fatal=False)]
+    monkeypatch.setattr(check.verification, "verify", lambda *_: list(findings))
+    assert main(["verify", "analysis"]) == 0
+    findings.append(Finding(what="packages", problems=("a", "b")))
+    assert main(["verify", "analysis"]) == 1
+    assert capsys.readouterr().out.endswith(
+        "ok      file: sha\nnote    commit: older\nDIFFERS packages: a; b\n"
+    )

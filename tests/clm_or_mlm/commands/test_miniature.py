@@ -1,0 +1,48 @@
+"""`python -m miniature`: what its commands understand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clm_or_mlm.commands.miniature import run
+from common.errors import UserError
+from miniature.__main__ import main
+from miniature.forms import FORMS
+from miniature.made_up import MADE_UP
+
+
+def test_options_reach_the_miniature(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    for name in ("make_miniature", "show_miniature"):
+        monkeypatch.setattr(
+            run, name, lambda *given, **options: calls.append((given, options)) or "summary\n"
+        )
+    # As `make miniature` without DATA calls it.
+    main(["run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
+    main(["show", "--until", "runs", "--example", "e"])
+    assert calls[0] == ((FORMS["quick"], MADE_UP, Path("o")), {"workers": 4, "report": True, "example": None})
+    assert calls[1] == (
+        (FORMS["cpu"], MADE_UP, Path("build/miniature")), {"report": False, "example": Path("e")}
+    )  # fmt: skip
+    assert capsys.readouterr().out == "summary\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
+        (["run", "--workers", "0"], "at least one process is needed"),
+        (["run", "--until", "run"], "did you mean 'runs'"),
+        (["run", "--data", "absent"], "no such folder; give one, or `hub`"),
+        (["sample", "sst2", "--form", "quick"], "--data is missing"),
+        (["shwo"], "did you mean 'show'"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        main(words)

@@ -1,0 +1,60 @@
+"""`python -m workflow`: what its command understands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clm_or_mlm.commands.workflow import study
+from common.errors import UserError
+from workflow.__main__ import main
+from workflow.tiny import MODELS
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the command would run."""
+    found: list[dict[str, Any]] = []
+
+    def fake(workflow: object, folder: Path, **options: object) -> bool:
+        found.append({"workflow": workflow, "folder": folder, **options})
+        return len(found) < 2
+
+    monkeypatch.setattr(study, "run_workflow", fake)
+    return found
+
+
+def test_words_after_two_dashes_go_to_snakemake_as_they_are(
+    calls: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    words = ["--until", "shards", "--", "-h", "--dry-run"]
+    assert main(["tiny", "--dir", str(tmp_path), "--", *words]) == 0
+    assert calls[0]["words"] == tuple(words)
+    assert (calls[0]["folder"], calls[0]["profile"], calls[0]["dry_run"]) == (tmp_path, "local", False)
+    assert {job.name for job in calls[0]["workflow"].of_kind("model")} == set(MODELS)
+
+
+def test_work_that_is_left_is_exit_code_3(
+    calls: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tiny", "--dir", str(tmp_path), "--retry-failed"]) == 0
+    assert calls[0]["workflow"].of_kind("cell")[0].commands[0][-1] == "--retry-failed"
+    assert main(["tiny", "--dir", str(tmp_path)]) == 3
+    assert "not everything was done; logs are in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["figure3", "--profile", "slum"], "unknown profile 'slum'; did you mean 'slurm'"),
+        (["figure3", "--prfile", "slurm"], "did you mean '--profile'"),
+        (["figur3"], "unknown target 'figur3'; did you mean 'figure3'"),
+        (["tiny", "--settings", "x.toml"], "the tiny study brings its own settings"),
+        (["figure3", "figure4"], "figure4"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        main(words)

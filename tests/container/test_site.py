@@ -1,0 +1,48 @@
+"""What is seen of a machine, from real commands and folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from container.site import Site, SiteError
+
+
+def test_an_error_of_a_site_keeps_what_was_seen_apart_from_what_to_do() -> None:
+    error = SiteError("apptainer; the command, is missing", "load its module")
+    assert (error.seen, error.advice) == ("apptainer; the command, is missing", "load its module")
+    assert str(error) == "apptainer; the command, is missing; load its module"
+
+
+def test_files_are_read_below_the_root_or_are_empty(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/version").write_text(" Linux\n")
+    site = Site(root=tmp_path)
+    assert site.path("/proc/version") == tmp_path / "proc/version"
+    assert (site.text("/proc/version"), site.text("/proc/absent")) == ("Linux", "")
+
+
+def test_programs_answer_fail_or_are_missing(tmp_path: Path) -> None:
+    site = Site()
+    assert site.output([sys.executable, "-c", "print('out'); raise SystemExit(3)"]) == (3, "out")
+    assert site.output(["/no/such/program"])[0] == 127
+    assert Site(environ={"PATH": str(tmp_path)}).which("python") is None
+
+
+def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    code, text = Site().output(["sh", "-c", f"sleep 97 & echo $! > {tmp_path}/pid; wait"], 1.0)
+    assert (code, text) == (124, "no answer within 1 s")
+    alive = ["kill", "-0", (tmp_path / "pid").read_text().strip()]
+    end = time.monotonic() + 10
+    while subprocess.run(alive, stderr=subprocess.DEVNULL).returncode == 0:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_folder_is_tried_by_writing(tmp_path: Path) -> None:
+    assert Site().write_problem(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+    assert Site().write_problem(tmp_path / "absent") == "no such file or directory"
+    assert Site().free_bytes(tmp_path) > 0

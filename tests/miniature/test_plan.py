@@ -1,0 +1,79 @@
+"""The miniature's jobs: what they wait for, and that each stage is trained once."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from miniature.folders import Folders
+from miniature.forms import FORMS, RANDOM
+from miniature.made_up import MADE_UP
+from miniature.plan import analysis_job, plan, workflow_for
+from workflow.jobs import Job, load, save
+
+CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
+
+
+def jobs_of(folder: Path, kind: str = "") -> list[Job]:
+    return [job for job in plan(CPU, MADE_UP, Folders(root=folder)) if kind in ("", job.kind.name)]
+
+
+def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
+    ended: set[str] = set()
+    for job in jobs_of(tmp_path):
+        assert ended.issuperset(job.needs), job.name
+        ended.add(job.marker)
+    assert len(ended) == len(jobs_of(tmp_path))
+    assert [job.name for job in jobs_of(tmp_path, "cell")] == list(CPU.tuned)
+    assert {job.name for job in jobs_of(tmp_path, "model")} == {RANDOM, *CPU.models}
+
+
+def test_a_stage_that_models_share_is_trained_by_one_job_before_them(tmp_path: Path) -> None:
+    """Two processes may not train one stage; whatever belongs to one model is in that model's job."""
+    jobs = {job.marker: job for job in jobs_of(tmp_path)}
+    trained = {job.name for job in jobs_of(tmp_path, "stage")} | set(CPU.models)
+
+    def waits_for(job: Job) -> set[str]:
+        return {name for need in job.needs for name in (jobs[need].name, *waits_for(jobs[need]))}
+
+    shared = 0
+    for model in CPU.models.values():
+        for stage in model.stages:
+            users = [
+                other.name for other in CPU.models.values() if stage.name in {s.name for s in other.stages}
+            ]
+            if len(users) > 1 and stage.name != model.name:
+                shared += 1
+                assert stage.name in trained
+                assert stage.name in waits_for(jobs[f"done/model/{model.name}.json"])
+    assert shared > 10
+
+
+def test_every_job_is_one_thread_and_offline(tmp_path: Path) -> None:
+    jobs = jobs_of(tmp_path)
+    assert all(job.cpus == 1 and not job.gpus and not job.network for job in jobs)
+    assert workflow_for(jobs).environ == {"MKL_NUM_THREADS": "1"}
+    save(workflow_for(jobs), tmp_path)
+    assert load(tmp_path) == workflow_for(jobs)
+
+
+def test_a_folder_of_another_version_of_the_form_is_refused(tmp_path: Path) -> None:
+    jobs_of(tmp_path)
+    (tmp_path / "study.toml").write_text(
+        (tmp_path / "study.toml").read_text().replace("seed = 0", "seed = 1")
+    )
+    with pytest.raises(UserError, match="is of another version of the form"):
+        jobs_of(tmp_path)
+
+
+def test_the_analysis_ends_with_the_table_or_the_report(tmp_path: Path) -> None:
+    folders = Folders(root=tmp_path)
+    short, whole = (
+        analysis_job(CPU, folders, ("done/cell/a.json",), report=report) for report in (False, True)
+    )
+    assert [words[1] for words in short.commands] == ["ingest"]
+    assert [words[1] for words in whole.commands] == ["ingest", "reproduce", "report"]
+    assert short.needs == whole.needs == ("done/cell/a.json",)

@@ -1,0 +1,153 @@
+"""A workflow through Snakemake: mistakes, failures, two calls at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from common.locks import try_lock
+from common.provenance import ROOT
+from workflow.engine import run_workflow
+from workflow.jobs import Job, Workflow
+from workflow.kinds import KINDS
+
+
+def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
+    code = "import sys, time\nfrom pathlib import Path\nfrom common.locks import try_lock\n"
+    code += "with try_lock(Path(sys.argv[1])) as held:\n    print(held, flush=True)\n    time.sleep(60)\n"
+    command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "True\n"
+        with pytest.raises(UserError, match="another call works in"):
+            run_workflow(Workflow(target="all", jobs={}), tmp_path)
+    finally:
+        process.kill()
+        process.communicate()
+    with try_lock(tmp_path / ".lock") as held:
+        assert held
+
+
+def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
+    job = Job(kind=KINDS["model"], name="m", makes=("m.txt",))
+    announced: list[Job] = []
+    assert run_workflow(
+        Workflow(target="m", jobs={job.marker: job}), tmp_path, announce=announced.extend, dry_run=True
+    )
+    assert announced == [job]
+    assert not (tmp_path / "workflow.json").exists()
+
+
+def test_killed_alone_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    """As by `kill -9` of the one process that a user sees; a job is a grandchild's child of it."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom workflow import engine\n"
+        "from workflow.jobs import Job, Workflow\nfrom workflow.kinds import KINDS\n"
+        "job = Job(kind=KINDS['model'], name='m', commands=(('analysis', 'table', '2'),) * 200, makes=('m',))\n"
+        "engine.run_workflow(Workflow(target='m', jobs={job.marker: job}), Path(sys.argv[1]))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    log = tmp_path / "logs/model/m.log"
+    end = time.monotonic() + 120
+    while not (log.is_file() and log.stat().st_size):
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.1)
+    assert _works_in(tmp_path)
+    process.kill()
+    process.wait()
+    while found := _works_in(tmp_path):
+        assert time.monotonic() < end, found
+        time.sleep(0.1)
+
+
+def _works_in(folder: Path) -> list[str]:
+    """Return the command lines of processes whose current folder is `folder`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink() == folder and (command := (process / "cmdline").read_text()):
+                found.append(command.replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_command_line_speaks_in_sentences(tmp_path: Path) -> None:
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "workflow", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert "did you mean 'slurm'" in call("figure3", "--profile", "slum").stderr
+    answer = call("figure3", "--dir", str(tmp_path), "--dry-run")
+    assert answer.returncode == 0
+    assert "H100 hours" in answer.stdout
+    assert list(tmp_path.glob("workflow.json")) == []
+    answer = call("figure3", "--dir", str(tmp_path))
+    assert answer.returncode == 2
+    assert "no text to pretrain on" in answer.stderr
+    assert "limit_hours = 20.0" in call("settings").stdout
+
+
+def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(
+        "text = ['none.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
+        "make_datasets = ['--train', '4']\ndatasets = ['sst2']\nlearning_rates = [1e-4]\n"
+    )
+    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
+    command += ["--dir", str(tmp_path / "study"), "--", "--until", "shards"]
+    for _ in range(2):
+        answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        text = answer.stdout + answer.stderr
+        assert answer.returncode == 3, text
+        assert text.count("shards shards ended with code 2") == 1, text
+        assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
+        assert "Trying to restart" not in text
+
+
+def test_other_failures_are_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(
+        "text = ['t.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\n"
+        "make_datasets = ['--train', '4']\ndatasets = ['sst2']\n"
+    )
+    # An image whose every command dies.
+    (tmp_path / "study").mkdir()
+    (tmp_path / "t.jsonl").write_text('{"text": "a"}\n')
+    wrapper = tmp_path / "bin"
+    wrapper.mkdir()
+    (wrapper / "apptainer").write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\nexit 9\n'
+    )
+    (wrapper / "apptainer").chmod(0o755)
+    (tmp_path / "x.sif").touch()
+    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
+    command += [
+        "--image",
+        str(tmp_path / "x.sif"),
+        "--dir",
+        str(tmp_path / "study"),
+        "--",
+        "--until",
+        "shards",
+    ]
+    environ = os.environ | {"PATH": f"{wrapper}:{os.environ['PATH']}"}
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environ)
+    text = answer.stdout + answer.stderr
+    assert text.count("shards shards ended with code 9") > 2, text
+    assert not list(tmp_path.glob("study/logs/*/*.refused"))
+
+
+def test_cells_are_submitted_one_by_one() -> None:
+    # A task of an array would fail with the array's first task: docs/hpc.md.
+    profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
+    assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]

@@ -1,0 +1,54 @@
+"""Settings of a study, read strictly from TOML."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from common.settings import describe_settings
+from workflow.settings import Settings, load_settings
+
+
+def test_settings_are_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    for text, message in (
+        ("devise = 'H100'", "unknown key 'devise'; did you mean 'device'"),
+        ("device = 'H10'", "device 'H10' is unknown; did you mean 'H100'"),
+        ("nodes = '2'", "nodes takes a value of type int"),
+        ("datasets = ['sst3']", "did you mean 'sst2'"),
+        ("seeds = []", "at least one entry"),
+        ("x = ", "not a TOML file"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            load_settings(path)
+    path.write_text("limit_hours = 4\ntokenizer = 'tok'\ntext = ['hf:a/b', 'x/*.parquet']\n")
+    found = load_settings(path)
+    assert found.limit_hours == 4.0
+    assert found.tokenizer == str(tmp_path / "tok")
+    assert found.text == ("hf:a/b", str(tmp_path / "x/*.parquet"))
+
+
+def test_every_setting_is_described() -> None:
+    text = describe_settings(Settings())
+    for item in dataclasses.fields(Settings):
+        assert f"\n{item.name} = " in f"\n{text}"
+
+
+def test_values_and_lists_are_refused_in_each_others_place(tmp_path: Path) -> None:
+    path = tmp_path / "w.toml"
+    for text, message in (
+        ("datasets = 'sst2'", "datasets takes a list, not 'sst2'"),
+        ("study = ['a.toml']", "study takes a value of type str"),
+        ("mfu = true", "mfu takes a value of type float"),
+        ("mfu = 2", "mfu at most 1"),
+        ("nodes = 0", "nodes must be at least 1"),
+        ("seeds = [0.5]", "seeds"),
+        ("learning_rates = ['fast']", "learning_rates"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            load_settings(path)

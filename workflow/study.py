@@ -1,0 +1,310 @@
+"""The jobs of a study: shards, trunks and stages, models, cells, tables; with their commands and what each takes.
+
+Everything comes from `pretraining.plan.plan` and `benchmarks.protocol`; nothing is listed here a second time.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.protocol import DATASETS, format_lr
+from benchmarks.runs import RESULTS, RunKey
+from common.errors import UserError, nearest
+from common.files import write_text
+from pretraining.paper_settings import SHAPES, Shape
+from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per_token
+from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
+from pretraining.plan.study_file import Study, load_study
+from pretraining.study import FIGURES, MODELS, TABLES, Model
+from workflow.jobs import Command, Job, Workflow, by_marker, marker
+from workflow.kinds import KINDS, Kind
+from workflow.settings import Settings
+
+__all__ = [
+    "cell_runs",
+    "models_of",
+    "place_stand_ins",
+    "study_of",
+    "train_command",
+    "tuning_gpu_hours",
+    "workflow_of",
+]
+
+_FINE_TUNINGS = 50 * len({dataset.trained_on for dataset in DATASETS.values()}) * 30
+_ROW_BYTES = 200_000
+_TOKENS_PER_CORE_HOUR = 1.5e9
+"""Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
+
+
+def models_of(target: str, study: Study) -> tuple[Model, ...]:
+    """Return the models of `figureN`, `tableN`, `all` or a model's name.
+
+    Raises:
+        UserError: none of these; the nearest is named.
+    """
+    if target == "all":
+        if not study.models:
+            raise UserError(f"the study {study.name!r} lists no models; add `models = [...]` to its file")
+        return tuple(study.models.values())
+    match = re.fullmatch(r"(figure|table)(\d+)", target)
+    if match is None:
+        known = (*(f"figure{n}" for n in FIGURES), *(f"table{n}" for n in TABLES), "all", *study.models)
+        near = nearest(target, known)
+        try:
+            return (study.model(target),)
+        except UserError:
+            raise UserError(
+                f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
+                f"table1 to table{max(TABLES)}, all, and names of models"
+            ) from None
+    numbers = FIGURES if match[1] == "figure" else TABLES
+    names = numbers.get(int(match[2]), ())
+    if not names:
+        raise UserError(f"{target} holds no models; take another figure or table of the paper")
+    if study.models is not MODELS:
+        raise UserError(
+            f"{target} is of the paper, the study is {study.name!r}; take `all` or a model's name"
+        )
+    return tuple(study.model(name) for name in names)
+
+
+def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
+    """Return the hours of one fine-tuning and its evaluations, from the paper's 9,000 GPU hours.
+
+    The paper's average is scaled to the model's size by FLOPs and to the device by peak rate. The paper also
+    evaluated ten times during each training, so this is an upper bound, good for time limits.
+    """
+    length = effective_length(study.config.min_length, study.config.max_length)
+
+    def flops(shape: Shape) -> float:
+        return model_flops_per_token(shape, length=length, predicted=0.0)
+
+    paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
+    size = flops(study.shapes[model.size]) / flops(SHAPES["610m"])
+    return paper * size * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
+
+
+def study_of(settings: Settings) -> Study:
+    """Return the study that the settings name; `UserError` when it cannot be read."""
+    return load_study(Path(settings.study) if settings.study else None)
+
+
+def place_stand_ins(folder: Path, target: str) -> None:
+    """Copy `stand_ins.json` to where the runs table will be: tables and figures look for it there."""
+    # Its module's home, analysis, brings pandas, which a login node need not have.
+    name = "stand_ins.json"
+    if (folder / name).is_file():
+        write_text(folder / "analysis" / target / name, (folder / name).read_text("utf-8"))
+
+
+def cell_runs(name: str, settings: Settings) -> list[RunKey]:
+    """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings."""
+    model, trained_on = name.rsplit("/", 1)
+    return [
+        RunKey(model=model, dataset=dataset, lr=lr, seed=seed)
+        for dataset in settings.datasets
+        if DATASETS[dataset].trained_on == trained_on
+        for lr in settings.learning_rates
+        for seed in settings.seeds
+    ]
+
+
+def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
+    """Return every job of a target.
+
+    Raises:
+        UserError: an unknown target or a study that cannot be read.
+    """
+    study = study_of(settings)
+    models = models_of(target, study)
+    # Ends of shared trunks are the whole study's, since `train TRUNK` trains as far as any model needs it.
+    plan = plan_of(tuple({m.name: m for m in (*study.models.values(), *models)}.values()), study)
+    jobs = [_data(settings)] if settings.make_datasets else []
+    datasets = tuple(job.marker for job in jobs)
+    jobs.append(_shards(plan_of(models, study), settings))
+    for model in models:
+        jobs += _pretraining(model, plan, study, settings)
+    jobs += [
+        _cell(model, source, datasets, study, settings) for model in models for source in _sources(settings)
+    ]
+    cells = [job for job in jobs if job.kind is KINDS["cell"]]
+    return Workflow(
+        target=target,
+        jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
+        image=image,
+        binds=_outside(settings),
+        partition=settings.partition,
+        account=settings.account,
+        slurm_extra=settings.slurm_extra,
+    )
+
+
+def _outside(settings: Settings) -> tuple[str, ...]:
+    """Return the folders of the files that the settings name: of a pattern the folder before its first star."""
+    words = (settings.study, settings.data, settings.tokenizer, *settings.text)
+    places = {
+        word.split("*")[0].rpartition("/")[0] or "/" for word in words if word and not word.startswith("hf:")
+    }
+    return tuple(sorted(places))
+
+
+def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
+    """Return the resources of a job, by the fields of `Job`: cores and memory for each GPU, or for one without."""
+    return {
+        "nodes": nodes,
+        "gpus": gpus,
+        "cpus": settings.cpus * max(1, gpus),
+        "memory_gb": settings.memory_gb * max(1, gpus),
+        "limit_hours": settings.limit_hours,
+    }
+
+
+def _data(settings: Settings) -> Job:
+    words = ("benchmarks", "synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
+    return Job(
+        kind=KINDS["data"],
+        name="datasets",
+        commands=(words,),
+        makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
+        limit_hours=settings.limit_hours,
+    )
+
+
+def _shards(plan: Plan, settings: Settings) -> Job:
+    commands: list[Command] = []
+    tokenizer = settings.tokenizer
+    if settings.train_tokenizer:
+        tokenizer = "tokenizer"
+        words = ("pretraining", "tokenizer", "--train", *settings.text, "--out", tokenizer)
+        commands.append((*words, "--vocab", str(settings.train_tokenizer)))
+    words = ("pretraining", "shards", "--source", *settings.text, "--tokenizer", tokenizer, "--out", "shards")
+    return Job(
+        kind=KINDS["shards"],
+        name="shards",
+        commands=(*commands, (*words, *settings.shard_options)),
+        makes=("shards/manifest.json",),
+        network=any(word.startswith("hf:") for word in settings.text),
+        gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
+        disk_bytes=plan.data_bytes,
+        **_takes(settings),
+    )
+
+
+def _pretraining(model: Model, plan: Plan, study: Study, settings: Settings) -> Iterator[Job]:
+    """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
+    by_name = {item.name: item for item in plan.stages}
+    for stage in model.stages:
+        if stage.name not in (model.name, *study.models):
+            item = by_name[stage.name]
+            makes = stage_files("pretraining", stage.name, item.keep)
+            yield _training(KINDS["stage"], stage.name, item, makes, plan, study, settings)
+        elif stage.name != model.name:
+            # A decayed model that another continues: its own job trains it.
+            yield from _pretraining(study.models[stage.name], plan, study, settings)
+    makes = model_files("pretraining", model.name)
+    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], makes, plan, study, settings)
+
+
+def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
+    """Return the files below `out` that show a stage to be complete: each checkpoint that others leave from."""
+    return tuple(f"{out}/stages/{stage}/step-{step:08}/state.json" for step in steps)
+
+
+def model_files(out: str, model: str) -> tuple[str, ...]:
+    """Return the files of an exported model below `out`."""
+    return tuple(
+        f"{out}/models/{model}/{file}" for file in ("manifest.json", "config.json", "model.safetensors")
+    )
+
+
+def train_command(kind: Kind, name: str, *options: str) -> Command:
+    """Return the command that trains a stage or a model, as a job that can be asked by a file to save and end."""
+    stop = Job(kind=kind, name=name).stop
+    return ("pretraining", "train", name, "--data", "shards", *options, "--stop-file", stop)
+
+
+def _training(
+    kind: Kind,
+    name: str,
+    item: PlannedStage,
+    makes: tuple[str, ...],
+    plan: Plan,
+    study: Study,
+    settings: Settings,
+) -> Job:
+    own = item.name == name
+    costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
+    parent = item.parent if own else item.name
+    needs = [marker("shards", "shards")]
+    if parent is not None:
+        needs.append(marker("model" if parent in study.models else "stage", parent))
+    words = train_command(kind, name, "--out", "pretraining")
+    words += ("--study", settings.study) if settings.study else ()
+    for assignment in settings.pretraining_settings:
+        words += ("--set", assignment)
+    exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
+    # An export alone needs no second node, and one GPU.
+    nodes, gpus = (settings.nodes, settings.gpus_per_node) if own else (1, min(1, settings.gpus_per_node))
+    return Job(
+        kind=kind,
+        name=name,
+        commands=(words,),
+        makes=makes,
+        needs=tuple(needs),
+        checkpoints=f"pretraining/stages/{name}/step-*/state.json",
+        gpu_hours=costs.gpu_hours if own else 0.05,
+        disk_bytes=(costs.checkpoint_bytes if own else 0.0) + exported,
+        **_takes(settings, nodes, gpus),
+    )
+
+
+def _sources(settings: Settings) -> tuple[str, ...]:
+    """Return what the datasets are trained on: cells that share fine-tunings are one job."""
+    return tuple(dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets))
+
+
+def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, settings: Settings) -> Job:
+    name = f"{model.name}/{source}"
+    keys = cell_runs(name, settings)
+    words = (
+        *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
+        *("--dataset", *dict.fromkeys(key.dataset for key in keys)),
+        *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
+        *("--seed", *(str(seed) for seed in settings.seeds)),
+        *("--data", settings.data or "data", "--out", "results"),
+        *settings.tuning_options,
+    )
+    runs = len(settings.learning_rates) * len(settings.seeds)
+    return Job(
+        kind=KINDS["cell"],
+        name=name,
+        commands=(words,),
+        makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
+        needs=(marker("model", model.name), *datasets),
+        gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
+        disk_bytes=len(keys) * _ROW_BYTES,
+        **_takes(settings, gpus=min(1, settings.gpus_per_node)),
+    )
+
+
+def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings: Settings) -> Job:
+    out = f"analysis/{target}"
+    runs = f"{out}/runs.parquet"
+    added = [word for name in sorted({model.name for model in models}) for word in ("--add-model", name)]
+    return Job(
+        kind=KINDS["analysis"],
+        name=target,
+        commands=(
+            ("analysis", "ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
+            ("workflow.study_report", runs, "--pretraining", "pretraining", "--out", out),
+            ("analysis", "reproduce", "--source", runs, "--out", out),
+        ),
+        makes=(f"{out}/reproduce.json",),
+        needs=tuple(job.marker for job in cells),
+        gpu_hours=0.2,
+        **_takes(settings) | {"memory_gb": 8.0},
+    )
