@@ -82,26 +82,27 @@ def bca_bounds(values: Array, picks: Picks, level: float = LEVEL) -> Bounds:
     if values.shape[-1] < 2:
         return _no_spread(values)
     means = resampled_means(values, picks)
-    shares = accelerated_shares(*bca_corrections(values, means), level)
+    left_out = (values.sum(axis=-1, keepdims=True) - values) / (values.shape[-1] - 1)
+    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
+    shares = accelerated_shares(*bca_corrections(values, means, deviations), level)
     flat_means, flat_shares = means.reshape(-1, means.shape[-1]), shares.reshape(-1, 2)
     flat = [np.quantile(sample, share) for sample, share in zip(flat_means, flat_shares, strict=True)]
     bounds = np.array(flat).reshape(shares.shape)
     return bounds[..., 0], bounds[..., 1]
 
 
-def bca_corrections(values: Array, means: Array) -> Bounds:
+def bca_corrections(values: Array, means: Array, deviations: Array) -> Bounds:
     """Return bias and acceleration of the mean over seeds; both 0 where all seeds agree.
 
     Args:
         values: (..., n_seeds), two or more.
         means: (..., resamples) of `resampled_means`.
+        deviations: (..., n_seeds) of the values from their mean, at any positive scale, which cancels: each caller
+            takes those that round as its printed results do.
     """
-    count = values.shape[-1]
     mean = values.mean(axis=-1, keepdims=True)
     rounding = 1e-12 * np.maximum(np.abs(mean), 1.0)
     below = ((means < mean - rounding).mean(axis=-1) + (means <= mean + rounding).mean(axis=-1)) / 2
-    left_out = (values.sum(axis=-1, keepdims=True) - values) / (count - 1)
-    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
     constant = np.ptp(values, axis=-1) <= rounding[..., 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         acceleration = (deviations**3).sum(axis=-1) / (6 * (deviations**2).sum(axis=-1) ** 1.5)

@@ -164,7 +164,6 @@ def seed_bootstrap(values: Array, picks: npt.NDArray[np.int64], *, bca: bool = F
         bca: correct for bias and skewness (Efron 1987), as `bounds.bca_bounds` does.
     """
     means = bounds.resampled_means(values, picks)
-    bias, acceleration = bounds.bca_corrections(values, means) if bca else (0.0, 0.0)
-    return Resampled(
-        effect=float(values.mean()), draws=np.sort(means), bias=float(bias), acceleration=float(acceleration)
-    )
+    effect = float(values.mean())
+    bias, acceleration = bounds.bca_corrections(values, means, values - effect) if bca else (0.0, 0.0)
+    return Resampled(effect=effect, draws=np.sort(means), bias=float(bias), acceleration=float(acceleration))
