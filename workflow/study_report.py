@@ -71,7 +71,7 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
         own = scores[scores["model"] == model]
         place = [datasets.index(name) + 0.12 * (number - (len(models) - 1) / 2) for name in own["dataset"]]
         mean, low, high = (own[name].to_numpy() for name in ("mean", "low", "high"))
-        span = [mean - low, high - mean]
+        span = [(mean - low).tolist(), (high - mean).tolist()]
         lower.errorbar(place, mean, yerr=span, fmt="o", color=colors[model], capsize=2, label=model)
     lower.set_xticks(range(len(datasets)), datasets)
     lower.set_ylabel("score, %")
