@@ -21,7 +21,7 @@ PREFIX = "mini-"
 SIZES = {"s": "210m", "m": "610m", "l": "1b"}
 """The miniature's sizes, and the paper's in whose place they stand."""
 RANDOM = f"{PREFIX}m-random"
-"""The middle size as it was drawn, never trained: what pretraining has to beat."""
+"""The middle size with its initial weights, never trained: what pretraining has to beat."""
 FAMILIES = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "nq"}
 """The dataset of each family. The paper averages three; here a family's average is this one."""
 
@@ -223,7 +223,7 @@ FORMS = {
         ),
     )
 }  # fmt: skip
-"""The forms by name. `gpu` has not been run; what the others took stands in docs/miniature.md."""
+"""The forms by name. `gpu` has not been run; what the others took is in docs/miniature.md."""
 
 
 def get_form(name: str) -> Form:

@@ -71,10 +71,9 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
     for number, model in enumerate(models):
         own = scores[scores["model"] == model]
         place = [datasets.index(name) + 0.12 * (number - (len(models) - 1) / 2) for name in own["dataset"]]
-        below, above = own["mean"] - own["low"], own["high"] - own["mean"]
-        lower.errorbar(
-            place, own["mean"], yerr=[below, above], fmt="o", color=colors[model], capsize=2, label=model
-        )
+        mean, low, high = (own[name].to_numpy() for name in ("mean", "low", "high"))
+        span = [(mean - low).tolist(), (high - mean).tolist()]
+        lower.errorbar(place, mean, yerr=span, fmt="o", color=colors[model], capsize=2, label=model)
     lower.set_xticks(range(len(datasets)), datasets)
     lower.set_ylabel("score, %")
     figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
