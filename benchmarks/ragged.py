@@ -83,7 +83,7 @@ def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) ->
     Args:
         widths: length of each item, in tokens.
         budget: largest number of positions in a batch, padding included.
-        overhead: what a batch costs beside its positions, counted in positions; the cuts are those of the least
+        overhead: what a batch costs in addition to its positions, counted in positions; the cuts are those of the least
             sum of both. 0: as few batches as the budget allows.
 
     Returns:

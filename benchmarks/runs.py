@@ -1,9 +1,9 @@
-"""The run store: where a run's files lie, and what they hold. Light: the analysis imports this module.
+"""The run store: where a run's files are, and what is in them. Light: the analysis imports this module.
 
     results/<model>/<task>/<dataset>/lr1e-04_sd0/results.json      (msmarco_pairs_lr1e-04_sd0 for retrieval)
 
 `results.json` has the release's shape and indent, `{"validation": {"score", "scores_i"}, "test": {...}}`;
-`run.json` beside it holds what the release left out: protocol, versions, data hash, standard metrics, timings.
+`run.json` next to it has what the release left out: protocol, versions, data hash, standard metrics, timings.
 A folder without a complete `results.json` is an unfinished run.
 """
 

@@ -1,8 +1,8 @@
-"""Where each dataset lies on its hub: repositories, pinned commits, files. Data, and the lock that completes it.
+"""Where each dataset is on its hub: repositories, pinned commits, files. Data, and the lock that completes it.
 
-A commit stands here where it is publicly recorded and could be checked against independent records. For the
+A commit is named here where it is publicly recorded and could be checked against independent records. For the
 others, the authors' own copies, none is: the first fetch resolves the branch to a commit and writes it with the
-files' hashes to `hub.lock.json` beside the datasets; later fetches, also on other machines that are given that
+files' hashes to `hub.lock.json` next to the datasets; later fetches, also on other machines that are given that
 file, must find the same.
 """
 
@@ -21,7 +21,7 @@ from common.files import write_text
 __all__ = ["LOCK", "PINS", "LockedFile", "Pin", "choose", "read_lock", "write_lock"]
 
 LOCK = "hub.lock.json"
-"""Name of the lock, beside the datasets."""
+"""Name of the lock, next to the datasets."""
 
 MAIN, CONVERTED = "main", "refs/convert/parquet"
 """The branch of a repository, and the hub's own conversion of it to Parquet."""

@@ -14,7 +14,7 @@ __all__ = ["CARVE_SEED", "HALVES_SEED", "TRAIN_SHARE", "carve", "halve"]
 TRAIN_SHARE = 0.95
 CARVE_SEED = 42
 HALVES_SEED = 42
-"""Ours: the release draws NQ's halves from an unseeded global generator, anew in every run."""
+"""Ours: the release draws NQ's halves from an unseeded global generator, again in every run."""
 
 
 def carve(
@@ -24,9 +24,9 @@ def carve(
 
     Both are shuffled. SST-2's 67,349 rows give 63,981 and 3,368.
     """
-    kept = math.floor(share * rows)
+    trained = math.floor(share * rows)
     order = np.random.default_rng(seed).permutation(rows)
-    return order[rows - kept :], order[: rows - kept]
+    return order[rows - trained :], order[: rows - trained]
 
 
 def halve(ids: Iterable[str], seed: int = HALVES_SEED) -> set[str]:

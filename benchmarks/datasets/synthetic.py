@@ -268,8 +268,8 @@ def _retrieval(dataset: Dataset, train: int, evaluation: int, rng: np.random.Gen
         "qrels": table("IR", "qrels", qrels),
     }
     if dataset.trained_on == dataset.name:
-        drawn = [next(topics) for _ in range(train)]
-        rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in drawn]
+        sampled = [next(topics) for _ in range(train)]
+        rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in sampled]
         tables["pairs"] = table("IR", "pairs", rows)
     return Content(tables=tables, splits=_SPLITS, notes=(_NOTE,))
 

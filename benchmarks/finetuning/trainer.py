@@ -155,7 +155,7 @@ def fine_tune(
     What is done depends on the arguments alone: the global generators are seeded here, for dropout.
 
     Args:
-        model: with its head drawn for this seed.
+        model: with its head initialised for this seed.
         objective: the family's training data and loss.
         device: device, precision and size of forward passes.
         lr: peak learning rate.

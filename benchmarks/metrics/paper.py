@@ -93,7 +93,7 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
 def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     """Return each question's F1 between sets of sub-token positions (QA).
 
-    An empty set stands for position 0: abstaining where there is no answer scores 1, and so does predicting
+    An empty set counts as position 0: abstaining where there is no answer scores 1, and so does predicting
     position 0 alone. The rows hold the padding too, as the paper's code does not leave it out.
 
     Args:

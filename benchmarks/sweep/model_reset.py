@@ -23,7 +23,7 @@ class ResettableModel:
     """A model on its device and a copy of its weights.
 
     A run that starts here does not depend on what ran before: weights and buffers are copied back, the head is
-    new and drawn from the run's seed.
+    new and initialised from the run's seed.
     """
 
     loaded: LoadedModel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,9 +11,10 @@ import pytest
 
 from analysis.statistics.scores import Settings, run_scores
 from benchmarks import protocol
-from benchmarks.datasets.import_files import main
+from benchmarks.__main__ import main
 from benchmarks.datasets.listing import list_text, show_text
 from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.protocol import DATASETS, Dataset, datasets_of
 from common.errors import UserError
@@ -22,15 +23,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
 
 
 @pytest.fixture
-def entry(monkeypatch: pytest.MonkeyPatch) -> Dataset:
+def entry() -> Iterator[Dataset]:
     module_code, entry_code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     module = ModuleType("benchmarks.datasets.readers.reviews")
     exec(compile(module_code, str(PAGE), "exec"), vars(module))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = eval(entry_code, vars(protocol))
-    monkeypatch.setitem(DATASETS, entry.name, entry)
+    entry = DATASETS.register(eval(entry_code, vars(protocol)))
     assert isinstance(entry, Dataset)
-    return entry
+    yield entry
+    DATASETS.unregister(entry.name)
+    READERS.unregister(entry.name)
 
 
 def test_the_page(tmp_path: Path, entry: Dataset) -> None:
@@ -38,14 +39,14 @@ def test_the_page(tmp_path: Path, entry: Dataset) -> None:
         lines = "".join(f"{name} {i}\t{('bad', 'fair', 'good')[i % 3]}\n" for i in range(count))
         (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + lines)
     files = [str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")]
-    assert main(["reviews", *files, "--out", str(tmp_path / "data")]) == 0
+    assert not main(["import", "reviews", *files, "--out", str(tmp_path / "data")])
     assert verify(tmp_path / "data", "reviews") == []
     assert load(tmp_path / "data", "reviews").manifest.counts == {"train": 95, "validation": 5, "test": 20}
     assert "label good" in show_text(tmp_path / "data", "reviews", split="test")
     assert list_text(tmp_path / "data").splitlines()[-1].startswith("reviews")
     (tmp_path / "train.tsv").write_text("text\tlabel\nx\tawful\n")
     with pytest.raises(UserError, match=r"train\.tsv:2: 'awful' is outside the label set bad, fair, good"):
-        main(["reviews", *files, "--out", str(tmp_path / "data")])
+        main(["import", "reviews", *files, "--out", str(tmp_path / "data")])
 
 
 def test_it_enters_no_average(entry: Dataset) -> None:

@@ -1,7 +1,7 @@
 """Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form; MS MARCO and NQ.
 
-Of the documents only those are kept that a judgement of either split names, in the order of the judgements, as
-the release keeps them. The 8.8 million passages are read once, a batch at a time.
+Only documents that a judgement of either split names are written, in the order of the judgements, as in the
+release. The 8.8 million passages are read once, a batch at a time.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _wanted_batches(path: Path, file: pq.ParquetFile, wanted: Mapping[str, objec
     size = 1 << 15
     total = -(-file.metadata.num_rows // size)
     for batch in progress(file.iter_batches(size, columns=columns), path.name, total=total, unit="batch"):
-        kept = batch.filter(pc.is_in(pc.cast(batch[key], pa.string()), value_set=ids))
-        for row in kept.to_pylist():
+        wanted_rows = batch.filter(pc.is_in(pc.cast(batch[key], pa.string()), value_set=ids))
+        for row in wanted_rows.to_pylist():
             yield f"{path}: row {row[key]}", str(row[key]), row.get("title"), row[text]
 
 

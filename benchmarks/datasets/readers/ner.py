@@ -144,7 +144,7 @@ def iob1_to_iob2(tags: Sequence[str]) -> list[str]:
 
 
 def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
-    """Whether entities start with `I-`, and `B-` stands only between two entities of one type."""
+    """Whether entities start with `I-`, and `B-` occurs only between two entities of one type."""
     starts = 0
     for tags in tagged:
         for before, tag in pairwise(("O", *tags)):
