@@ -48,7 +48,7 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
     METRICS.register(second)
     try:
         with pytest.raises(
-            ValueError, match="needs exactly one metric of the paper protocol and has .*errors"
+            ValueError, match=r"needs exactly one metric of the paper protocol and has .*errors"
         ):
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:
