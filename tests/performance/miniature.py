@@ -29,12 +29,12 @@ PARTS = {
         "Composer's events, its hooks and ours": "engine.py:run_event",
     },
     "fine-tuning": {
-        "tuning": "tuning.py:tune",
-        "  of it forward": "labelled.py:forward",
+        "fine-tuning": "trainer.py:fine_tune",
+        "  of it forward": "supervised.py:forward",
         "  of it backward": "run_backward",
         "evaluation": ":evaluate",
         "reading the model": "encoders.py:load",
-        "reading the dataset": "local.py:load",
+        "reading the dataset": "local_dataset.py:load",
     },
 }
 
