@@ -72,7 +72,8 @@ def show_miniature(
     folders = folders_of(form, source, out)
     if not (folders.store / "results").is_dir():
         raise UserError(f"{folders.root}: no fine-tunings yet; make them with `python -m miniature run`")
-    _run([analysis_job(form, folders, (), report=report)], form, source, folders, 1)
+    # The jobs that made the data stay on record, for the next `run` to compare.
+    _run([*_earlier_data(folders), analysis_job(form, folders, (), report=report)], form, source, folders, 1)
     return _finish(form, source, folders, example, start)
 
 
@@ -87,14 +88,18 @@ def _run(jobs: list[Job], form: Form, source: DataSource, folders: Folders, work
         )
 
 
+def _earlier_data(folders: Folders) -> list[Job]:
+    """Return the jobs for text and datasets of the call before this one; none before the first."""
+    if not (folders.root / WORKFLOW).is_file():
+        return []
+    return [job for job in load(folders.root).jobs.values() if job.kind.part == "data"]
+
+
 def _refuse_other_data(jobs: list[Job], folders: Folders) -> None:
     """Refuse data that differ from what the folder's text and datasets were made of."""
-    if not (folders.root / WORKFLOW).is_file():
-        return
-    before = load(folders.root).jobs
-    for job in jobs:
-        old = before.get(job.marker)
-        if job.kind.part == "data" and old is not None and old.commands != job.commands:
+    new = {job.marker: job for job in jobs}
+    for old in _earlier_data(folders):
+        if old.marker in new and new[old.marker].commands != old.commands:
             raise UserError(f"{folders.root} was made of other data; give the same --data, or another --out")
 
 
