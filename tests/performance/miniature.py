@@ -29,7 +29,7 @@ PARTS = {
         "Composer's events, its hooks and ours": "engine.py:run_event",
     },
     "fine-tuning": {
-        "tuning": "finetuning/trainer.py:tune",
+        "fine-tuning": "finetuning/trainer.py:fine_tune",
         "  of it forward": "tasks/supervised.py:forward",
         "  of it backward": "run_backward",
         "evaluation": ":evaluate",
