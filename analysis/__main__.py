@@ -1,4 +1,4 @@
-"""`python -m analysis`: the commands are in `clm_or_mlm/commands/analysis/`."""
+"""`python -m analysis`: the functions are in `clm_or_mlm/commands/analysis/`, their list in `clm_or_mlm/rooms.py`."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

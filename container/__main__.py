@@ -1,4 +1,4 @@
-"""`python -m container`: the commands are in `clm_or_mlm/commands/container/`."""
+"""`python -m container`: the functions are in `clm_or_mlm/commands/container.py`, their list in `clm_or_mlm/rooms.py`."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

@@ -1,4 +1,4 @@
-"""`python -m miniature`: the commands are in `clm_or_mlm/commands/miniature/`."""
+"""`python -m miniature`: the functions are in `clm_or_mlm/commands/miniature.py`, their list in `clm_or_mlm/rooms.py`."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

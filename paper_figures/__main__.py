@@ -1,4 +1,4 @@
-"""`python -m paper_figures`: the command is in `clm_or_mlm/commands/paper_figures/`."""
+"""`python -m paper_figures`: the functions are in `clm_or_mlm/commands/paper_figures.py`, their list in `clm_or_mlm/rooms.py`."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

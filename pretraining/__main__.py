@@ -1,4 +1,4 @@
-"""`python -m pretraining`: the commands are in `clm_or_mlm/commands/pretraining/`."""
+"""`python -m pretraining`: the functions are in `clm_or_mlm/commands/pretraining.py`, their list in `clm_or_mlm/rooms.py`."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run
