@@ -71,9 +71,8 @@ class ScoreOptions:
     """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
     a model and dataset (mean), or one for a model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """95 % interval, and of claims the test: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and
-    instances); default: of scores and figures paper, of tables and the report bootstrap, of claims and supplementary
-    figures the one that suits the source"""
+    """kind of 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
+    the default is named above"""
     resamples: int = RESAMPLES
     """resamples of a bootstrap"""
     seed: int = DEFAULT_SEED

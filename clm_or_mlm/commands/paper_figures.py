@@ -33,6 +33,8 @@ def draw(
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
     Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
+    Intervals are the paper's, and in claims, multiverse and coverage those that suit the source, unless --interval
+    names another.
     Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text) and .json (provenance).
     The exit status is 2 when a figure that was named cannot be drawn.
 

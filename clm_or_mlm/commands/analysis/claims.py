@@ -36,6 +36,7 @@ def claims(
 
     Each is supported, contradicted, inconclusive, or not decidable from this source.
     The published cells are enough for most of them; F7 and F10 need single runs.
+    The test is hierarchical where instances are known, else t, unless --interval names another.
 
     every claim, from the published cells:  python -m analysis claims
     contrasts, numbers and reasoning:       python -m analysis claims --id F8 --explain

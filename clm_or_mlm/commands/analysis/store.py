@@ -20,7 +20,6 @@ from analysis.store.problems import Problem, problem_records, summary
 from analysis.store.runs_table import protocol_of, read_runs, write_runs
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 from benchmarks.protocol import PAPER
-from clm_or_mlm.options import OutFile
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
@@ -44,7 +43,7 @@ def ingest(
     protocol: Literal["paper", "standard"] = "paper",
     strict: bool = False,
     jobs: Annotated[int | None, Parameter(metavar="N")] = None,
-    problems_out: OutFile = None,
+    problems_out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> int:
     """Read a run store, in the layout of the authors' release, into a runs table (docs/run-store.md).
 

@@ -42,11 +42,12 @@ def scores(
 ) -> None:
     """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
 
+    The interval is the paper's unless --interval names another.
+
     Args:
         model: only these models
         dataset: only these datasets (or average)
-        format: how they are written
-        out: write there instead of to standard output (parquet needs it)
+        format: how they are written (parquet needs --out)
     """
     form = score_list.FORMATS[format]
     if out is None and not form.is_text:
@@ -143,7 +144,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page with the figures of a folder and everything that the source says.
 
-    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance.
+    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance. Intervals are
+    bootstraps over seeds unless --interval names others.
 
     Args:
         figures: what `python -m paper_figures all` wrote from the same source
