@@ -1,7 +1,8 @@
-"""Options that several commands share: where scores come from, and how runs become scores."""
+"""Options that several commands share: where scores come from, how runs become scores, where the output goes."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +15,24 @@ from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SELECTIONS
 from common.cli import MANY, shared_options
+from common.files import write_bytes
 
-__all__ = [
-    "BootstrapScoreOptions",
-    "ClaimScoreOptions",
-    "FigureScoreOptions",
-    "ScoreOptions",
-    "Selection",
-    "SourceOptions",
-]
+__all__ = ["OutFile", "ScoreOptions", "Selection", "SourceOptions", "write_or_print"]
 
-_SCORES = "from runs to scores"
-
-Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS))]
+Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule for the learning rate")]
 """A rule for the learning rate."""
+
+OutFile = Annotated[Path | None, Parameter(metavar="FILE", help="write there instead of to standard output")]
+"""Where a command writes instead of to standard output."""
+
+
+def write_or_print(content: str | bytes, out: Path | None) -> None:
+    """Write a file, or without one the text to standard output."""
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    if out is not None:
+        write_bytes(out, content)
+    else:
+        sys.stdout.write(content.decode("utf-8"))
 
 
 @shared_options("where the scores come from")
@@ -57,25 +62,25 @@ class SourceOptions:
         )
 
 
-@shared_options(_SCORES)
+@shared_options("from runs to scores")
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
     """How runs become scores."""
 
-    selection: Selection = "seed"
+    selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
     """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
     a model and dataset (mean), or one for a model and task (pooled)"""
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS))] = "paper"
-    """kind of 95 % interval"""
+    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
+    """kind of 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
+    the default is named above"""
     resamples: int = RESAMPLES
     """resamples of a bootstrap"""
     seed: int = DEFAULT_SEED
     """seed of a bootstrap's generator"""
 
-    @property
-    def needs_instances(self) -> bool:
-        """Whether the interval, as named, is made of per-instance scores."""
-        return not self.interval or INTERVALS[self.interval].needs_instances
+    def needs_instances(self, default_interval: str) -> bool:
+        """Return whether the interval, or the default where none is named, is made of per-instance scores."""
+        return INTERVALS[self.interval or default_interval].needs_instances
 
     def settings(self, default_interval: str = "") -> Settings:
         """Return the settings of these options, with `default_interval` where none is named."""
@@ -85,31 +90,3 @@ class ScoreOptions:
             resamples=self.resamples,
             seed=self.seed,
         )
-
-
-@shared_options(_SCORES)
-@dataclass(frozen=True, kw_only=True)
-class BootstrapScoreOptions(ScoreOptions):
-    """The same with a bootstrap interval where none is named."""
-
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS))] = "bootstrap"
-    """kind of 95 % interval"""
-
-
-@shared_options(_SCORES)
-@dataclass(frozen=True, kw_only=True)
-class ClaimScoreOptions(ScoreOptions):
-    """The same with the interval left open (empty): claims are tested with the best that the source allows."""
-
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """test and 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
-    default: hierarchical where instances are known, else t"""
-
-
-@shared_options(_SCORES)
-@dataclass(frozen=True, kw_only=True)
-class FigureScoreOptions(ScoreOptions):
-    """The same with the interval left open (empty): to the paper's, or to what suits a supplementary figure."""
-
-    interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval (default: paper; of claims, multiverse and coverage the one that suits the source)"""

@@ -3,62 +3,150 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from cyclopts import App
 
 from common.cli import call, program
 from common.registry import Registry
 
-__all__ = ["ROOMS", "Room", "main_of", "program_of", "room"]
-
-_HERE = "clm_or_mlm.commands"
+__all__ = ["ROOMS", "Room", "main_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """A room that `python -m NAME` runs."""
+    """A room that `python -m NAME` runs; its functions are named as `module:function` in `clm_or_mlm.commands`."""
 
     name: str
     """Its folder."""
     description: str
     """A sentence above its commands."""
-    commands: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """For each its function as `module:function`, imported when the command is called, and a line of help."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """For each function, imported when its command is called, a line of help; the command has the function's name."""
     default: str = ""
-    """The function, as `module:function`, of a room that needs no command."""
+    """The function of a room that needs no command."""
     examples: str = ""
     """Shown in its help as they are."""
-    prepare: Callable[[Sequence[str]], list[str]] = list
-    """What is done to the words first, for a command that passes words on to another program."""
+    prepare: str = ""
+    """The function that changes the words first, for a command that passes words on to another program."""
+
+    def program(self) -> App:
+        """Return the room's command line."""
+        commands = {f"clm_or_mlm.commands.{path}": line for path, line in self.commands.items()}
+        default = _function(self.default) if self.default else None
+        return program(
+            f"python -m {self.name}", self.description, commands, examples=self.examples, default=default
+        )
 
 
-ROOMS: Registry[Room] = Registry("room")
-"""All rooms with commands; a room's entry stands in `clm_or_mlm.commands.<room>` and registers itself."""
+def _function(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(f"clm_or_mlm.commands.{module}"), name)
 
 
-def room(name: str) -> Room:
-    """Return a room; its entry is imported, its commands are not."""
-    if name not in ROOMS:
-        ROOMS.register(importlib.import_module(f"{_HERE}.{name}").ROOM)
-    return ROOMS[name]
+ROOMS: Registry[Room] = Registry(
+    "room",
+    [
+        Room(
+            name="pretraining",
+            description="Pretrain the study's models.",
+            commands={
+                "pretraining:plan": "what has to be trained for the study, a figure or a model",
+                "pretraining:settings": "every setting of `train`, its value and its meaning",
+                "pretraining:shards": "write documents as training shards, or check shards: shards verify DIR",
+                "pretraining:tokenizer": "write a Hugging Face tokenizer folder: converted, or trained",
+                "pretraining:train": "pretrain a model of the study, or one stage of the plan",
+                "pretraining:export": "write a checkpoint as a Hugging Face folder",
+            },
+            examples="""\
+examples:
+  python -m pretraining plan --figure 3
+  python -m pretraining settings --set global_batch=96
+  python -m pretraining shards --source documents/ --tokenizer tokenizer/ --out data/
+  python -m pretraining train 610m-clm-10k-mlm40-42k --data data/ --out build/pretraining
+""",
+        ),
+        Room(
+            name="benchmarks",
+            description="Measure encoders on the paper's twelve datasets.",
+            commands={
+                "benchmarks.datasets:fetch": "download datasets from their hubs into data/ (needs network)",
+                "benchmarks.datasets:import_": "make a dataset from original distribution files (no network)",
+                "benchmarks.datasets:synthetic": "write small made-up datasets for smoke tests",
+                "benchmarks.datasets:datasets": "list, show or verify the datasets in data/",
+                "benchmarks.runs:run": "fine-tune and evaluate a model; resumes where it stopped",
+                "benchmarks.runs:status": "what is done, missing or failed, and the time left",
+                "benchmarks.runs:validate": "check model, data and settings; estimate time and memory",
+            },
+        ),
+        Room(
+            name="analysis",
+            description="From runs, or from the paper's printed cells, to tables, claims, the audit and the report.",
+            commands={
+                "analysis.store:ingest": "read a run store into a runs table",
+                "analysis.store:fetch_released": "bring the authors' result files into the cache",
+                "analysis.tables:scores": "mean and interval of every model and dataset",
+                "analysis.tables:table": "one of the paper's Tables 1 to 17, or all",
+                "analysis.tables:audit": "every published cell against its runs, and the paper's own arithmetic",
+                "analysis.store:provenance": "whether a table's runs were made with the same things",
+                "analysis.claims:claims": "which findings of the paper survive a test",
+                "analysis.precision:coverage": "true coverage of each nominal 95 % interval, by simulation",
+                "analysis.precision:power": "how many seeds a difference needs, by dataset",
+                "analysis.tables:report": "one self-contained page of everything",
+                "analysis.tables:reproduce": "all that a source allows: scores, tables, audit, claims, figures",
+            },
+            examples="""\
+examples:
+  python -m analysis table 10
+  python -m analysis claims --id F8 --explain
+  python -m analysis audit --source released
+  python -m analysis reproduce --source results/ --out build""",
+        ),
+        Room(
+            name="paper_figures",
+            description="The paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.",
+            default="paper_figures:draw",
+        ),
+        Room(
+            name="container",
+            description="Build, run and check the Apptainer images; check a site.",
+            commands={
+                "container:build": "build an image into build/",
+                "container:run": "run a room in an image",
+                "container:test": "run an image's own test: imports, a figure, training",
+                "container:verify": "compare an image with its record, the locks and the commit",
+                "container:doctor": "find wrong site settings before a job is submitted",
+            },
+            prepare="container:pass_on",
+        ),
+        Room(
+            name="workflow",
+            description="Run a study: shards, pretraining, cells, tables and figures, each job once.",
+            default="workflow:study",
+            prepare="workflow:pass_on",
+        ),
+        Room(
+            name="miniature",
+            description="The whole study at toy scale, from text to claims; the same call resumes a killed one.",
+            commands={
+                "miniature:run": "make it, or resume it",
+                "miniature:show": "analyse what has been made so far",
+                "miniature:random": "write the middle size with its initial weights, untrained",
+                "miniature:sample": "take as many rows of a dataset as a form needs",
+            },
+        ),
+    ],
+)
+"""All rooms with commands."""
 
 
-def program_of(name: str) -> App:
-    """Return a room's command line; its commands are imported when they are called."""
-    one = room(name)
-    module, _, function = one.default.partition(":")
-    default = getattr(importlib.import_module(module), function) if module else None
-    return program(
-        f"python -m {one.name}", one.description, one.commands, examples=one.examples, default=default
-    )
-
-
-def main_of(name: str) -> Callable[[Sequence[str]], int | None]:
+def main_of(name: str) -> Callable[[Sequence[str]], int]:
     """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct."""
+    room = ROOMS[name]
 
-    def main(argv: Sequence[str]) -> int | None:
-        return call(program_of(name), room(name).prepare(argv))
+    def main(argv: Sequence[str]) -> int:
+        return call(room.program(), _function(room.prepare)(argv) if room.prepare else argv)
 
     return main

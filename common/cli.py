@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, default_name_transform
 from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["MANY", "call", "program", "run", "sentence", "shared_options", "whole_numbers"]
+__all__ = ["MANY", "call", "command_name", "program", "run", "sentence", "shared_options", "whole_numbers"]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
@@ -40,7 +40,7 @@ def shared_options(title: str) -> Parameter:
 def program(
     name: str,
     description: str,
-    commands: Mapping[str, tuple[str, str]],
+    commands: Mapping[str, str],
     *,
     examples: str = "",
     default: Callable[..., int | None] | None = None,
@@ -50,7 +50,8 @@ def program(
     Args:
         name: how it is started, such as `python -m analysis`.
         description: a sentence above the list of commands.
-        commands: for each its function as `module:function`, imported when the command is called, and a line of help.
+        commands: for each function, as `module:function`, a line of help; it is imported when the command is called,
+            which has its name.
         examples: shown below the description as they are.
         default: the function of a program that needs no command; its docstring is the description then.
     """
@@ -69,13 +70,18 @@ def program(
         result_action="return_value",
     )
     made["--help"].help = "show this and exit"
-    for order, (command, (path, line)) in enumerate(commands.items()):
-        made.command(path, name=command, help=line, sort_key=order)
+    for order, (path, line) in enumerate(commands.items()):
+        made.command(path, name=command_name(path), help=line, sort_key=order)
     return made
 
 
-def call(app: App, argv: Sequence[str]) -> int | None:
-    """Run a program's command and return what it returns.
+def command_name(path: str) -> str:
+    """Return the name of the command whose function is `module:function`: `fetch-released` of `x:fetch_released`."""
+    return default_name_transform(path.partition(":")[2])
+
+
+def call(app: App, argv: Sequence[str]) -> int:
+    """Run a program's command and return the exit code that it returns, 0 for none.
 
     Raises:
         UserError: the words cannot be understood, or what the command raises.
@@ -84,11 +90,10 @@ def call(app: App, argv: Sequence[str]) -> int | None:
     if words[0] in app and not words[0].startswith("-") and app[words[0]].default_command:
         app[words[0]].help = None  # the function's own docstring; the line is for the list of commands
     try:
-        code: int | None = app(words)
+        return app(words) or 0
     except CycloptsError as error:
         chain = () if isinstance(error, problems.UnknownCommandError) else error.command_chain or ()
         raise UserError(f"{sentence(error)} (see {' '.join([app.name[0], *chain])} --help)") from None
-    return code
 
 
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
@@ -108,9 +113,9 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         sys.stderr.write("interrupted; finished work is kept, and the same command resumes from it\n")
         code = 130
     except (UserError, OSError) as error:
-        if os.environ.get("CLM_OR_MLM_TRACEBACK") or not _is_users(error):
+        if os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
-        sys.stderr.write(f"error: {_os_sentence(error)}\n")
+        sys.stderr.write(f"error: {_users_sentence(error)}\n")
         code = 2
     sys.exit(code)
 
@@ -157,7 +162,7 @@ def sentence(error: CycloptsError) -> str:
         word = (error.unused_tokens or [""])[0]
         what = "option" if word.startswith("-") else "command"
         return f"unknown {what} {word!r}{nearest(word, list(error.app or ()))}"
-    if isinstance(error, UnknownOptionError):
+    if isinstance(error, problems.UnknownOptionError):
         known = [name for item in error.argument_collection or () for name in item.names]
         word = (error.token.keyword or error.token.value).split("=")[0]
         return f"unknown option {word!r}{nearest(word, [*known, '--help'])}"
@@ -181,25 +186,13 @@ def _name(error: problems.CoercionError | problems.MissingArgumentError) -> str:
     return str(getattr(error, "keyword", None) or error.argument.name)
 
 
-_USERS_ERRNO = {
-    errno.ENOSPC,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EDQUOT,
-}
-
-
-def _is_users(error: BaseException) -> bool:
-    return isinstance(error, UserError) or (isinstance(error, OSError) and error.errno in _USERS_ERRNO)
-
-
-def _os_sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno is not None:
-        where = f"{error.filename}: " if error.filename else ""
-        hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
-        return f"{where}{os.strerror(error.errno)}{hint}"
-    return str(error)
+def _users_sentence(error: UserError | OSError) -> str:
+    """Return what the user can correct in one sentence; raise what is a mistake of the program."""
+    if isinstance(error, UserError):
+        return str(error)
+    users = ("EACCES", "EDQUOT", "EISDIR", "ENOENT", "ENOSPC", "ENOTDIR", "EPERM", "EROFS")
+    if error.errno is None or errno.errorcode.get(error.errno) not in users:
+        raise error
+    where = f"{error.filename}: " if error.filename else ""
+    hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
+    return f"{where}{os.strerror(error.errno)}{hint}"

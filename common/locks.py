@@ -59,7 +59,5 @@ def is_locked(path: Path) -> bool:
     try:
         with FileLock(path, timeout=0):
             return False
-    except Timeout:
-        return True
-    except OSError:
-        return False
+    except OSError as error:  # a file system without locks, unless it is the time-out
+        return isinstance(error, Timeout)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -16,6 +17,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 _LINE_SECONDS = 60.0
+_BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
 
 
 def progress(items: Iterable[T], what: str, total: int | None = None, unit: str = "it") -> Iterator[T]:
@@ -23,10 +25,10 @@ def progress(items: Iterable[T], what: str, total: int | None = None, unit: str 
 
     The bar appears only for work that lasts longer than two seconds.
     """
-    yield from tqdm(items, desc=what, total=total, unit=unit, delay=2.0, disable=None, leave=False)
+    yield from _BAR(items, desc=what, total=total, unit=unit)
 
 
-class Meter:
+class Meter(contextlib.AbstractContextManager["Meter"]):
     """Shows how far work has come, its rate and its ETA; use as a context manager.
 
     On a terminal a bar appears after two seconds. Elsewhere, as in a Slurm log, one line a minute is logged.
@@ -36,36 +38,21 @@ class Meter:
         """Start at `done` of `total`; the ETA is taken from what this process has done."""
         self._what, self._total, self._unit = what, total, unit
         self._first = self._done = done
-        self._began = self._told = time.monotonic()
-        self._bar = tqdm(
-            desc=what,
-            total=total,
-            initial=done,
-            unit=unit,
-            delay=2.0,
-            disable=None,
-            leave=False,
-            unit_scale=True,
-        )
+        self._began = self._reported = time.monotonic()
+        self._bar = _BAR(desc=what, total=total, initial=done, unit=unit, unit_scale=True)
 
     def update(self, done: float, note: str = "") -> None:
-        """Tell that `done` of the total is finished, with a note such as a loss or a rate."""
+        """Report that `done` of the total is finished, with a note such as a loss or a rate."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done = done
         now = time.monotonic()
-        if self._bar.disable and now - self._told >= _LINE_SECONDS:
-            self._told = now
+        if self._bar.disable and now - self._reported >= _LINE_SECONDS:
+            self._reported = now
             rate = (done - self._first) / (now - self._began)
             eta = f"{(self._total - done) / rate / 3600:.2f} h to go" if rate > 0 else "no ETA yet"
             logger.info("%s: %.1f %%, %s, %s", self._what, 100 * done / max(self._total, 1e-9), eta, note)
 
-    def __enter__(self) -> Meter:
-        """Return the meter."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Remove the bar."""
         self._bar.close()

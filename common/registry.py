@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Iterable
+from typing import NoReturn, Protocol, TypeVar
 
 from common.errors import UserError, nearest
 
@@ -28,18 +28,13 @@ class UnknownNameError(UserError, KeyError):
         return str(self.args[0])
 
 
-class Registry(Mapping[str, T]):
+class Registry(dict[str, T]):
     """The objects of one kind, in the order in which they were registered."""
 
     def __init__(self, kind: str, items: Iterable[T] = ()) -> None:
-        """Start with `items`.
-
-        Args:
-            kind: what one object is, in the words of an error message: `interval`, `selection rule`.
-            items: the first objects.
-        """
+        """Start with `items`; `kind` is what one is, in the words of a message: `interval`, `selection rule`."""
+        super().__init__()
         self.kind = kind
-        self._items: dict[str, T] = {}
         for item in items:
             self.register(item)
 
@@ -49,31 +44,14 @@ class Registry(Mapping[str, T]):
         Raises:
             ValueError: the name is taken.
         """
-        if item.name in self._items:
+        if item.name in self:
             raise ValueError(f"there is already a {self.kind} called {item.name!r}")
-        self._items[item.name] = item
+        self[item.name] = item
         return item
 
     def unregister(self, name: str) -> None:
         """Remove an object, as a test does with one that it made up."""
-        del self._items[name]
+        del self[name]
 
-    def __getitem__(self, name: str) -> T:
-        """Return the object of that name.
-
-        Raises:
-            UnknownNameError: there is none; a `UserError` and a `KeyError`.
-        """
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            known = ", ".join(self._items)
-            raise UnknownNameError(
-                f"unknown {self.kind} {name!r}{nearest(str(name), self._items)}; one of {known}"
-            ) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
+    def __missing__(self, name: str) -> NoReturn:
+        raise UnknownNameError(f"unknown {self.kind} {name!r}{nearest(name, self)}; one of {', '.join(self)}")

@@ -42,28 +42,23 @@ def read_settings(
         UserError: an unknown key, with the nearest one; a missing one; or a value that the field cannot take.
     """
     prefix = f"{where}: " if where else ""
-    names = [item.name for item in _fields(kind)]
     hints = typing.get_type_hints(kind)
     tokens: list[str] = []
     for key, value in values.items():
-        if key not in names:
-            raise UserError(f"{prefix}unknown key {key!r}{nearest(key, names)}")
+        if key not in hints:
+            raise UserError(f"{prefix}unknown key {key!r}{nearest(key, hints)}")
         if isinstance(value, Mapping):
             raise UserError(f"{prefix}{key} takes a value, not a table")
-        words = [_word(item) for item in (value if isinstance(value, list | tuple) else [value])]
-        if hints[key] is bool:
-            words = [_SWITCH.get(word.lower(), word) for word in words]
-        tokens += [f"--{key}={word}" for word in words]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            word = str(item).lower() if isinstance(item, bool) else str(item)
+            tokens.append(f"--{key}={_SWITCH.get(word.lower(), word) if hints[key] is bool else word}")
     try:
-        found = _reader(kind)(tokens)
+        read = _reader(kind)(tokens)
+        given = {key: () if isinstance(value, list | tuple) and not value else getattr(read, key)
+                 for key, value in values.items()}  # fmt: skip
+        return dataclasses.replace(base or read, **given)  # type: ignore[type-var]
     except CycloptsError as error:
         raise UserError(prefix + sentence(error).replace("--", "")) from None
-    except UserError as error:
-        raise UserError(f"{prefix}{error}") from None
-    given = {key: () if isinstance(value, list | tuple) and not value else getattr(found, key)
-             for key, value in values.items()}  # fmt: skip
-    try:
-        return dataclasses.replace(base or found, **given)  # type: ignore[type-var]
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 
@@ -85,14 +80,6 @@ def _reader(kind: Any) -> App:
         print_error=False,
         result_action="return_value",
     )
-
-
-def _fields(settings: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(settings)
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -126,8 +113,8 @@ def describe_settings(settings: object) -> str:
     """Return one paragraph a setting: its name, its value and the docstring under its field."""
     texts = {item.arg_name: item.description or "" for item in parse_from_object(type(settings)).params}
     lines = []
-    for item in _fields(settings):
-        lines.append(f"{item.name} = {getattr(settings, item.name)!r}")
-        text = " ".join(texts.get(item.name, "").split())
+    for name in typing.get_type_hints(type(settings)):
+        lines.append(f"{name} = {getattr(settings, name)!r}")
+        text = " ".join(texts.get(name, "").split())
         lines += textwrap.wrap(text, 96, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines) + "\n"

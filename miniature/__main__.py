@@ -1,4 +1,4 @@
-"""`python -m miniature`: the commands are in `clm_or_mlm/commands/miniature/`."""
+"""`python -m miniature`: `clm_or_mlm/rooms.py` lists its commands, `clm_or_mlm/commands/` has their functions."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

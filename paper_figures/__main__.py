@@ -1,4 +1,4 @@
-"""`python -m paper_figures`: the command is in `clm_or_mlm/commands/paper_figures/`."""
+"""`python -m paper_figures`: `clm_or_mlm/rooms.py` lists its commands, `clm_or_mlm/commands/` has their functions."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

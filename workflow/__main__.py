@@ -1,4 +1,4 @@
-"""`python -m workflow`: the command is in `clm_or_mlm/commands/workflow/`."""
+"""`python -m workflow`: `clm_or_mlm/rooms.py` lists its commands, `clm_or_mlm/commands/` has their functions."""
 
 from clm_or_mlm.rooms import main_of
 from common.cli import run

@@ -6,24 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.options import BootstrapScoreOptions, ClaimScoreOptions, ScoreOptions, SourceOptions
+from clm_or_mlm.options import ScoreOptions, SourceOptions, write_or_print
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
 
-def test_an_interval_that_is_left_open_is_the_sources() -> None:
-    assert ScoreOptions().settings("t").interval == "paper"
-    assert BootstrapScoreOptions().settings("t").interval == "bootstrap"
-    assert ClaimScoreOptions().settings("t").interval == "t"
-    assert ClaimScoreOptions(interval="bca").settings("t").interval == "bca"
+def test_an_interval_that_is_left_open_is_the_commands() -> None:
+    assert ScoreOptions().settings("t").interval == "t"
+    assert ScoreOptions(interval="bca").settings("t").interval == "bca"
 
 
 def test_instances_are_read_where_the_interval_may_need_them() -> None:
-    assert [ScoreOptions(interval=name).needs_instances for name in ("paper", "hierarchical")] == [
-        False,
-        True,
-    ]
-    assert ClaimScoreOptions().needs_instances
+    assert [ScoreOptions().needs_instances(name) for name in ("paper", "hierarchical")] == [False, True]
+    assert ScoreOptions(interval="hierarchical").needs_instances("paper")
+    assert not ScoreOptions(interval="t").needs_instances("hierarchical")
 
 
 def test_a_source_is_opened_as_named() -> None:
@@ -33,3 +29,11 @@ def test_a_source_is_opened_as_named() -> None:
     ]
     with pytest.raises(UserError, match="nowhere: no such source"):
         SourceOptions(source="nowhere", instances=Path("x")).open()
+
+
+def test_text_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_or_print("a ± b\n", None)
+    write_or_print("a ± b\n", tmp_path / "new" / "file")
+    assert (tmp_path / "new" / "file").read_text("utf-8") == capsys.readouterr().out == "a ± b\n"
+    write_or_print(b"\x00\xff", tmp_path / "bytes")
+    assert (tmp_path / "bytes").read_bytes() == b"\x00\xff"

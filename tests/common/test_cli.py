@@ -60,7 +60,7 @@ def show(
 
 
 def app() -> App:
-    return program("x", "An example.", {"show": (f"{__name__}:show", "show a thing")}, examples="x show a")
+    return program("x", "An example.", {f"{__name__}:show": "show a thing"}, examples="x show a")
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_only_the_command_that_is_called_is_imported(tmp_path: Path) -> None:
         """
         import sys
         from common.cli import call, program
-        app = program("x", "X.", {"one": ("one:one", "do one"), "two": ("two:two", "do two")})
+        app = program("x", "X.", {"one:one": "do one", "two:two": "do two"})
         call(app, sys.argv[1:])
         print([name for name in ("one", "two") if name in sys.modules])
         """

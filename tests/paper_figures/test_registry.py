@@ -122,7 +122,7 @@ def test_a_new_figure_is_in_the_help() -> None:
 def test_a_new_figure_is_reproduced(
     made_up: PaperFigure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FIGURES, "_items", {"13": made_up})
+    monkeypatch.setattr("clm_or_mlm.reproduce.FIGURES", {"13": made_up})
     outcome = reproduce(open_source("published"), tmp_path)
     monkeypatch.undo()
     assert [path for path in outcome.made if path.startswith("figures/")] == [

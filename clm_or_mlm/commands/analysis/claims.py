@@ -9,11 +9,10 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.formats import FORMATS, render_claims
+from analysis.claims.formats import FORMATS, render_claims, render_multiverse
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import STANDARD
-from clm_or_mlm.options import ClaimScoreOptions, SourceOptions
-from clm_or_mlm.output import OutFile, write_or_print
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 from common.cli import MANY
 from common.errors import UserError, nearest
 
@@ -25,18 +24,19 @@ _SHOWN = "what to show"
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ClaimScoreOptions = ClaimScoreOptions(),
+    score: ScoreOptions = ScoreOptions(),
     id: Annotated[tuple[str, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     standard: Annotated[str | None, Parameter(metavar="PATH", group=_SHOWN)] = None,
     format: Annotated[str, Parameter(choices=tuple(FORMATS), group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
-) -> int:
+) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
 
     Each is supported, contradicted, inconclusive, or not decidable from this source.
     The published cells are enough for most of them; F7 and F10 need single runs.
+    The test is hierarchical where instances are known, else t, unless --interval names another.
 
     every claim, from the published cells:  python -m analysis claims
     contrasts, numbers and reasoning:       python -m analysis claims --id F8 --explain
@@ -49,17 +49,15 @@ def claims(
         standard: with --multiverse: the same runs scored by the standard protocol (store or table; a --source that
             is a store with run.json files needs none)
         format: how they are written; csv --explain has one row a contrast
-        out: write there instead of to standard output
     """
     wanted = choose(id)
-    opened = source.open(need_instances=score.needs_instances)
+    opened = source.open(need_instances=score.needs_instances("hierarchical"))
     settings = score.settings(default_interval(opened))
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
     if standard and not multiverse:
         raise UserError("--standard goes with --multiverse, which compares protocols")
     if multiverse:
-        from analysis.claims.formats import render_multiverse
         from analysis.claims.multiverse import explore
 
         other = (
@@ -73,7 +71,6 @@ def claims(
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
         text = render_claims(assessment, shown, format, explain=explain)
     write_or_print(text, out)
-    return 0
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:

@@ -1,16 +1,132 @@
-"""`python -m benchmarks datasets list|show|verify`."""
+"""`python -m benchmarks fetch`, `import`, `synthetic` and `datasets`: the datasets in data/."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
+from benchmarks.datasets import import_files
+from benchmarks.datasets.fetch import HuggingFaceHub, fetch_all
 from benchmarks.datasets.listing import list_text, show_text, verify_all
-from clm_or_mlm.commands.benchmarks.options import DATA
-from common.cli import program
+from benchmarks.datasets.readers import reader_of
+from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.protocol import DATASETS, get_dataset
+from clm_or_mlm.commands.benchmarks import DATA
+from common.cli import MANY, program
 
-__all__ = ["DATASETS", "list_", "show", "verify"]
+__all__ = ["PARTIAL", "datasets", "fetch", "import_", "synthetic"]
+
+PARTIAL = 1
+"""Exit code when some datasets could not be fetched and others could."""
+
+
+def fetch(
+    *datasets: str,
+    out: Path = DATA,
+    lock: Path | None = None,
+    keep_downloads: bool = False,
+    skip_bad_lines: bool = False,
+    replace: bool = False,
+) -> int:
+    """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
+
+    datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
+
+    Args:
+        datasets: which to fetch (default: all twelve)
+        out: folder of the datasets
+        lock: lock of commits and hashes, made when absent (default: OUT/hub.lock.json)
+        keep_downloads: keep the downloaded files after use
+        skip_bad_lines: leave bad lines out, with a warning for each
+        replace: fetch again what is there already
+    """
+
+    def done(manifest: Manifest) -> None:
+        sys.stdout.write(import_files.report(manifest, out / manifest.dataset) + "\n")
+
+    failed = fetch_all(
+        datasets,
+        out,
+        HuggingFaceHub(),
+        done,
+        lock=lock,
+        keep=keep_downloads,
+        replace_old=replace,
+        skip_bad=skip_bad_lines,
+    )
+    return PARTIAL if failed else 0
+
+
+Files = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
+
+
+def import_(
+    dataset: str,
+    /,
+    *files: Path,
+    train: Files = (),
+    validation: Files = (),
+    test: Files = (),
+    queries: Files = (),
+    corpus: Files = (),
+    out: Path = DATA,
+    skip_bad_lines: bool = False,
+    replace: bool = False,
+) -> None:
+    """Make a dataset of the local form from original distribution files: plain, .gz or .zst.
+
+    Args:
+        dataset: one of the datasets below
+        files: files whose names say what they are
+        train: training examples; for msmarco pairs, triples, or training judgements
+        validation: the official validation set; for retrieval its judgements, for mldr_en its queries
+        test: a labelled test set; for retrieval its judgements, for mldr_en its queries
+        queries: texts of the queries (msmarco, nq)
+        corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
+        out: folder of the datasets
+        skip_bad_lines: leave bad lines out, with a warning for each
+        replace: put this in place of another version of the dataset
+    """
+    entry = get_dataset(dataset)
+    roles = import_files.recognise(entry, files)
+    for role, given in (
+        ("train", train), ("validation", validation), ("test", test), ("queries", queries), ("corpus", corpus)
+    ):  # fmt: skip
+        if given:
+            roles[role] = (*roles.get(role, ()), *given)
+    text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
+    sys.stdout.write(text + "\n")
+
+
+_KNOWN = "\n".join(f"  {name:13}{reader_of(entry).files}" for name, entry in DATASETS.items())
+import_.__doc__ = (import_.__doc__ or "").replace(
+    "\n    Args:",
+    f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
+    "  python -m benchmarks import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
+)
+
+
+def synthetic(
+    *datasets: str, out: Path, train: int = 512, evaluation: int = 96, seed: int = 0, replace: bool = False
+) -> None:
+    """Write small made-up datasets in the local form, for smoke tests without data or network.
+
+    Args:
+        datasets: which of the twelve (default: all)
+        out: folder of the datasets; keep it apart from data/
+        train: training examples
+        evaluation: validation, and test, examples
+        seed: seed of the grammars
+        replace: put them in place of other versions
+    """
+    for name in datasets or DATASETS:
+        manifest = make_synthetic(out, name, train=train, evaluation=evaluation, seed=seed, replace=replace)
+        counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
+        sys.stdout.write(f"{out / name}: {counts}, made up\n")
 
 
 def list_(*, data: Path = DATA) -> None:
@@ -55,12 +171,12 @@ def verify(*datasets: str, data: Path = DATA) -> int:
     return 1 if faulty else 0
 
 
-DATASETS = program(
+datasets = program(
     "datasets",
     "Look at the datasets in data/.",
     {
-        "list": (f"{__name__}:list_", "the twelve datasets, their counts and licences"),
-        "show": (f"{__name__}:show", "schema, counts, source and three examples as the model sees them"),
-        "verify": (f"{__name__}:verify", "check every file and every row against the manifest's hashes"),
+        f"{__name__}:list_": "the twelve datasets, their counts and licences",
+        f"{__name__}:show": "schema, counts, source and three examples as the model sees them",
+        f"{__name__}:verify": "check every file and every row against the manifest's hashes",
     },
 )

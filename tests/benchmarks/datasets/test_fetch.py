@@ -20,8 +20,8 @@ from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import HuggingFaceHub, UnreachableError, fetch
 from benchmarks.datasets.hub_pins import LOCK, Pin, read_lock
 from benchmarks.datasets.local_dataset import load
-from clm_or_mlm.commands.benchmarks import fetch as command_module
-from clm_or_mlm.commands.benchmarks.fetch import PARTIAL
+from clm_or_mlm.commands.benchmarks import datasets as commands
+from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.fake_hub import FakeHub
@@ -272,7 +272,7 @@ def test_retrieval_keeps_judged_documents_only(tmp_path: Path, monkeypatch: pyte
 def test_command_continues_after_a_failure(
     tmp_path: Path, hub: HuggingFaceHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_module, "HuggingFaceHub", lambda: hub)
+    monkeypatch.setattr(commands, "HuggingFaceHub", lambda: hub)
     assert main(["record", "conll2003_en", "--out", str(tmp_path)]) == PARTIAL
     assert (tmp_path / "conll2003_en").is_dir()
     assert "40 train, 40 validation, 40 test" in capsys.readouterr().out

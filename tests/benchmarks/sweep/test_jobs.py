@@ -127,7 +127,7 @@ def test_a_label_set_that_is_not_the_heads_is_refused(
 ) -> None:
     from dataclasses import replace
 
-    monkeypatch.setitem(DATASETS._items, "uner_en", replace(DATASETS["uner_en"], labels=5))
+    monkeypatch.setitem(DATASETS, "uner_en", replace(DATASETS["uner_en"], labels=5))
     with pytest.raises(UserError, match=r"has 7 labels .* head has 5 classes"):
         run([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
 

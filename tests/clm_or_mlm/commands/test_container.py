@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.commands.container import check, run
+from clm_or_mlm.commands import container
 from common.errors import UserError
 from container.__main__ import main
 from container.verify import Finding
@@ -29,7 +29,7 @@ def test_what_follows_the_image_belongs_to_the_command_inside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[tuple[Path, tuple[str, ...], tuple[str, ...]]] = []
-    monkeypatch.setattr(run, "launch", lambda *given: calls.append(given))
+    monkeypatch.setattr(container, "launch", lambda *given: calls.append(given))
     main(["run", *words])
     assert calls == [(Path(image).resolve(), inside, binds)]
 
@@ -53,7 +53,7 @@ def test_differences_that_make_it_another_image_are_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     findings = [Finding(what="file", note="sha"), Finding(what="commit", problems=("older",), fatal=False)]
-    monkeypatch.setattr(check.verification, "verify", lambda *_: list(findings))
+    monkeypatch.setattr(container.verification, "verify", lambda *_: list(findings))
     assert main(["verify", "analysis"]) == 0
     findings.append(Finding(what="packages", problems=("a", "b")))
     assert main(["verify", "analysis"]) == 1

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from clm_or_mlm.commands.miniature import run
 from common.errors import UserError
 from miniature.__main__ import main
 from miniature.forms import FORMS
@@ -20,7 +19,8 @@ def test_options_reach_the_miniature(
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for name in ("make_miniature", "show_miniature"):
         monkeypatch.setattr(
-            run, name, lambda *given, **options: calls.append((given, options)) or "summary\n"
+            f"miniature.pipeline.{name}",
+            lambda *given, **options: calls.append((given, options)) or "summary\n",
         )
     # As `make miniature` without DATA calls it.
     main(["run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])

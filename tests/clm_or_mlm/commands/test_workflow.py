@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clm_or_mlm.commands.workflow import study
+from clm_or_mlm.commands import workflow as commands
 from common.errors import UserError
 from workflow.__main__ import main
 from workflow.tiny import MODELS
@@ -22,7 +22,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append({"workflow": workflow, "folder": folder, **options})
         return len(found) < 2
 
-    monkeypatch.setattr(study, "run_workflow", fake)
+    monkeypatch.setattr(commands, "run_workflow", fake)
     return found
 
 

@@ -1,15 +1,15 @@
-"""`python -m workflow TARGET`: run a study's jobs here or on a cluster; the same call resumes where one stopped."""
+"""The command of `python -m workflow`: run a study's jobs here or on a cluster; the same call resumes."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from clm_or_mlm.commands.workflow import WORD
 from common.errors import UserError, nearest
 from common.settings import describe_settings
 from workflow.engine import PROFILES, run_workflow
@@ -19,7 +19,18 @@ from workflow.settings import Settings, load_settings
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 from workflow.summary import summary
 
-__all__ = ["study"]
+__all__ = ["pass_on", "study"]
+
+WORD = "--snakemake-word"
+"""The hidden option that carries the words after `--`, which go to snakemake as they are."""
+
+
+def pass_on(argv: Sequence[str]) -> list[str]:
+    """Return the words with those after `--` as values of the hidden option."""
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *(f"{WORD}={word}" for word in words[at + 1 :])]
+
 
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from benchmarks.runs import RunKey, write_results
-from clm_or_mlm.commands.benchmarks.run import score_lines
+from clm_or_mlm.commands.benchmarks.runs import score_lines
 from common.provenance import ROOT
 
 

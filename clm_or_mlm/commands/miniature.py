@@ -1,4 +1,4 @@
-"""`python -m miniature run` and `show`: make a miniature, or analyse what of it has been made."""
+"""The commands of `python -m miniature`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from common.cli import shared_options
 from common.errors import UserError
 from miniature.data_source import get_data_source
 from miniature.forms import FORMS, get_form
-from miniature.pipeline import make_miniature, show_miniature
 
-__all__ = ["MiniatureOptions", "run", "show"]
+__all__ = ["random", "run", "sample", "show"]
 
 
 @shared_options("the miniature")
@@ -45,6 +44,8 @@ def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> 
     form, source = get_form(options.form), get_data_source(options.data)
     if workers < 1:
         raise UserError(f"--workers {workers}: at least one process is needed")
+    from miniature.pipeline import make_miniature
+
     report = options.until == "report"
     summary = make_miniature(
         form, source, options.out, workers=workers, report=report, example=options.example
@@ -54,6 +55,47 @@ def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> 
 
 def show(*, options: MiniatureOptions = MiniatureOptions()) -> None:
     """Analyse what has been made of a miniature so far, all of its runs or not."""
+    from miniature.pipeline import show_miniature
+
     form, source = get_form(options.form), get_data_source(options.data)
     report = options.until == "report"
     sys.stdout.write(show_miniature(form, source, options.out, report=report, example=options.example))
+
+
+def random(
+    *,
+    study: Annotated[Path, Parameter(metavar="FILE")],
+    data: Annotated[Path, Parameter(metavar="DIR")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Write the middle size with the initial weights that all its models start from, untrained.
+
+    Args:
+        study: study file
+        data: shards, for the tokenizer
+        out: model folder
+    """
+    from miniature.untrained import write_random
+
+    write_random(study, data, out)
+
+
+def sample(
+    dataset: str,
+    /,
+    *,
+    form: Annotated[str, Parameter(metavar="|".join(FORMS))],
+    data: Annotated[Path, Parameter(metavar="DIR")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Take as many rows of a dataset as a form needs.
+
+    Args:
+        dataset: the dataset's name
+        form: the miniature's form
+        data: folder with the whole dataset
+        out: folder of the samples
+    """
+    from miniature.sample import write_sample
+
+    write_sample(get_form(form), dataset, data, out)

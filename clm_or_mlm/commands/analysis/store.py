@@ -1,9 +1,10 @@
-"""`python -m analysis ingest STORE --out runs.parquet [--instances instances.parquet]`."""
+"""`python -m analysis ingest`, `fetch-released` and `provenance`: stores of runs."""
 
 from __future__ import annotations
 
-import json
+import json as json_format
 import logging
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,18 +12,20 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from analysis.store import release
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.model_names import model_error
 from analysis.store.problems import Problem, problem_records, summary
 from analysis.store.runs_table import protocol_of, read_runs, write_runs
+from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 from benchmarks.protocol import PAPER
-from clm_or_mlm.output import OutFile
 from common.cli import MANY
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.files import write_text
+from pretraining.study import FIGURES, MODELS, TABLES
 
-__all__ = ["ingest", "log_problems"]
+__all__ = ["fetch_released", "ingest", "models_for", "provenance"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ def ingest(
     protocol: Literal["paper", "standard"] = "paper",
     strict: bool = False,
     jobs: Annotated[int | None, Parameter(metavar="N")] = None,
-    problems_out: OutFile = None,
+    problems_out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> int:
     """Read a run store, in the layout of the authors' release, into a runs table (docs/run-store.md).
 
@@ -127,8 +130,78 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
 
 def _write_problems(path: Path | None, problems: Sequence[Problem]) -> None:
     if path is not None:
-        write_text(path, json.dumps(problem_records(problems), indent=2) + "\n")
+        write_text(path, json_format.dumps(problem_records(problems), indent=2) + "\n")
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+_SETS: dict[str, tuple[str, ...]] = {
+    **{f"figure{number}": names for number, names in FIGURES.items()},
+    **{f"table{number}": names for number, names in TABLES.items() if names},
+    "all": tuple(MODELS),
+}
+
+
+def models_for(what: str) -> tuple[str, ...]:
+    """Return the models that `figure3`, `table10` or `all` needs; `UserError` for anything else."""
+    if what not in _SETS:
+        table1 = "; Table 1 holds settings, no scores" if what == "table1" else nearest(what, _SETS)
+        raise UserError(
+            f"--for {what}: no such figure or table{table1}; give figure1 to 12, table2 to 17, or all"
+        )
+    return _SETS[what]
+
+
+def fetch_released(
+    *,
+    for_: Annotated[tuple[str, ...], MANY, Parameter(name="--for", metavar="FIGURE|TABLE|all")] = (),
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    cache: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    url: str = release.URL,
+) -> int:
+    """Bring the authors' result files into the cache by git, at the pinned commit.
+
+    What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
+    network.
+
+    Args:
+        for_: the models of figure3, table10, ...; repeatable (default, without --model: all)
+        model: this model; repeatable
+        cache: where to keep them (default: CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder)
+        url: a mirror of the authors' repository
+    """
+    for name in model:
+        if name not in MODELS:
+            raise UserError(f"--model {name}: not one of the study's models{nearest(name, MODELS)}")
+    wanted = [*model, *(name for what in for_ for name in models_for(what))] or models_for("all")
+    store = release.released_store(wanted, cache=cache, url=url, commit=release.COMMIT)
+    logger.info(
+        "%d released models are in %s", len(release.cached_release(cache, commit=release.COMMIT)), store
+    )
+    if cache is not None:
+        logger.info("set CLM_OR_MLM_CACHE=%s for --source released to find them", cache)
+    sys.stdout.write(f"{store}\n")
+    return 0
+
+
+def provenance(
+    store: Path,
+    /,
+    *,
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    json: bool = False,
+) -> int:
+    """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
+
+    Exit status: 0 all agree; 1 some differ.
+
+    Args:
+        store: a run store, or its results folder
+        logs: the workflow's logs (default: logs next to results)
+        json: print JSON
+    """
+    result = audit_provenance(store, logs)
+    sys.stdout.write((provenance_json if json else provenance_text)(result))
+    return 1 if result.mismatches else 0

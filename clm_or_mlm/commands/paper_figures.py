@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from analysis.sources import PUBLISHED
-from clm_or_mlm.options import FigureScoreOptions, SourceOptions
+from clm_or_mlm.options import ScoreOptions, SourceOptions
 from paper_figures.inputs import Inputs
 from paper_figures.output.formats import FORMATS, formats_named
 from paper_figures.output.results import draw_figures
@@ -26,7 +25,7 @@ _NAMES = f"{', '.join(FIGURES)}, or all (those of the paper)"
 def draw(
     *figures: Annotated[str, Parameter(metavar="N", help=_NAMES)],
     source: SourceOptions = SourceOptions(),
-    scores: FigureScoreOptions = FigureScoreOptions(),
+    scores: ScoreOptions = ScoreOptions(),
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
@@ -34,6 +33,8 @@ def draw(
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
     Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
+    Intervals are the paper's, and in claims, multiverse and coverage those that suit the source, unless --interval
+    names another.
     Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text) and .json (provenance).
     The exit status is 2 when a figure that was named cannot be drawn.
 
@@ -60,9 +61,7 @@ def draw(
             None if every or supplementary else list(models),
             need_instances=scores.interval == "hierarchical" or (supplementary and not scores.interval),
         )
-    inputs = Inputs(
-        source=opened, settings=replace(scores, interval=scores.interval or "paper").settings(), logs=logs
-    )
+    inputs = Inputs(source=opened, settings=scores.settings("paper"), logs=logs)
     results = draw_figures(chosen, inputs, out, forms, interval=scores.interval or None)
     problems = [result.problem for result in results if result.problem is not None]
     if problems and len(results) == 1:

@@ -1,0 +1,79 @@
+"""`python -m analysis coverage` and `power`: how far intervals can be trusted, and how many seeds are enough."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.precision import coverage_report
+from analysis.precision import power as seed_plans
+from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
+from analysis.statistics.intervals import DEFAULT_SEED
+from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
+from common.errors import UserError
+
+__all__ = ["coverage", "power"]
+
+
+def coverage(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    trials: int = COVERAGE_TRIALS,
+    resamples: int = COVERAGE_RESAMPLES,
+    seed: int = DEFAULT_SEED,
+    format: Annotated[str, Parameter(choices=tuple(coverage_report.FORMATS))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Simulate five-seed cells and count how often each nominal 95 % interval holds the truth.
+
+    The variances are those observed in runs (or in the published cells); the truth is the mean over seeds on these
+    test instances, and on any. What the intervals are and which to use: docs/intervals.md. The figure:
+    python -m paper_figures coverage.
+
+    Args:
+        trials: simulated cells a dataset
+        resamples: of each bootstrap
+        seed: of the simulation
+        format: how it is written
+    """
+    if trials < 100 or resamples < 100:
+        raise UserError(
+            "a coverage needs 100 trials of 100 resamples or more; leave --trials and --resamples out"
+        )
+    opened = source.open(need_instances=True)
+    frame = simulate(opened, trials=trials, resamples=resamples, seed=seed, selection=selection)
+    report = coverage_report.CoverageReport(frame=frame, source=opened.label, trials=trials)
+    write_or_print(coverage_report.FORMATS[format].show(report), out)
+
+
+def power(
+    *,
+    effect: Annotated[float, Parameter(metavar="POINTS")],
+    source: SourceOptions = SourceOptions(),
+    power: float = 0.8,
+    alpha: float = 0.05,
+    selection: Selection = "seed",
+    format: Annotated[str, Parameter(choices=tuple(seed_plans.FORMATS))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print how many fine-tuning seeds each model needs for a difference between two models to be found.
+
+    The test is a two-sided t test, with the variances of the runs or, without runs, of the published cells.
+
+    Args:
+        effect: the difference, in points
+        power: wanted chance to find it
+        alpha: level of the test
+        format: how it is written
+    """
+    if not effect > 0:
+        raise UserError(f"--effect {effect:g}: a difference to look for is a positive number of points")
+    for name, share in (("power", power), ("alpha", alpha)):
+        if not 0 < share < 1:
+            raise UserError(f"--{name} {share:g} is no share between 0 and 1")
+    opened = source.open()
+    table = seed_plans.power_table(opened, effect, power=power, alpha=alpha, selection=selection)
+    plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect, power=power, alpha=alpha)
+    write_or_print(seed_plans.FORMATS[format].show(plan), out)

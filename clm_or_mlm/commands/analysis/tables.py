@@ -1,0 +1,182 @@
+"""`python -m analysis scores`, `table`, `audit`, `report` and `reproduce`: what a source of scores gives."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.sources import PUBLISHED
+from analysis.tables import audit as audits
+from analysis.tables import audit_report, render, score_list
+from analysis.tables.build import build_table, table_numbers
+from benchmarks.protocol import AVERAGE, get_dataset
+from clm_or_mlm.options import (
+    OutFile,
+    ScoreOptions,
+    Selection,
+    SourceOptions,
+    write_or_print,
+)
+from common.cli import MANY
+from common.errors import UserError, nearest
+from common.files import write_text
+from common.provenance import provenance
+from pretraining.study import TABLES
+
+__all__ = ["audit", "report", "reproduce", "scores", "table"]
+
+PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
+
+
+def scores(
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    format: Annotated[str, Parameter(choices=tuple(score_list.FORMATS))] = "csv",
+    out: OutFile = None,
+) -> None:
+    """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
+
+    The interval is the paper's unless --interval names another.
+
+    Args:
+        model: only these models
+        dataset: only these datasets (or average)
+        format: how they are written (parquet needs --out)
+    """
+    form = score_list.FORMATS[format]
+    if out is None and not form.is_text:
+        raise UserError(f"--format {form.name} is no text: name a file with --out scores.{form.ending}")
+    for name in dataset:
+        if name != AVERAGE:
+            get_dataset(name)
+    frame = source.open(need_instances=score.needs_instances("paper")).scores(score.settings("paper"))
+    known = list(dict.fromkeys(frame["model"]))
+    for name in model:
+        if name not in known:
+            raise UserError(f"{source.source} has no scores of {name!r}{nearest(name, known)}")
+    if model:
+        frame = frame[frame["model"].isin(model)]
+    if dataset:
+        frame = frame[frame["dataset"].isin(dataset)]
+    write_or_print(form.content(frame), out)
+
+
+def table(
+    number: Annotated[tuple[str, ...], MANY],
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    format: Annotated[str, Parameter(choices=tuple(render.FORMATS))] = "markdown",
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+) -> None:
+    """Print the paper's tables.
+
+    Each cell has the published value and, where the source holds runs, the recomputed one with its interval (a
+    bootstrap over seeds unless --interval names another).
+
+    Args:
+        number: 1 to 17, or all
+        format: how they are written
+        out: write table01.md, ... there instead of printing
+    """
+    numbers = _numbers(number)
+    models = [name for one in numbers for name in TABLES.get(one, ())]
+    opened = source.open(models, need_instances=score.needs_instances("bootstrap")) if models else PUBLISHED
+    scores = None if opened.is_published else opened.scores(score.settings("bootstrap"))
+    form = render.FORMATS[format]
+    for one in numbers:
+        text = form.show(build_table(one, scores, source=opened))
+        if out is None:
+            sys.stdout.write(text + ("\n" if one != numbers[-1] else ""))
+        else:
+            path = out / f"table{one:02d}.{form.ending}"
+            write_text(path, text)
+            sys.stdout.write(f"{path}\n")
+
+
+def _numbers(words: tuple[str, ...]) -> list[int]:
+    if words == ("all",):
+        return list(table_numbers())
+    for word in words:
+        if not word.isdecimal():
+            raise UserError(f"{word!r} is no table; give numbers from 1 to {max(table_numbers())}, or all")
+    return [int(word) for word in words]
+
+
+def audit(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    format: Annotated[str, Parameter(choices=tuple(audit_report.FORMATS))] = "markdown",
+    out: OutFile = None,
+) -> int:
+    """Compare all 800 published cells with what a source's runs give, and redo the paper's own arithmetic.
+
+    Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
+
+    Args:
+        format: how it is written
+    """
+    opened = source.open()
+    if opened.stand_ins is not None:
+        sys.stdout.write(audit_report.runs_of_stand_ins(opened))
+        return 0
+    result = audits.audit(opened, selection=selection)
+    write_or_print(audit_report.FORMATS[format].show(result), out)
+    if out is not None:
+        sys.stdout.write(f"{out}: {audit_report.verdict(result)}\n")
+    return 1 if result.differs else 0
+
+
+def report(
+    *,
+    source: SourceOptions = SourceOptions(),
+    scores: ScoreOptions = ScoreOptions(),
+    figures: Annotated[Path, Parameter(metavar="DIR")] = Path("build/figures"),
+    out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
+) -> None:
+    """Write one self-contained HTML page with the figures of a folder and everything that the source says.
+
+    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance. Intervals are
+    bootstraps over seeds unless --interval names others.
+
+    Args:
+        figures: what `python -m paper_figures all` wrote from the same source
+        out: the page
+    """
+    from clm_or_mlm.report.content import gather
+    from clm_or_mlm.report.html_page import render_page
+
+    content = gather(source.open(need_instances=True), figures, scores.settings("bootstrap"))
+    record = {"source": source.source} | provenance("analysis", PACKAGES)
+    write_text(out, render_page(content, record))
+    sys.stdout.write(f"{out}\n")
+
+
+def reproduce(
+    *,
+    source: SourceOptions = SourceOptions(),
+    selection: Selection = "seed",
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
+) -> None:
+    """Make every table and figure that the source allows, and the audit.
+
+    The last lines printed list what was made and what could not be, with reasons.
+
+    Args:
+        logs: training logs, for Figure 12
+        out: folder that everything is written to
+    """
+    from clm_or_mlm import reproduce as reproduction
+
+    opened = source.open(need_instances=True)
+    outcome = reproduction.reproduce(opened, out, selection=selection, logs=logs)
+    sys.stdout.write(outcome.text(out))

@@ -1,0 +1,195 @@
+"""`python -m benchmarks run`, `status` and `validate`; torch is imported once the options are understood."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from benchmarks.protocol import AVERAGE, FINE_TUNING
+from benchmarks.runs import RunKey
+from benchmarks.sweep.request import Request, dataset_names, learning_rates, model_name, seeds_of, store_of
+from benchmarks.sweep.run_state import read_score
+from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
+from clm_or_mlm.commands.benchmarks import DATA
+from common.cli import MANY, shared_options
+from common.errors import UserError
+
+__all__ = ["run", "score_lines", "status", "validate"]
+
+log = logging.getLogger(__name__)
+
+_RUNS = "the runs"
+
+
+@shared_options(_RUNS)
+@dataclass(frozen=True, kw_only=True)
+class GridOptions:
+    """Which runs of a store."""
+
+    dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
+    """datasets or tasks (SC, TC, QA, IR); default: all twelve datasets"""
+    lr: Annotated[tuple[float, ...], MANY] = ()
+    """default: the paper's six"""
+    seed: Annotated[tuple[int, ...], MANY] = ()
+    """default: 0 1 2 3 4"""
+    out: Path = Path("results")
+    """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
+
+    def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
+        """Return the datasets, learning rates and seeds."""
+        return dataset_names(self.dataset), learning_rates(self.lr), seeds_of(self.seed)
+
+
+@shared_options(_RUNS)
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(GridOptions):
+    """Which runs of which model, and how they are computed."""
+
+    model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
+    """model folder, or hub id OWNER/NAME"""
+    revision: str | None = None
+    """branch, tag or commit of a hub id"""
+    name: str | None = None
+    """the model's name in the store (default: the folder's name)"""
+    data: Path = DATA
+    """folder of the datasets"""
+    steps: int | None = None
+    """optimiser steps (default 1000, or the dataset's one epoch)"""
+    max_length: int | None = None
+    """longest input in tokens (default 2028)"""
+    pooling: str = "mean"
+    """how a text becomes a vector: mean, first, last or late"""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1"""
+    precision: str = "auto"
+    """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
+    positions: int | None = None
+    """most token positions of a forward pass; halved when memory runs out"""
+    exact_micro_batches: bool = False
+    """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
+    workers: int | None = None
+    """processes: with GPUs one each (default 1), else side by side (default: cores or OMP_NUM_THREADS, by memory)"""
+    threads: int = 1
+    """threads of each run on a CPU; another number changes rounding"""
+    trust_remote_code: bool = False
+    """run the code that comes with the model (read it first)"""
+
+    def request(self, *, retry_failed: bool = False) -> Request:
+        """Return what these options ask for.
+
+        Raises:
+            UserError: an unknown dataset, or a number out of range.
+        """
+        datasets, lrs, seeds = self.grid()
+        given = {"steps": self.steps, "max_length": self.max_length}
+        changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        for option, value in changed.items():
+            if value < 1:
+                raise UserError(f"--{option.replace('_', '-')} {value} must be at least 1")
+        return Request(
+            model=self.model,
+            revision=self.revision,
+            trust_remote_code=self.trust_remote_code,
+            name=model_name(self.model, self.name),
+            datasets=datasets,
+            lrs=lrs,
+            seeds=seeds,
+            data=self.data,
+            store=store_of(self.out),
+            fine_tuning=replace(FINE_TUNING, **changed),
+            pooling=self.pooling,
+            device=self.device,
+            precision=self.precision,
+            positions=self.positions,
+            exact_micro_batches=self.exact_micro_batches,
+            workers=self.workers,
+            threads=self.threads,
+            retry_failed=retry_failed,
+        )
+
+
+def run(*, options: RunOptions, retry_failed: bool = False) -> int:
+    """Fine-tune a model with the paper's protocol and write its runs.
+
+    exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
+    2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped.
+
+    Args:
+        retry_failed: try runs that failed again
+    """
+    request = options.request(retry_failed=retry_failed)
+    from benchmarks.sweep.run import run_grid
+
+    state = run_grid(request)
+    for key, reason in state.failed.items():
+        log.warning("failed: %s: %s", key.folder, reason)
+    lines = list(score_lines(request.store, state.done))
+    lines.sort(key=lambda line: request.datasets.index(line.split()[0]))
+    done, failed = len(state.done), len(state.failed)
+    total = done + failed + state.missing
+    lines.append(f"{request.name}: {done} of {total} runs done, {failed} failed, {state.missing} left")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return state.exit_code
+
+
+def score_lines(store: Path, keys: Sequence[RunKey]) -> Iterator[str]:
+    """Yield a line for each dataset with its score by the paper's rule, from the runs that are done."""
+    rows = [
+        {"model": key.model, "task": key.task, "dataset": key.dataset, "lr": key.lr, "seed": key.seed,
+         "validation_score": score[0], "test_score": score[1]}
+        for key in keys if (score := read_score(store, key)) is not None
+    ]  # fmt: skip
+    if not rows:
+        return
+    import pandas as pd
+
+    from analysis.statistics.scores import Settings, run_scores
+
+    scores = run_scores(pd.DataFrame(rows), Settings(), source=str(store))
+    for row in scores[scores["dataset"] != AVERAGE].to_dict("records"):
+        half = f" +- {(row['high'] - row['low']) / 2:.2f}" if row["n_seeds"] > 1 else ""
+        over = f"{row['n_seeds']} seeds, each" if row["n_seeds"] > 1 else "1 seed,"
+        yield f"{row['dataset']:14}{row['mean']:6.2f}{half}  ({over} at its best validation score)"
+
+
+def status(
+    *,
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    grid: GridOptions = GridOptions(),
+    json: bool = False,
+) -> int:
+    """Show what a run store holds: runs done of those that belong to each cell.
+
+    12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
+    left: time to compute what is missing, one run after another; less where runs are computed side by side.
+    exit code: 0 all done; 3 some failed; 4 some missing.
+
+    Args:
+        model: default: all in the store
+        json: print one JSON list of cells
+    """
+    datasets, lrs, seeds = grid.grid()
+    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds)
+    sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
+    return status_code(cells)
+
+
+def validate(*, options: RunOptions, tflops: float | None = None) -> None:
+    """Check model, data and settings of a run without using a GPU; estimate its time and memory.
+
+    Tokens are counted on a sample of each split. Times are matrix-product FLOPs at a sustained rate
+    (--tflops; 100 by default on a GPU, measured on a CPU), so expect a factor of two.
+
+    Args:
+        tflops: sustained TFLOP/s of the device that will do it
+    """
+    from benchmarks.sweep import validate as validation
+
+    for line in validation.validate(options.request(), tflops):
+        sys.stdout.write(line + "\n")

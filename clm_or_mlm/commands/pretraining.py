@@ -1,0 +1,217 @@
+"""The commands of `python -m pretraining`; torch is imported only when a command has understood its options."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from common.cli import MANY, shared_options
+from common.errors import UserError
+from common.processes import AGAIN
+from common.settings import assignments, describe_settings, read_settings
+from pretraining.data.shard_settings import ShardSettings
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.plan import plan_of
+from pretraining.plan.report import FORMATS, render
+from pretraining.plan.study_file import Study, load_study
+from pretraining.study import FIGURES, Model
+
+__all__ = ["export", "plan", "settings", "shards", "tokenizer", "train"]
+
+_STUDY = "the study and its settings"
+
+
+@shared_options(_STUDY)
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The study that a command is about."""
+
+    study: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """a study of your own (TOML); the paper's without"""
+
+
+@shared_options(_STUDY)
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions(StudyOptions):
+    """The study, and settings of its own for one command."""
+
+    set_: Annotated[tuple[str, ...], MANY, Parameter(name="--set", metavar="KEY=VALUE")] = ()
+    """a setting; `python -m pretraining settings` lists all"""
+
+    def config(self, study: Study) -> TrainingConfig:
+        """Return the study's settings with those of `--set` in their place."""
+        return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config)
+
+
+def plan(
+    *,
+    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
+    figure: Annotated[int | None, Parameter(metavar="N")] = None,
+    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "tree",
+    device: str = "H100",
+    mfu: float = 0.4,
+    study: StudyOptions = StudyOptions(),
+) -> None:
+    """Print what has to be trained for the study, a figure or a model: stages, steps, tokens, FLOPs, hours, disk.
+
+    Args:
+        model: this model (may be given again)
+        figure: the models of one figure of the paper
+        format: form of the plan
+        device: device that hours are counted for
+        mfu: share of its peak rate that is reached
+    """
+    chosen = load_study(study.study)
+    models = _models(chosen, model, figure)
+    sys.stdout.write(render(plan_of(models, chosen), format, device=device, utilisation=mfu))
+
+
+def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
+    if figure is not None:
+        if figure not in FIGURES:
+            raise UserError(f"the paper has no figure {figure}; it has 1 to {max(FIGURES)}")
+        return [study.model(name) for name in FIGURES[figure]]
+    if names:
+        return [study.model(name) for name in names]
+    if not study.models:
+        raise UserError(
+            f"the study {study.name!r} lists no models; add `models = [...]` to its file or use --model"
+        )
+    return list(study.models.values())
+
+
+def settings(*, study: ConfigOptions = ConfigOptions()) -> None:
+    """Print every setting of `train`, its value and its meaning."""
+    sys.stdout.write(describe_settings(study.config(load_study(study.study))))
+
+
+def shards(
+    words: Annotated[tuple[str, ...], Parameter(metavar="verify DIR", show_default=False)] = (),
+    /,
+    *,
+    source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
+    tokenizer: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    workers: int | None = None,
+    settings: ShardSettings = ShardSettings(),
+) -> int | None:
+    """Write a source's documents as training shards, or check shards.
+
+    `shards verify DIR` compares every file of written shards with its hash.
+
+    Args:
+        words: check the shards in DIR
+        source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
+        tokenizer: folder, tokenizer.json, tiktoken file or hub id
+        out: folder of the shards
+        workers: processes that tokenise (one a core); changes no byte
+    """
+    if words:
+        return _verify(words)
+    given = {"--source": source, "--tokenizer": tokenizer, "--out": out}
+    if missing := [name for name, value in given.items() if not value]:
+        raise UserError(f"shards needs {', '.join(missing)}")
+    assert tokenizer is not None and out is not None
+    from pretraining.data.build_shards import build
+
+    build(source, tokenizer, out, settings, workers=workers)
+    return None
+
+
+def _verify(words: tuple[str, ...]) -> int | None:
+    if words[0] != "verify" or len(words) != 2:
+        raise UserError("shards takes options only, or the words `verify DIR`")
+    from pretraining.data.manifest import verify
+
+    problems = verify(Path(words[1]))
+    for problem in problems:
+        sys.stdout.write(problem + "\n")
+    if not problems:
+        sys.stdout.write(f"{words[1]}: all files are what the manifest says\n")
+    return 1 if problems else None
+
+
+def tokenizer(
+    *,
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    convert: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
+    train: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
+    vocab: int = 4096,
+    documents: int = 2000,
+    text_field: str = "text",
+) -> None:
+    """Write a Hugging Face tokenizer folder: converted, or trained.
+
+    Args:
+        out: the folder
+        convert: a tokenizer.json or a tiktoken file such as Llama 3's
+        train: train a byte-level BPE on these documents
+        vocab: ids of a trained one, 259 at least
+        documents: documents it is trained on at most
+        text_field: column or key of the text
+    """
+    if (convert is None) == (not train):
+        raise UserError("tokenizer needs either --convert or --train")
+    from pretraining.data.corpus import open_source
+    from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+
+    if convert is not None:
+        made = load_tokenizer(convert)
+    else:
+        texts = (document.text for document in islice(open_source(train, text_field).documents(), documents))
+        made = train_tokenizer(texts, vocab)
+    made.save(out)
+    sys.stdout.write(f"{out}: {made.vocab_size} ids, SHA-256 {made.sha256}\n")
+
+
+def train(
+    model: Annotated[str, Parameter(metavar="MODEL")],
+    /,
+    *,
+    data: Annotated[Path, Parameter(metavar="DIR")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    study: ConfigOptions = ConfigOptions(),
+) -> int | None:
+    """Pretrain a model of the study, or one stage of the plan.
+
+    Start it under srun, torchrun or composer for many GPUs. It resumes from
+    its last checkpoint; after SIGTERM or SIGUSR1 it saves and exits with 75.
+
+    Args:
+        model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
+        data: shards
+        out: checkpoints, logs and models
+        stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes
+    """
+    chosen = load_study(study.study)
+    config = study.config(chosen)
+    # After the settings: torch takes seconds to import, a misspelt setting is reported at once.
+    from pretraining.training import train as training
+
+    done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
+    return None if done else AGAIN
+
+
+def export(
+    checkpoint: Annotated[Path, Parameter(metavar="CHECKPOINT")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(metavar="DIR")],
+    data: Annotated[Path, Parameter(metavar="DIR")],
+) -> None:
+    """Write a checkpoint as a Hugging Face folder.
+
+    Args:
+        checkpoint: a step-... folder of a stage
+        out: the folder
+        data: its shards, for the tokenizer
+    """
+    from pretraining.training.train import export_checkpoint
+
+    export_checkpoint(checkpoint, data, out)
