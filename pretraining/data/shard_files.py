@@ -28,7 +28,7 @@ from common.files import sha256_file, write_bytes, write_text
 from common.registry import Registry
 
 __all__ = [
-    "COMPRESSIONS", "RECORD", "Compression", "TokenStream", "clear", "damages", "write_index", "write_shard",
+    "COMPRESSIONS", "RECORD", "Compression", "TokenStream", "damages", "write_index", "write_shard",
 ]  # fmt: skip
 
 RECORD = 4096
@@ -159,14 +159,11 @@ class TokenStream:
 
     def _record(self, number: int) -> Tokens:
         shard, place = divmod(number, self._records)
-        reader = self._readers.get(shard)
         try:
-            if reader is None:
-                reader = self._readers[shard] = self._open(shard)
-            tokens: Tokens = reader[place]["tokens"]
-        except FileNotFoundError:
-            self._readers[shard] = reader = self._open(shard)
-            tokens = reader[place]["tokens"]
+            tokens: Tokens = self._readers[shard][place]["tokens"]
+        except (KeyError, FileNotFoundError):
+            self._readers[shard] = self._open(shard)
+            tokens = self._readers[shard][place]["tokens"]
         return tokens
 
     def _open(self, shard: int) -> Any:
@@ -221,9 +218,3 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
     if not entries:
         raise UserError(f"{path}: lists no shards")
     return entries
-
-
-def clear(folder: Path) -> None:
-    """Remove what a killed writer left in a split's folder."""
-    for path in folder.glob(".shard.*.tmp*"):
-        path.unlink()

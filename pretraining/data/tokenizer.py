@@ -25,19 +25,12 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
-from common.registry import Registry
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 __all__ = [
-    "TOKENIZER_SOURCES",
-    "TextTokenizer",
-    "TokenizerSource",
-    "from_tiktoken",
-    "llama3_special_tokens",
-    "load_tokenizer",
-    "train_tokenizer",
-]
+    "TOKENIZER_SOURCES", "TextTokenizer", "from_tiktoken", "llama3_special_tokens", "load_tokenizer", "train_tokenizer",
+]  # fmt: skip
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
@@ -91,14 +84,14 @@ class TextTokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Return the ids of each text, int32, with end-of-text after the last; special tokens in text are text."""
         twin = self.twin
-        if twin is not None:
-            return [
-                self._encode_slowly([text])[0]
-                if overflows(text)
-                else self._closed(twin.encode_to_numpy(text, disallowed_special=()))
-                for text in texts
-            ]
-        return self._encode_slowly(texts)
+        if twin is None:
+            return self._encode_slowly(texts)
+        return [
+            self._encode_slowly([text])[0]
+            if overflows(text)
+            else self._closed(twin.encode_to_numpy(text, disallowed_special=()))
+            for text in texts
+        ]
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
         encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -148,9 +141,9 @@ def load_tokenizer(source: str) -> TextTokenizer:
     path = Path(source)
     if path.is_dir():
         path = next((path / name for name in FILES if (path / name).is_file()), path)
-    for kind in TOKENIZER_SOURCES.values():
-        if kind.takes(source, path):
-            return kind.load(source, path)
+    for load in TOKENIZER_SOURCES:
+        if (tokenizer := load(source, path)) is not None:
+            return tokenizer
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -262,7 +255,16 @@ def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
     return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
 
 
-def _from_hub(source: str) -> TextTokenizer:
+def _from_file(source: str, path: Path) -> TextTokenizer | None:
+    del source
+    if not path.is_file():
+        return None
+    return _from_json(path.read_text("utf-8"), str(path)) if path.suffix == ".json" else from_tiktoken(path)
+
+
+def _from_hub(source: str, path: Path) -> TextTokenizer | None:
+    if path.exists() or source.startswith((".", "/")) or source.count("/") != 1:
+        return None
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -279,38 +281,6 @@ def _from_hub(source: str) -> TextTokenizer:
     return _from_json(Path(file).read_text("utf-8"), source)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizerSource:
-    """One form in which a tokenizer is given."""
-
-    name: str
-    """What it is."""
-    takes: Callable[[str, Path], bool]
-    """Whether what the user gave is of this form; as a path, too, which is the file in a tokenizer's folder."""
-    load: Callable[[str, Path], TextTokenizer]
-    """The tokenizer, from the same."""
-
-
-TOKENIZER_SOURCES = Registry(
-    "tokenizer source",
-    [
-        TokenizerSource(
-            name="tokenizer.json",
-            takes=lambda source, path: path.is_file() and path.suffix == ".json",
-            load=lambda source, path: _from_json(path.read_text("utf-8"), str(path)),
-        ),
-        TokenizerSource(
-            name="tiktoken",
-            takes=lambda source, path: path.is_file() and path.suffix != ".json",
-            load=lambda source, path: from_tiktoken(path),
-        ),
-        TokenizerSource(
-            name="hub",
-            takes=lambda source, path: (
-                not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1
-            ),
-            load=lambda source, path: _from_hub(source),
-        ),
-    ],
-)
-"""Forms that `load_tokenizer` knows; the first that takes what is given loads it."""
+TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]
+"""Forms that `load_tokenizer` knows: each takes what the user gave, also as the path of the file in a tokenizer's
+folder, and returns the tokenizer, or None where this is not of its form."""

@@ -14,6 +14,21 @@ from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
 __all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
 
 
+_OF_SHAPE = {
+    "vocab_size": "vocab",
+    "hidden_size": "hidden",
+    "intermediate_size": "mlp",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv_heads",
+    "max_position_embeddings": "max_length",
+    "rope_theta": "rope_theta",
+    "rms_norm_eps": "norm_eps",
+    "initializer_range": "init_std",
+}
+"""The fields that a shape fixes, and their names in `Shape`."""
+
+
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
@@ -183,35 +198,12 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
 
 
 def _fields(shape: Shape) -> dict[str, object]:
-    """Return the fields of `EncoderConfig` that a shape fixes; `shape_of` is the way back."""
-    return {
-        "vocab_size": shape.vocab,
-        "hidden_size": shape.hidden,
-        "intermediate_size": shape.mlp,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "max_position_embeddings": shape.max_length,
-        "rope_theta": shape.rope_theta,
-        "rms_norm_eps": shape.norm_eps,
-        "initializer_range": shape.init_std,
-    }
+    return {ours: getattr(shape, name) for ours, name in _OF_SHAPE.items()}
 
 
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
-    return Shape(
-        hidden=config.hidden_size,
-        layers=config.num_hidden_layers,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        mlp=config.intermediate_size,
-        vocab=config.vocab_size,
-        max_length=config.max_position_embeddings,
-        rope_theta=config.rope_theta,
-        norm_eps=config.rms_norm_eps,
-        init_std=config.initializer_range,
-    )
+    return Shape(**{name: getattr(config, ours) for ours, name in _OF_SHAPE.items()})
 
 
 AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)

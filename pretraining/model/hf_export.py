@@ -27,6 +27,13 @@ __all__ = ["export", "model_card", "native_config"]
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
+_FIELDS = (
+    "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "head_dim", "hidden_act", "max_position_embeddings", "rms_norm_eps", "rope_theta",
+    "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "mask_token", "mask_token_id",
+    "classifier_pooling", "is_causal",
+)  # fmt: skip
+
 
 def export(
     checkpoint_state: Mapping[str, Tensor],
@@ -54,11 +61,8 @@ def export(
         raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         manifest_file = out / "manifest.json"
-        if (
-            (out / "model.safetensors").is_file()
-            and manifest_file.is_file()
-            and manifest_file.read_text(encoding="utf-8") == written
-        ):
+        whole = manifest_file.is_file() and (out / "model.safetensors").is_file()
+        if whole and manifest_file.read_text(encoding="utf-8") == written:
             return out
         raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -97,35 +101,14 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
         dtype: type of the weights, such as `float32`.
         head: whether the language-model head is among the weights.
     """
-    theta = config.rope_theta
-    return {
+    return {name: getattr(config, name) for name in _FIELDS} | {
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
-        "model_type": config.model_type,
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_hidden_layers,
-        "num_attention_heads": config.num_attention_heads,
-        "num_key_value_heads": config.num_key_value_heads,
-        "head_dim": config.head_dim,
-        "hidden_act": config.hidden_act,
-        "max_position_embeddings": config.max_position_embeddings,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": theta,
-        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
-        "initializer_range": config.initializer_range,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "attention_bias": False,
         "attention_dropout": 0.0,
         "hidden_dropout": 0.0,
         "mlp_bias": False,
         "tie_word_embeddings": False,
-        "bos_token_id": config.bos_token_id,
-        "eos_token_id": config.eos_token_id,
-        "pad_token_id": config.pad_token_id,
-        "mask_token": config.mask_token,
-        "mask_token_id": config.mask_token_id,
-        "classifier_pooling": config.classifier_pooling,
-        "is_causal": config.is_causal,
         "torch_dtype": dtype,
     }
 

@@ -66,11 +66,12 @@ class LossSum:
         return self.total / max(self.count, 1)
 
 
-def clm(batch: PackedBatch) -> ObjectiveBatch:
+def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
     """Return the batch for causal language modeling: each token predicts the next of its own sequence.
 
     The last token of a sequence predicts nothing; the first is predicted by nothing.
     """
+    del rule
     labels = torch.full_like(batch.tokens, IGNORE)
     labels[:-1] = batch.tokens[1:]
     labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
@@ -79,11 +80,12 @@ def clm(batch: PackedBatch) -> ObjectiveBatch:
     )
 
 
-def mlm(batch: PackedBatch, rule: MaskRule) -> ObjectiveBatch:
+def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     """Return the batch for masked language modeling: masked tokens are replaced and predicted, others neither.
 
     The batch must be on the CPU, where its masks come from.
     """
+    assert rule is not None, "names of MLM stages have a ratio"
     masked = torch.from_numpy(batch_mask(batch, rule))
     positions = masked.nonzero().squeeze(1)
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
@@ -108,18 +110,9 @@ class Objective:
     """Makes a packed batch ready; the rule is there for stages with a masking ratio."""
 
 
-def _mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
-    assert rule is not None, "names of MLM stages have a ratio"
-    return mlm(batch, rule)
-
-
-OBJECTIVES = Registry(
-    "objective",
-    [
-        Objective(name="clm", is_causal=True, prepare=lambda batch, rule: clm(batch)),
-        Objective(name="mlm", is_causal=False, prepare=_mlm),
-    ],
-)
+CLM = Objective(name="clm", is_causal=True, prepare=clm)
+MLM = Objective(name="mlm", is_causal=False, prepare=mlm)
+OBJECTIVES = Registry("objective", [CLM, MLM])
 """What a stage can be trained on."""
 
 
@@ -148,24 +141,13 @@ class Weighting:
     """Value of the setting `weighting`."""
     weight: Callable[[int], int]
     """Weight of a micro-batch's mean loss, from its number of predicted tokens."""
-    factors: Callable[[Sequence[int]], list[float]]
-    """As `loss_weights`."""
-
-
-def _equal_factors(counts: Sequence[int]) -> list[float]:
-    taking_part = sum(count > 0 for count in counts)
-    return [1 / (taking_part * count) if count else 0.0 for count in counts]
 
 
 WEIGHTINGS = Registry(
     "micro-batch weighting",
     [
-        Weighting(name="equal", weight=lambda count: int(count > 0), factors=_equal_factors),
-        Weighting(
-            name="token",
-            weight=lambda count: count,
-            factors=lambda counts: [1 / max(sum(counts), 1)] * len(counts),
-        ),
+        Weighting(name="equal", weight=lambda count: int(count > 0)),
+        Weighting(name="token", weight=lambda count: count),
     ],
 )
 """`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
@@ -185,4 +167,5 @@ def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
     Raises:
         UserError: an unknown rule.
     """
-    return WEIGHTINGS[weighting].factors(counts)
+    weights = [WEIGHTINGS[weighting].weight(count) for count in counts]
+    return [w / (sum(weights) * count) if w else 0.0 for w, count in zip(weights, counts, strict=True)]
