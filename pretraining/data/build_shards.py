@@ -20,12 +20,11 @@ from common.processes import cores
 from common.progress import Meter
 from common.provenance import git_commit, lock_hash, versions
 from pretraining.data.corpus import Source, batched, open_source
-from pretraining.data.encoding import encoded
 from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
 from pretraining.data.shard_files import COMPRESSIONS, RECORD, write_index
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
-from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
 __all__ = ["build"]
 

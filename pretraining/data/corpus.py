@@ -40,10 +40,6 @@ __all__ = [
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
 
-def _open_local(file: str) -> IO[bytes]:
-    return Path(file).open("rb")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """One text and how to resume after it."""
@@ -72,7 +68,7 @@ class Source:
     """Commit of a hub dataset; None for local files."""
     text_field: str
     """Column or key that holds the text."""
-    open: Callable[[str], IO[bytes]] = _open_local
+    open: Callable[[str], IO[bytes]] = lambda file: Path(file).open("rb")  # noqa: SIM115  # by the caller
     """Opens one of the files for reading."""
 
     def identity(self) -> dict[str, object]:
@@ -234,7 +230,7 @@ def _open_zst(raw: IO[bytes]) -> IO[bytes]:
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": _open_zst,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[arg-type,return-value]
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[return-value]
 }
 """What a compressed file of any kind holds, by its suffix."""
 

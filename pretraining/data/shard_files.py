@@ -169,10 +169,11 @@ class TokenStream:
     def _open(self, shard: int) -> Any:
         entry = self._index[shard]
         raw, packed = entry["raw_data"], entry["zip_data"]
-        if packed is None:
-            return self._reader(self._folder, entry, raw["bytes"])
-        path = self._cache / raw["basename"]
-        if not path.is_file() or path.stat().st_size != raw["bytes"]:
+        path = (self._folder if packed is None else self._cache) / raw["basename"]
+        whole = path.is_file() and path.stat().st_size == raw["bytes"]
+        if packed is None and not whole:
+            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
+        if packed is not None and not whole:
             source = self._folder / packed["basename"]
             try:
                 data = decompress(entry["compression"], source.read_bytes())
@@ -186,14 +187,9 @@ class TokenStream:
                 raise UserError(f"{source}: is damaged; `shards verify` lists all such files")
             self._make_room(raw["bytes"])
             write_bytes(path, data)
-        os.utime(path)
-        return self._reader(self._cache, entry, raw["bytes"])
-
-    def _reader(self, folder: Path, entry: dict[str, Any], size: int) -> Any:
-        path = folder / entry["raw_data"]["basename"]
-        if not path.is_file() or path.stat().st_size != size:
-            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
-        return reader_from_json(str(folder), "", entry)
+        if packed is not None:
+            os.utime(path)
+        return reader_from_json(str(path.parent), "", entry)
 
     def _make_room(self, size: int) -> None:
         if not self._limit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,9 +20,9 @@ import numpy.typing as npt
 from common.errors import UserError
 from common.files import write_bytes, write_text
 from pretraining.data.corpus import Document
-from pretraining.data.encoding import DIGEST_BYTES
 from pretraining.data.manifest import SPLITS, UNFINISHED
 from pretraining.data.shard_files import Compression, write_shard
+from pretraining.data.tokenizer import DIGEST_BYTES
 
 __all__ = ["Position", "ShardWriter", "SplitWriter"]
 
@@ -164,9 +165,7 @@ class ShardWriter:
 
     def remove(self) -> None:
         """Remove the record, once the shards are complete."""
-        for path in sorted(self._scratch.iterdir()):
-            path.unlink()
-        self._scratch.rmdir()
+        shutil.rmtree(self._scratch)
 
     def _load(self) -> None:
         path = self._scratch / "state.json"

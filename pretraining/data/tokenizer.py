@@ -2,7 +2,8 @@
 
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
-the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md).
+the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md). Documents
+are encoded in order on any number of processes, each of which imports this module and no more.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +29,16 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
+from common.processes import worker_pool
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.paper_settings import SPECIAL_TOKENS
 
+if TYPE_CHECKING:
+    from pretraining.data.corpus import Document
+
 __all__ = [
-    "TOKENIZER_SOURCES", "TextTokenizer", "from_tiktoken", "llama3_special_tokens", "load_tokenizer", "train_tokenizer",
+    "DIGEST_BYTES", "TOKENIZER_SOURCES", "TextTokenizer", "encoded", "from_tiktoken", "llama3_special_tokens",
+    "load_tokenizer", "train_tokenizer",
 ]  # fmt: skip
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
@@ -41,7 +50,11 @@ _MASKS = (MASK, "[MASK]", "<mask>")
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
+DIGEST_BYTES = 16
+"""Length of a document's BLAKE2b digest."""
+
 Ids = npt.NDArray[np.int32]
+Encoded = list[tuple[bytes, Ids]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,3 +297,42 @@ def _from_hub(source: str, path: Path) -> TextTokenizer | None:
 TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]
 """Forms that `load_tokenizer` knows: each takes what the user gave, also as the path of the file in a tokenizer's
 folder, and returns the tokenizer, or None where this is not of its form."""
+
+
+def encoded(
+    groups: Iterator[list[Document]], folder: str, encoder: TextTokenizer, workers: int
+) -> Iterator[tuple[list[Document], Encoded]]:
+    """Yield each group with the digests and tokens of its texts, in the source's order."""
+    if workers == 0:
+        for group in groups:
+            yield group, _encode(encoder, [document.text for document in group])
+        return
+    with worker_pool(workers, initializer=_load_worker, arguments=(folder,)) as pool:
+        waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
+        for group in groups:
+            waiting.append((group, pool.submit(_work, [document.text for document in group])))
+            if len(waiting) > 3 * workers:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
+    digests = [hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
+    return list(zip(digests, encoder.encode_batch(texts), strict=True))
+
+
+_worker: TextTokenizer | None = None
+
+
+def _load_worker(folder: str) -> None:
+    """Load the tokenizer, to run on one core."""
+    global _worker
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    _worker = load_tokenizer(folder)
+
+
+def _work(texts: list[str]) -> Encoded:
+    assert _worker is not None
+    return _encode(_worker, texts)

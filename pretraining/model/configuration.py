@@ -67,30 +67,11 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
     ) -> None:
         """Take the fields of a Hugging Face config; unknown ones are kept as attributes, as that library does.
 
-        Args:
-            vocab_size: rows of the embedding and of the head.
-            hidden_size: width of the residual stream.
-            intermediate_size: inner width of the SwiGLU layer.
-            num_hidden_layers: blocks.
-            num_attention_heads: query heads.
-            num_key_value_heads: key and value heads; as many as query heads when left out.
-            max_position_embeddings: longest sequence the model was made for, in tokens.
-            rope_theta: base of the rotary embedding; `rope_parameters` (transformers >= 5) wins when given.
-            rms_norm_eps: epsilon of RMSNorm.
-            initializer_range: standard deviation of the initial weights.
-            bos_token_id: id of `<|begin_of_text|>`.
-            eos_token_id: id of `<|end_of_text|>`.
-            pad_token_id: id put on padding, the same as the end of text in the released configs.
-            mask_token_id: id of the mask.
-            mask_token: how the tokenizer writes the mask.
-            hidden_act: activation of the gate; only `silu`.
-            attention_bias: only False.
-            mlp_bias: only False.
-            attention_dropout: only 0.
-            hidden_dropout: only 0.
-            is_causal: whether attention looks back only.
-            classifier_pooling: a name in `pretraining.model.pooling.POOLINGS`.
-            kwargs: what `PretrainedConfig` takes.
+        Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
+        their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
+        the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
+        `classifier_pooling` is a name in `pretraining.model.pooling.POOLINGS`. Activation, biases and dropout are
+        there to be refused when they are not this architecture's.
 
         Raises:
             UserError: a value that this architecture does not have.

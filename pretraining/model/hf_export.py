@@ -7,8 +7,6 @@ model card. No code travels with it and none is needed. It appears whole or not 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,9 +17,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from common.files import write_text
+from common.files import atomic_folder, write_text
 from pretraining.model.configuration import EncoderConfig
-from pretraining.model.state_dict_adapter import HEAD, check_state
+from pretraining.model.heads import HEAD, check_state
 
 __all__ = ["export", "model_card", "native_config"]
 
@@ -65,31 +63,23 @@ def export(
         if whole and manifest_file.read_text(encoding="utf-8") == written:
             return out
         raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    making = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    making.mkdir()
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
+    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    fields = native_config(config, dtype=dtype, head=HEAD in tensors)
     try:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
-        try:
+        with atomic_folder(out) as making:
             save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise UserError(
-                f"{out}: could not be written: {error}; correct that and run the same command again"
-            ) from None
-        fields = native_config(config, dtype=_dtype(tensors), head=HEAD in tensors)
-        write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
-        if tokenizer_dir is not None:
-            for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
-                if file.is_file():
-                    shutil.copyfile(file, making / file.name)
-        write_text(making / "manifest.json", written)
-        write_text(making / "README.md", model_card(config, manifest))
-        for made in making.iterdir():
-            with made.open("rb") as handle:
-                os.fsync(handle.fileno())
-        making.replace(out)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+            write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+            if tokenizer_dir is not None:
+                for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
+                    if file.is_file():
+                        shutil.copyfile(file, making / file.name)
+            write_text(making / "manifest.json", written)
+            write_text(making / "README.md", model_card(config, manifest))
+    except SafetensorError as error:
+        raise UserError(
+            f"{out}: could not be written: {error}; correct that and run the same command again"
+        ) from None
     return out
 
 
@@ -171,7 +161,3 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def _cell(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
-
-def _dtype(tensors: Mapping[str, Tensor]) -> str:
-    return str(next(iter(tensors.values())).dtype).removeprefix("torch.")

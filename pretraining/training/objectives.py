@@ -7,7 +7,7 @@ function for all. Logits exist at predicting positions only, and there a chunk a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,7 +21,7 @@ from pretraining.model.packed_batch import PackedBatch
 
 __all__ = [
     "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "loss_sum",
-    "loss_weights", "mlm",
+    "mlm",
 ]  # fmt: skip
 
 
@@ -75,9 +75,8 @@ def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
     labels = torch.full_like(batch.tokens, IGNORE)
     labels[:-1] = batch.tokens[1:]
     labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
-    return ObjectiveBatch(
-        inputs=batch, labels=labels, positions=None, count=batch.num_tokens - len(batch), is_causal=True
-    )
+    count = batch.num_tokens - len(batch)
+    return ObjectiveBatch(inputs=batch, labels=labels, positions=None, count=count, is_causal=True)
 
 
 def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
@@ -89,13 +88,8 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     masked = torch.from_numpy(batch_mask(batch, rule))
     positions = masked.nonzero().squeeze(1)
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
-    return ObjectiveBatch(
-        inputs=inputs,
-        labels=batch.tokens[positions],
-        positions=positions,
-        count=len(positions),
-        is_causal=False,
-    )
+    labels, count = batch.tokens[positions], len(positions)
+    return ObjectiveBatch(inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,19 +147,3 @@ WEIGHTINGS = Registry(
 """`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
 micro-batch that holds more of them, and the gradient depends on how the batch is cut. `token`: the mean over all
 predicted tokens, which does not."""
-
-
-def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
-    """Return the factor of each micro-batch's loss sum in the loss of the step.
-
-    Where gradients are averaged over W ranks (DDP), multiply the factors by W.
-
-    Args:
-        counts: predicted tokens of all micro-batches of the step, on all ranks.
-        weighting: a name in `WEIGHTINGS`.
-
-    Raises:
-        UserError: an unknown rule.
-    """
-    weights = [WEIGHTINGS[weighting].weight(count) for count in counts]
-    return [w / (sum(weights) * count) if w else 0.0 for w, count in zip(weights, counts, strict=True)]
