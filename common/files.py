@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_path", "cache_folder", "sha256_file", "write_bytes", "write_text"]
+__all__ = ["atomic_folder", "atomic_path", "cache_folder", "sha256_file", "write_bytes", "write_text"]
 
 
 @contextlib.contextmanager
@@ -32,6 +33,27 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder next to `path` that takes the place of `path` when the block ends well.
+
+    Its files are flushed to disk before the rename.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for item in temporary.iterdir():
+            with item.open("rb") as file:
+                os.fsync(file.fileno())
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

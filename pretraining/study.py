@@ -134,11 +134,6 @@ class Model:
         """Share of the budget spent on the first stage's objective, 0 to 1 (1 with one stage)."""
         return 1.0 if self.switch is None else self.switch / self.steps
 
-    @property
-    def trunk(self) -> str:
-        """The undecayed run the model branches from: `610m-clm`, `610m-clm-3k-mlm40` or `610m-clm-dec42k-mlm40`."""
-        return self.stages[-1].parent or self.stages[-1].name
-
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """All steps that lead to the checkpoint, in order, as stages that other models may share."""
@@ -151,16 +146,10 @@ class Model:
             nonlocal parent
             if end > start:
                 kind, ratio = _split_objective(objective)
+                before = parent if parent != stage else None
+                steps = {"start": start, "end": end}
                 stages.append(
-                    Stage(
-                        name=stage,
-                        objective=kind,
-                        ratio=ratio,
-                        start=start,
-                        end=end,
-                        phase=phase,
-                        parent=parent if parent != stage else None,
-                    )
+                    Stage(name=stage, objective=kind, ratio=ratio, phase=phase, parent=before, **steps)
                 )
                 parent = stage
 
@@ -183,11 +172,6 @@ class Model:
     def figures(self) -> tuple[int, ...]:
         """Numbers of the paper's figures that show this model."""
         return tuple(number for number, names in FIGURES.items() if self.name in names)
-
-    @property
-    def tables(self) -> tuple[int, ...]:
-        """Numbers of the paper's tables that hold this model."""
-        return tuple(number for number, names in TABLES.items() if self.name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,41 +200,32 @@ class Design:
                 f"unknown model {name!r}{nearest(name, known)}; a name reads SIZE-OBJECTIVE-STEPS such as "
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)}"
             )
-        size = f"{self.prefix}{match['size']}"
-        if match["second"] is None:
-            budget = _parse_steps(match["steps"])
-            steps = int(match["at"]) if match["at"] else budget
-            kind = "intermediate" if match["at"] else "base"
-            model = Model(
-                name=name,
-                size=size,
-                kind=kind,
-                objectives=(match["first"],),
-                switch=None,
-                steps=steps,
-                decay_steps=self.decay_steps,
-            )
-            shortest, longest = (1, budget - self.decay_steps) if match["at"] else (self.decay_steps, None)
+        objectives = tuple(word for word in match.group("first", "second") if word)
+        switch, longest = None, None
+        if match["second"]:
+            kind = "continued" if match["switch"].startswith("dec") else "two-stage"
+            switch, steps = _parse_steps(match["switch"].removeprefix("dec")), _parse_steps(match["total"])
+            shortest = switch + self.decay_steps
+        elif match["at"]:
+            kind, steps, shortest = "intermediate", int(match["at"]), 1
+            longest = _parse_steps(match["steps"]) - self.decay_steps
         else:
-            continued = match["switch"].startswith("dec")
-            switch = _parse_steps(match["switch"].removeprefix("dec"))
-            model = Model(
-                name=name,
-                size=size,
-                kind="continued" if continued else "two-stage",
-                objectives=(match["first"], match["second"]),
-                switch=switch,
-                steps=_parse_steps(match["total"]),
-                decay_steps=self.decay_steps,
-            )
-            shortest, longest = switch + self.decay_steps, None
-        if model.steps < shortest or (longest is not None and model.steps > longest):
-            limit = f"at least {shortest}" if model.steps < shortest else f"at most {longest}"
+            kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
+        if steps < shortest or (longest is not None and steps > longest):
+            limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(
                 f"model {name!r} cannot be: with a decay of {self.decay_steps} steps its last step "
-                f"must be {limit}, not {model.steps}"
+                f"must be {limit}, not {steps}"
             )
-        return model
+        return Model(
+            name=name,
+            size=f"{self.prefix}{match['size']}",
+            kind=kind,
+            objectives=objectives,
+            switch=switch,
+            steps=steps,
+            decay_steps=self.decay_steps,
+        )
 
 
 def format_steps(steps: int) -> str:
@@ -325,6 +300,5 @@ MODELS: dict[str, Model] = {name: PAPER.parse(name) for name in _NAMES}
 """All 51 models of the paper by name: 15 base, 17 two-stage and their endpoints, 6 CPT, 12 intermediate, 1 at 1B."""
 
 
-def parse(name: str) -> Model:
-    """Return the model that `name` stands for in the paper's scheme (`PAPER.parse`)."""
-    return PAPER.parse(name)
+parse = PAPER.parse
+"""The model that a name stands for in the paper's scheme."""

@@ -20,18 +20,18 @@ from common.processes import cores
 from common.progress import Meter
 from common.provenance import git_commit, lock_hash, versions
 from pretraining.data.corpus import Source, batched, open_source
-from pretraining.data.encoding import encoded
 from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
 from pretraining.data.shard_files import COMPRESSIONS, RECORD, write_index
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
-from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
 __all__ = ["build"]
 
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
+_TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
 
 def build(
@@ -119,11 +119,8 @@ def _write_splits(
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
     chosen = int.from_bytes(digest[:8], "little") < settings.validation_share * 2**64
-    return (
-        "validation"
-        if chosen and writer.splits["validation"].tokens < settings.validation_tokens
-        else "train"
-    )
+    full = writer.splits["validation"].tokens >= settings.validation_tokens
+    return "validation" if chosen and not full else "train"
 
 
 def _finish(
@@ -137,13 +134,7 @@ def _finish(
             "format": 1,
             "request": request,
             "source": source.identity() | {"sha256": source.hashes()},
-            "tokenizer": {
-                "sha256": encoder.sha256,
-                "vocab_size": encoder.vocab_size,
-                "bos_id": encoder.bos_id,
-                "eos_id": encoder.eos_id,
-                "mask_id": encoder.mask_id,
-            },
+            "tokenizer": {name: getattr(encoder, name) for name in _TOKENIZER},
             "splits": {
                 split.name: {
                     "documents": split.documents,

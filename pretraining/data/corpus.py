@@ -8,23 +8,34 @@ group by row group, at a pinned revision.
 from __future__ import annotations
 
 import glob
+import gzip
+import io
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
+import orjson
 import pyarrow
 import pyarrow.parquet
 import zstandard
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.registry import Registry
-from pretraining.data.corpus_files import ARCHIVES, FILE_KINDS, CorpusFile, decompressed, kind_of
 
-__all__ = ["ORIGINS", "Document", "Origin", "Source", "batched", "decompressed", "open_source"]  # fmt: skip
+__all__ = [
+    "ARCHIVES",
+    "FILE_KINDS",
+    "SOURCES",
+    "Document",
+    "Source",
+    "batched",
+    "decompressed",
+    "open_source",
+]
 
 _HUB = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?")
 
@@ -57,8 +68,8 @@ class Source:
     """Commit of a hub dataset; None for local files."""
     text_field: str
     """Column or key that holds the text."""
-    origin: Origin
-    """Where the files are."""
+    open: Callable[[str], IO[bytes]] = lambda file: Path(file).open("rb")  # noqa: SIM115  # by the caller
+    """Opens one of the files for reading."""
 
     def identity(self) -> dict[str, object]:
         """Return what makes two sources the same without reading them: names, sizes, revision, field."""
@@ -99,23 +110,21 @@ class Source:
 
     def _texts(self, number: int, start: int) -> Iterator[tuple[str, int]]:
         name, size = self.files[number], self.sizes[number]
-        with self.origin.open(name) as raw:
-            file = CorpusFile(name=name, raw=raw, size=size, text_field=self.text_field)
-            yield from FILE_KINDS[kind_of(name)].texts(file, start)
+        with self.open(name) as raw:
+            yield from FILE_KINDS[_kind_of(name)](CorpusFile(name, raw, size, self.text_field), start)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """A place that files come from."""
+class CorpusFile(NamedTuple):
+    """An opened file."""
 
     name: str
-    """What it is."""
-    prefix: str
-    """How what the user gives begins; the longest one that fits counts."""
-    find: Callable[[Sequence[str], str], Source]
-    """The source of what the user gave, and a text field."""
-    open: Callable[[str], IO[bytes]]
-    """One of the source's files, opened for reading."""
+    """Its path or address."""
+    raw: IO[bytes]
+    """Its bytes."""
+    size: int
+    """How many."""
+    text_field: str
+    """Column or key that holds the text."""
 
 
 def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
@@ -124,8 +133,8 @@ def open_source(specs: Sequence[str], text_field: str = "text") -> Source:
     Raises:
         UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
     """
-    fitting = [item for item in ORIGINS.values() for spec in specs if spec.startswith(item.prefix)]
-    return max(fitting, key=lambda item: len(item.prefix)).find(specs, text_field)
+    fitting = [prefix for prefix in SOURCES for spec in specs if spec.startswith(prefix)]
+    return SOURCES[max(fitting, key=len)](specs, text_field)
 
 
 def _local_source(specs: Sequence[str], text_field: str) -> Source:
@@ -136,7 +145,6 @@ def _local_source(specs: Sequence[str], text_field: str) -> Source:
         sizes=tuple(path.stat().st_size for path in paths),
         revision=None,
         text_field=text_field,
-        origin=ORIGINS["local"],
     )
 
 
@@ -144,10 +152,10 @@ def _local(spec: str) -> list[Path]:
     path = Path(spec)
     if path.is_dir():
         files = sorted(
-            item for item in path.rglob("*") if item.is_file() and kind_of(item.name) in FILE_KINDS
+            file for file in path.rglob("*") if file.is_file() and _kind_of(file.name) in FILE_KINDS
         )
     elif path.is_file():
-        if kind_of(path.name) not in FILE_KINDS:
+        if _kind_of(path.name) not in FILE_KINDS:
             raise UserError(
                 f"{path}: unknown kind of file; known are {', '.join(FILE_KINDS)}, each also "
                 f"{' or '.join(ARCHIVES)}"
@@ -182,37 +190,21 @@ def _hub_source(specs: Sequence[str], text_field: str) -> Source:
         offline = type(error).__name__ == "ConnectionError"
         first = "no connection" if offline else (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
-    if not files or any(kind_of(file) not in FILE_KINDS for file in files):
+    if not files or any(_kind_of(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
     return Source(
-        spec=spec,
-        files=files,
-        sizes=sizes,
-        revision=revision,
-        text_field=text_field,
-        origin=ORIGINS["hub"],
+        spec=spec, files=files, sizes=sizes, revision=revision, text_field=text_field, open=_open_on_hub
     )
-
-
-def _open_local(file: str) -> IO[bytes]:
-    return Path(file).open("rb")
 
 
 def _open_on_hub(file: str) -> IO[bytes]:
     from huggingface_hub import HfFileSystem
 
-    handle: IO[bytes] = HfFileSystem().open(file, "rb")
-    return handle
+    return HfFileSystem().open(file, "rb")  # type: ignore[no-any-return]
 
 
-ORIGINS = Registry(
-    "kind of source",
-    [
-        Origin(name="local", prefix="", find=_local_source, open=_open_local),
-        Origin(name="hub", prefix="hf:", find=_hub_source, open=_open_on_hub),
-    ],
-)
-"""Where sources can be."""
+SOURCES: dict[str, Callable[[Sequence[str], str], Source]] = {"": _local_source, "hf:": _hub_source}
+"""The source of what the user gave and a text field, by how the former begins; the longest beginning counts."""
 
 
 def batched(documents: Iterator[Document], characters: int, most: int) -> Iterator[list[Document]]:
@@ -228,3 +220,120 @@ def batched(documents: Iterator[Document], characters: int, most: int) -> Iterat
         if not group:
             return
         yield group
+
+
+def _open_zst(raw: IO[bytes]) -> IO[bytes]:
+    """Return what a file of any number of frames holds."""
+    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return io.BufferedReader(_Readable(reader), 1 << 20)
+
+
+ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".zst": _open_zst,
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[return-value]
+}
+"""What a compressed file of any kind holds, by its suffix."""
+
+
+def decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
+    """Return what a compressed file holds; other files as they are."""
+    unpack = ARCHIVES.get(Path(file).suffix)
+    return raw if unpack is None else unpack(raw)
+
+
+def _kind_of(name: str) -> str:
+    """Return a file's suffix without that of a compression, in lower case."""
+    path = Path(name)
+    return (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.lower()
+
+
+class _Readable(io.RawIOBase):
+    """A zstandard reader in the form that BufferedReader splits lines of."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return int(self._reader.readinto(buffer))
+
+
+def _holds_text(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    if types.is_dictionary(kind):
+        return _holds_text(kind.value_type)
+    return any(
+        is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    )
+
+
+def _row(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        # Stricter than the standard library, which also takes NaN and halves of surrogate pairs.
+        return json.loads(line)
+
+
+def _parquet_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
+    table, column_name = pyarrow.parquet.ParquetFile(file.raw), file.text_field
+    if column_name not in table.schema_arrow.names:
+        known = ", ".join(table.schema_arrow.names)
+        raise UserError(f"{file.name}: has no column {column_name!r}; it has {known} (--text-field)")
+    kind = table.schema_arrow.field(column_name).type
+    if not _holds_text(kind):
+        raise UserError(f"{file.name}: its column {column_name!r} holds {kind}, not text (--text-field)")
+    rows, first = table.metadata.num_rows, 0
+    for group in range(table.num_row_groups):
+        last = first + table.metadata.row_group(group).num_rows
+        if last > start:
+            column = table.read_row_group(group, columns=[column_name]).column(0)
+            for number in range(max(start, first), last):
+                yield column[number - first].as_py() or "", file.size * (number + 1) // rows
+        first = last
+
+
+def _json_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
+    for number, line in enumerate(decompressed(file.name, file.raw)):
+        if number >= start:
+            yield _from_json(file, number, line), file.raw.tell()
+
+
+def _from_json(file: CorpusFile, number: int, line: bytes) -> str:
+    if not line.strip():
+        return ""
+    try:
+        row = _row(line)
+    except ValueError:
+        raise UserError(f"{file.name}: line {number + 1} is not JSON") from None
+    if not isinstance(row, dict) or file.text_field not in row:
+        known = ", ".join(map(str, row)) if isinstance(row, dict) else "no keys"
+        raise UserError(
+            f"{file.name}: line {number + 1} has no {file.text_field!r}; it has {known} (--text-field)"
+        )
+    text = row[file.text_field]
+    if not isinstance(text, str | None):
+        raise UserError(
+            f"{file.name}: line {number + 1} has a {type(text).__name__} in {file.text_field!r}, "
+            f"not text (--text-field)"
+        )
+    # Halves of surrogate pairs have no UTF-8.
+    return (text or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _whole_text(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
+    if start == 0:
+        yield decompressed(file.name, file.raw).read().decode("utf-8"), file.raw.tell()
+
+
+FILE_KINDS: dict[str, Callable[[CorpusFile, int], Iterator[tuple[str, int]]]] = {
+    ".parquet": _parquet_texts,
+    ".jsonl": _json_texts,
+    ".json": _json_texts,
+    ".txt": _whole_text,
+    ".raw": _whole_text,
+}
+"""The texts of a file from a row on, each with the bytes of the file read so far, by its suffix: a row or a line
+each, or one document a file."""

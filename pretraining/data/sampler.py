@@ -172,22 +172,17 @@ class Order:
         place = int(np.searchsorted(ends, first, side="right"))
         while first < last:
             end = int(ends[place])
-            start = end - self._size(int(blocks[place]))
-            stop = min(last, end)
-            parts.append(_block_samples(self, epoch, int(blocks[place]))[first - start : stop - start])
+            samples = _block_samples(self, epoch, int(blocks[place]))
+            start, stop = end - len(samples), min(last, end)
+            parts.append(samples[first - start : stop - start])
             first, place = stop, place + 1
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    def _size(self, block: int) -> int:
-        return min(self.block, self.samples - block * self.block)
 
 
 def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
     """Return the parts of a sequence that belong to one document each; end-of-text closes its document."""
     ends = np.flatnonzero(tokens == end_of_text) + 1
-    bounds = [0, *ends.tolist()]
-    if bounds[-1] != len(tokens):
-        bounds.append(len(tokens))
+    bounds = sorted({0, *ends.tolist(), len(tokens)})
     return [slice(first, last) for first, last in pairwise(bounds)]
 
 

@@ -28,7 +28,7 @@ from common.files import sha256_file, write_bytes, write_text
 from common.registry import Registry
 
 __all__ = [
-    "COMPRESSIONS", "RECORD", "Compression", "TokenStream", "clear", "damages", "write_index", "write_shard",
+    "COMPRESSIONS", "RECORD", "Compression", "TokenStream", "damages", "write_index", "write_shard",
 ]  # fmt: skip
 
 RECORD = 4096
@@ -159,23 +159,21 @@ class TokenStream:
 
     def _record(self, number: int) -> Tokens:
         shard, place = divmod(number, self._records)
-        reader = self._readers.get(shard)
         try:
-            if reader is None:
-                reader = self._readers[shard] = self._open(shard)
-            tokens: Tokens = reader[place]["tokens"]
-        except FileNotFoundError:
-            self._readers[shard] = reader = self._open(shard)
-            tokens = reader[place]["tokens"]
+            tokens: Tokens = self._readers[shard][place]["tokens"]
+        except (KeyError, FileNotFoundError):
+            self._readers[shard] = self._open(shard)
+            tokens = self._readers[shard][place]["tokens"]
         return tokens
 
     def _open(self, shard: int) -> Any:
         entry = self._index[shard]
         raw, packed = entry["raw_data"], entry["zip_data"]
-        if packed is None:
-            return self._reader(self._folder, entry, raw["bytes"])
-        path = self._cache / raw["basename"]
-        if not path.is_file() or path.stat().st_size != raw["bytes"]:
+        path = (self._folder if packed is None else self._cache) / raw["basename"]
+        whole = path.is_file() and path.stat().st_size == raw["bytes"]
+        if packed is None and not whole:
+            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
+        if packed is not None and not whole:
             source = self._folder / packed["basename"]
             try:
                 data = decompress(entry["compression"], source.read_bytes())
@@ -189,14 +187,9 @@ class TokenStream:
                 raise UserError(f"{source}: is damaged; `shards verify` lists all such files")
             self._make_room(raw["bytes"])
             write_bytes(path, data)
-        os.utime(path)
-        return self._reader(self._cache, entry, raw["bytes"])
-
-    def _reader(self, folder: Path, entry: dict[str, Any], size: int) -> Any:
-        path = folder / entry["raw_data"]["basename"]
-        if not path.is_file() or path.stat().st_size != size:
-            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
-        return reader_from_json(str(folder), "", entry)
+        if packed is not None:
+            os.utime(path)
+        return reader_from_json(str(path.parent), "", entry)
 
     def _make_room(self, size: int) -> None:
         if not self._limit:
@@ -221,9 +214,3 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
     if not entries:
         raise UserError(f"{path}: lists no shards")
     return entries
-
-
-def clear(folder: Path) -> None:
-    """Remove what a killed writer left in a split's folder."""
-    for path in folder.glob(".shard.*.tmp*"):
-        path.unlink()

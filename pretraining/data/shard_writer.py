@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,13 +20,14 @@ import numpy.typing as npt
 from common.errors import UserError
 from common.files import write_bytes, write_text
 from pretraining.data.corpus import Document
-from pretraining.data.encoding import DIGEST_BYTES
 from pretraining.data.manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_files import Compression, clear, write_shard
+from pretraining.data.shard_files import Compression, write_shard
+from pretraining.data.tokenizer import DIGEST_BYTES
 
 __all__ = ["Position", "ShardWriter", "SplitWriter"]
 
 Tokens = npt.NDArray[np.int32]
+_SAVED = ("entries", "documents", "tokens")
 
 
 @dataclass(kw_only=True)
@@ -110,8 +112,8 @@ class ShardWriter:
                 f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
             )
         write_text(path, json.dumps(request, sort_keys=True))
-        for name in SPLITS:
-            clear(out / name)
+        for left_over in (path for name in SPLITS for path in (out / name).glob(".shard.*.tmp*")):
+            left_over.unlink()
         self.splits = {name: SplitWriter(name=name) for name in SPLITS}
         self.position = Position()
         self._fresh = bytearray()
@@ -153,12 +155,8 @@ class ShardWriter:
             buffer = io.BytesIO()
             np.save(buffer, split.joined())
             write_bytes(self._scratch / name, buffer.getvalue())
-            content["splits"][split.name] = {
-                "entries": split.entries,
-                "documents": split.documents,
-                "tokens": split.tokens,
-                "pending": name,
-            }
+            saved = {field_name: getattr(split, field_name) for field_name in _SAVED}
+            content["splits"][split.name] = saved | {"pending": name}
         write_text(self._scratch / "state.json", json.dumps(content))
         current = {item["pending"] for item in content["splits"].values()}
         for path in self._scratch.glob("*.npy"):
@@ -167,9 +165,7 @@ class ShardWriter:
 
     def remove(self) -> None:
         """Remove the record, once the shards are complete."""
-        for path in sorted(self._scratch.iterdir()):
-            path.unlink()
-        self._scratch.rmdir()
+        shutil.rmtree(self._scratch)
 
     def _load(self) -> None:
         path = self._scratch / "state.json"
@@ -179,11 +175,8 @@ class ShardWriter:
         content = json.loads(path.read_text())
         for name, saved in content["splits"].items():
             split = self.splits[name]
-            split.entries, split.documents, split.tokens = (
-                saved["entries"],
-                saved["documents"],
-                saved["tokens"],
-            )
+            for field_name in _SAVED:
+                setattr(split, field_name, saved[field_name])
             split.hold(np.load(self._scratch / saved["pending"]))
         self.position = Position(**content["state"])
 

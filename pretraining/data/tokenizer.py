@@ -2,7 +2,8 @@
 
 The paper's tokenizer is Llama 3's byte-level BPE, 128,000 ranks and 256 special tokens, whose first reserved
 token, id 128002, became `<|mask|>`. A document is encoded without begin-of-text and closed by end-of-text, as on
-the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md).
+the tiktoken path of the paper's trainer; which of the two the paper used is not known (docs/deviations.md). Documents
+are encoded in order on any number of processes, each of which imports this module and no more.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +29,17 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
-from common.registry import Registry
+from common.processes import worker_pool
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.paper_settings import SPECIAL_TOKENS
 
+if TYPE_CHECKING:
+    from pretraining.data.corpus import Document
+
 __all__ = [
-    "TOKENIZER_SOURCES",
-    "TextTokenizer",
-    "TokenizerSource",
-    "from_tiktoken",
-    "llama3_special_tokens",
-    "load_tokenizer",
-    "train_tokenizer",
-]
+    "DIGEST_BYTES", "TOKENIZER_SOURCES", "TextTokenizer", "encoded", "from_tiktoken", "llama3_special_tokens",
+    "load_tokenizer", "train_tokenizer",
+]  # fmt: skip
 
 BEGIN, END, MASK = SPECIAL_TOKENS.begin, SPECIAL_TOKENS.end, SPECIAL_TOKENS.mask
 _RESERVED = "<|reserved_special_token_{}|>"
@@ -48,7 +50,11 @@ _MASKS = (MASK, "[MASK]", "<mask>")
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
+DIGEST_BYTES = 16
+"""Length of a document's BLAKE2b digest."""
+
 Ids = npt.NDArray[np.int32]
+Encoded = list[tuple[bytes, Ids]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +97,14 @@ class TextTokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Return the ids of each text, int32, with end-of-text after the last; special tokens in text are text."""
         twin = self.twin
-        if twin is not None:
-            return [
-                self._encode_slowly([text])[0]
-                if overflows(text)
-                else self._closed(twin.encode_to_numpy(text, disallowed_special=()))
-                for text in texts
-            ]
-        return self._encode_slowly(texts)
+        if twin is None:
+            return self._encode_slowly(texts)
+        return [
+            self._encode_slowly([text])[0]
+            if overflows(text)
+            else self._closed(twin.encode_to_numpy(text, disallowed_special=()))
+            for text in texts
+        ]
 
     def _encode_slowly(self, texts: Sequence[str]) -> list[Ids]:
         encodings = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -148,9 +154,9 @@ def load_tokenizer(source: str) -> TextTokenizer:
     path = Path(source)
     if path.is_dir():
         path = next((path / name for name in FILES if (path / name).is_file()), path)
-    for kind in TOKENIZER_SOURCES.values():
-        if kind.takes(source, path):
-            return kind.load(source, path)
+    for load in TOKENIZER_SOURCES:
+        if (tokenizer := load(source, path)) is not None:
+            return tokenizer
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -262,7 +268,16 @@ def _finish(inner: tokenizers.Tokenizer, where: str) -> TextTokenizer:
     return TextTokenizer(inner=inner, bos_id=first(_BEGINS), eos_id=eos, mask_id=mask)
 
 
-def _from_hub(source: str) -> TextTokenizer:
+def _from_file(source: str, path: Path) -> TextTokenizer | None:
+    del source
+    if not path.is_file():
+        return None
+    return _from_json(path.read_text("utf-8"), str(path)) if path.suffix == ".json" else from_tiktoken(path)
+
+
+def _from_hub(source: str, path: Path) -> TextTokenizer | None:
+    if path.exists() or source.startswith((".", "/")) or source.count("/") != 1:
+        return None
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -279,38 +294,45 @@ def _from_hub(source: str) -> TextTokenizer:
     return _from_json(Path(file).read_text("utf-8"), source)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizerSource:
-    """One form in which a tokenizer is given."""
-
-    name: str
-    """What it is."""
-    takes: Callable[[str, Path], bool]
-    """Whether what the user gave is of this form; as a path, too, which is the file in a tokenizer's folder."""
-    load: Callable[[str, Path], TextTokenizer]
-    """The tokenizer, from the same."""
+TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]
+"""Forms that `load_tokenizer` knows: each takes what the user gave, also as the path of the file in a tokenizer's
+folder, and returns the tokenizer, or None where this is not of its form."""
 
 
-TOKENIZER_SOURCES = Registry(
-    "tokenizer source",
-    [
-        TokenizerSource(
-            name="tokenizer.json",
-            takes=lambda source, path: path.is_file() and path.suffix == ".json",
-            load=lambda source, path: _from_json(path.read_text("utf-8"), str(path)),
-        ),
-        TokenizerSource(
-            name="tiktoken",
-            takes=lambda source, path: path.is_file() and path.suffix != ".json",
-            load=lambda source, path: from_tiktoken(path),
-        ),
-        TokenizerSource(
-            name="hub",
-            takes=lambda source, path: (
-                not path.exists() and not source.startswith((".", "/")) and source.count("/") == 1
-            ),
-            load=lambda source, path: _from_hub(source),
-        ),
-    ],
-)
-"""Forms that `load_tokenizer` knows; the first that takes what is given loads it."""
+def encoded(
+    groups: Iterator[list[Document]], folder: str, encoder: TextTokenizer, workers: int
+) -> Iterator[tuple[list[Document], Encoded]]:
+    """Yield each group with the digests and tokens of its texts, in the source's order."""
+    if workers == 0:
+        for group in groups:
+            yield group, _encode(encoder, [document.text for document in group])
+        return
+    with worker_pool(workers, initializer=_load_worker, arguments=(folder,)) as pool:
+        waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
+        for group in groups:
+            waiting.append((group, pool.submit(_work, [document.text for document in group])))
+            if len(waiting) > 3 * workers:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
+    digests = [hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts]
+    return list(zip(digests, encoder.encode_batch(texts), strict=True))
+
+
+_worker: TextTokenizer | None = None
+
+
+def _load_worker(folder: str) -> None:
+    """Load the tokenizer, to run on one core."""
+    global _worker
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    _worker = load_tokenizer(folder)
+
+
+def _work(texts: list[str]) -> Encoded:
+    assert _worker is not None
+    return _encode(_worker, texts)

@@ -9,6 +9,7 @@ Shapes: packed q is (T, heads, head_dim), k and v (T, kv_heads, head_dim); padde
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,19 +24,9 @@ from common.errors import UserError
 from common.registry import Registry
 
 __all__ = [
-    "BACKENDS",
-    "FLASH",
-    "FLEX",
-    "SDPA",
-    "AttentionBackend",
-    "AutomaticBackend",
-    "Layout",
-    "attention",
-    "flash_available",
-    "packed_layout",
-    "padded_layout",
-    "resolve_backend",
-]
+    "BACKENDS", "FLASH", "FLEX", "SDPA", "AttentionBackend", "Layout", "attention", "flash_available", "packed_layout",
+    "padded_layout", "resolve_backend",
+]  # fmt: skip
 
 FLEX_BLOCK = 128
 """Rows and columns of one block of the flex backend's mask."""
@@ -72,15 +63,8 @@ class AttentionBackend:
     """Why it cannot run on a device with activations of a type; empty where it can."""
     needs: Callable[[Tensor, int, bool], dict[str, Any]] = lambda cu_seqlens, num_tokens, is_causal: {}
     """Fields of the layout that it needs, from cumulative lengths, number of tokens and direction."""
-
-
-class AutomaticBackend(NamedTuple):
-    """Stands for the first backend of a list that can run."""
-
-    name: str
-    """Value of the setting `backend`."""
-    order: tuple[AttentionBackend, ...]
-    """What is tried; the last one runs everywhere."""
+    stands_for: tuple[AttentionBackend, ...] = ()
+    """Backends of which the first that can run takes its place; the last one runs everywhere."""
 
 
 def flash_available() -> bool:
@@ -95,8 +79,8 @@ def resolve_backend(backend: str, device: torch.device, dtype: torch.dtype) -> A
         UserError: an unknown backend, or one that cannot run there.
     """
     chosen = BACKENDS[backend]
-    if isinstance(chosen, AutomaticBackend):
-        return next(item for item in chosen.order if not item.problem(device, dtype))
+    if chosen.stands_for:
+        return next(item for item in chosen.stands_for if not item.problem(device, dtype))
     if problem := chosen.problem(device, dtype):
         raise UserError(f"attention backend {backend} {problem}; use sdpa")
     return chosen
@@ -158,7 +142,8 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, mask: Tensor | No
 
 # Compiled, the lengths would be constants of the graph, and every batch a new one.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _sdpa_packed(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], is_causal: bool) -> Tensor:
+def _sdpa_packed(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+    lengths, is_causal = layout.lengths, layout.is_causal
     if len(set(lengths)) == 1:
         rows = (x.reshape(len(lengths), lengths[0], *x.shape[1:]) for x in (q, k, v))
         return _sdpa(*rows, is_causal=is_causal).flatten(0, 1)
@@ -172,11 +157,6 @@ def _sdpa_packed(q: Tensor, k: Tensor, v: Tensor, lengths: tuple[int, ...], is_c
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
 
 
-def _sdpa_attend(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
-    out: Tensor = _sdpa_packed(q, k, v, layout.lengths, layout.is_causal)
-    return out
-
-
 def _flash_problem(device: torch.device, dtype: torch.dtype) -> str:
     half = dtype in (torch.bfloat16, torch.float16)
     if device.type == "cuda" and half and flash_available():
@@ -188,16 +168,8 @@ def _flash_problem(device: torch.device, dtype: torch.dtype) -> str:
 def _flash(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     from flash_attn import flash_attn_varlen_func
 
-    out: Tensor = flash_attn_varlen_func(
-        q,
-        k,
-        v,
-        layout.cu_seqlens,
-        layout.cu_seqlens,
-        layout.max_length,
-        layout.max_length,
-        causal=layout.is_causal,
-    )
+    bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
+    out: Tensor = flash_attn_varlen_func(q, k, v, *bounds, *longest, causal=layout.is_causal)
     return out
 
 
@@ -208,14 +180,10 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     return out[0].transpose(0, 1)
 
 
-_compiled: list[Any] = []
-
-
+@functools.cache
 def _compiled_flex() -> Any:
     """Return flex attention compiled once: uncompiled it forms all T x T scores."""
-    if not _compiled:
-        _compiled.append(torch.compile(flex_attention))
-    return _compiled[0]
+    return torch.compile(flex_attention)
 
 
 def _block_mask(cu_seqlens: Tensor, num_tokens: int, is_causal: bool) -> BlockMask:
@@ -265,7 +233,7 @@ def _block_lists(blocks: Tensor) -> tuple[Tensor, Tensor]:
 
 SDPA = AttentionBackend(
     name="sdpa",
-    attend=_sdpa_attend,
+    attend=_sdpa_packed,
     needs=lambda cu_seqlens, num_tokens, is_causal: {"lengths": tuple(cu_seqlens.diff().tolist())},
 )
 FLASH = AttentionBackend(name="flash", attend=_flash, problem=_flash_problem)
@@ -277,7 +245,7 @@ FLEX = AttentionBackend(
     },
 )
 
-BACKENDS: Registry[AttentionBackend | AutomaticBackend] = Registry(
-    "attention backend", [AutomaticBackend(name="auto", order=(FLASH, SDPA)), SDPA, FLASH, FLEX]
-)
+AUTO = AttentionBackend(name="auto", attend=_sdpa_packed, stands_for=(FLASH, SDPA))
+
+BACKENDS = Registry("attention backend", [AUTO, SDPA, FLASH, FLEX])
 """Values of the setting `backend` (`pretraining.plan.config`)."""

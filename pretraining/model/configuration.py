@@ -14,6 +14,21 @@ from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
 __all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
 
 
+_OF_SHAPE = {
+    "vocab_size": "vocab",
+    "hidden_size": "hidden",
+    "intermediate_size": "mlp",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv_heads",
+    "max_position_embeddings": "max_length",
+    "rope_theta": "rope_theta",
+    "rms_norm_eps": "norm_eps",
+    "initializer_range": "init_std",
+}
+"""The fields that a shape fixes, and their names in `Shape`."""
+
+
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
@@ -52,30 +67,11 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
     ) -> None:
         """Take the fields of a Hugging Face config; unknown ones are kept as attributes, as that library does.
 
-        Args:
-            vocab_size: rows of the embedding and of the head.
-            hidden_size: width of the residual stream.
-            intermediate_size: inner width of the SwiGLU layer.
-            num_hidden_layers: blocks.
-            num_attention_heads: query heads.
-            num_key_value_heads: key and value heads; as many as query heads when left out.
-            max_position_embeddings: longest sequence the model was made for, in tokens.
-            rope_theta: base of the rotary embedding; `rope_parameters` (transformers >= 5) wins when given.
-            rms_norm_eps: epsilon of RMSNorm.
-            initializer_range: standard deviation of the initial weights.
-            bos_token_id: id of `<|begin_of_text|>`.
-            eos_token_id: id of `<|end_of_text|>`.
-            pad_token_id: id put on padding, the same as the end of text in the released configs.
-            mask_token_id: id of the mask.
-            mask_token: how the tokenizer writes the mask.
-            hidden_act: activation of the gate; only `silu`.
-            attention_bias: only False.
-            mlp_bias: only False.
-            attention_dropout: only 0.
-            hidden_dropout: only 0.
-            is_causal: whether attention looks back only.
-            classifier_pooling: a name in `pretraining.model.pooling.POOLINGS`.
-            kwargs: what `PretrainedConfig` takes.
+        Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
+        their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
+        the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
+        `classifier_pooling` is a name in `pretraining.model.pooling.POOLINGS`. Activation, biases and dropout are
+        there to be refused when they are not this architecture's.
 
         Raises:
             UserError: a value that this architecture does not have.
@@ -183,35 +179,12 @@ def config_of(shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = F
 
 
 def _fields(shape: Shape) -> dict[str, object]:
-    """Return the fields of `EncoderConfig` that a shape fixes; `shape_of` is the way back."""
-    return {
-        "vocab_size": shape.vocab,
-        "hidden_size": shape.hidden,
-        "intermediate_size": shape.mlp,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "max_position_embeddings": shape.max_length,
-        "rope_theta": shape.rope_theta,
-        "rms_norm_eps": shape.norm_eps,
-        "initializer_range": shape.init_std,
-    }
+    return {ours: getattr(shape, name) for ours, name in _OF_SHAPE.items()}
 
 
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
-    return Shape(
-        hidden=config.hidden_size,
-        layers=config.num_hidden_layers,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        mlp=config.intermediate_size,
-        vocab=config.vocab_size,
-        max_length=config.max_position_embeddings,
-        rope_theta=config.rope_theta,
-        norm_eps=config.rms_norm_eps,
-        init_std=config.initializer_range,
-    )
+    return Shape(**{name: getattr(config, ours) for ours, name in _OF_SHAPE.items()})
 
 
 AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)

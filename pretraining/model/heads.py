@@ -5,8 +5,10 @@ Importing this module makes `AutoModel...from_pretrained` load a `eurobert` fold
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import (
@@ -16,7 +18,6 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 from transformers.modeling_outputs import (
-    BaseModelOutput,
     CausalLMOutput,
     MaskedLMOutput,
     SequenceClassifierOutput,
@@ -24,52 +25,32 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils import ModelOutput
 
+from common.errors import UserError, nearest
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
 from pretraining.model.pooling import POOLINGS
 
 __all__ = [
-    "EuroBertForCausalLM",
-    "EuroBertForMaskedLM",
-    "EuroBertForSequenceClassification",
-    "EuroBertForTokenClassification",
-]
+    "HEAD", "EuroBertForCausalLM", "EuroBertForMaskedLM", "EuroBertForSequenceClassification",
+    "EuroBertForTokenClassification", "check_state", "parameter_shapes",
+]  # fmt: skip
+
+HEAD = "lm_head.weight"
+"""Name of the head's weight, the only parameter that a state dict may lack."""
 
 
 class _Headed(EuroBertPreTrainedModel):
     """The body with a head that makes logits of its hidden states."""
 
     _output: type[ModelOutput]
-
-    def _result(
-        self, body: BaseModelOutput, logits: Tensor, labels: Tensor | None, return_dict: bool | None
-    ) -> Any:
-        loss = None if labels is None else self._loss(logits, labels)
-        output = self._output(loss=loss, logits=logits, hidden_states=body.hidden_states)
-        return output.to_tuple() if return_dict is False else output
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        raise NotImplementedError
-
-
-class _LanguageModel(_Headed):
-    """The body and one untied linear head without bias; masked and causal models hold the same weights."""
-
     _is_causal: bool | None = None
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
+        self.num_labels = config.num_labels
         self.model = EuroBertModel(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self._add_head(config)
         self.post_init()
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the head."""
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the head."""
-        self.lm_head = new_embeddings
 
     def forward(
         self,
@@ -81,22 +62,14 @@ class _LanguageModel(_Headed):
         max_length: int | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
-    ) -> MaskedLMOutput | CausalLMOutput | tuple[Tensor, ...]:
-        """Return logits (..., V) at every position, and the mean loss where `labels` is not -100.
+    ) -> Any:
+        """Return logits and, given `labels`, the mean loss, as the class's output or, without `return_dict`, a tuple.
 
-        Pretraining does not come through here, since it never forms all logits (`pretraining.training.objectives`).
-
-        Args:
-            input_ids: (B, L), or (T,) when packed.
-            attention_mask: padded: (B, L), 1 for real tokens; all are real when left out.
-            inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
-            labels: in the shape of `input_ids`.
-            cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
-            max_length: packed: upper bound of the lengths.
-            output_hidden_states: return the blocks' inputs as well.
-            return_dict: False for a tuple.
+        `labels` have the shape of `input_ids`, for sequence classifiers (B,); the loss leaves out labels of -100.
+        The other arguments are those of `EuroBertModel.forward`. Pretraining does not come through here, since it
+        never forms all logits (`pretraining.training.objectives`).
         """
-        output = self.model(
+        body = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
@@ -105,7 +78,39 @@ class _LanguageModel(_Headed):
             is_causal=self._is_causal,
             output_hidden_states=output_hidden_states,
         )
-        return self._result(output, self.lm_head(output.last_hidden_state), labels, return_dict)
+        logits = self._logits(body.last_hidden_state, attention_mask)
+        loss = None if labels is None else self._loss(logits, labels)
+        output = self._output(loss=loss, logits=logits, hidden_states=body.hidden_states)
+        return output.to_tuple() if return_dict is False else output
+
+    def _add_head(self, config: EncoderConfig) -> None:
+        raise NotImplementedError
+
+    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _LanguageModel(_Headed):
+    """The body and one untied linear head without bias; masked and causal models hold the same weights."""
+
+    def _add_head(self, config: EncoderConfig) -> None:
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the head."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replace the head."""
+        self.lm_head = new_embeddings
+
+    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        del attention_mask
+        logits: Tensor = self.lm_head(hidden)
+        return logits
 
 
 class EuroBertForMaskedLM(_LanguageModel):
@@ -135,52 +140,7 @@ class EuroBertForCausalLM(_LanguageModel):
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
 
 
-class _Classifier(_Headed):
-    """The body and a classifier of padded batches."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.model = EuroBertModel(config)
-        self._add_head(config)
-        self.post_init()
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | TokenClassifierOutput | tuple[Tensor, ...]:
-        """Return logits and, given `labels`, the mean loss.
-
-        Args:
-            input_ids: (B, L).
-            attention_mask: (B, L), 1 for real tokens; all are real when left out.
-            inputs_embeds: (B, L, H) in place of `input_ids`.
-            labels: (B,) for sequences, (B, L) for tokens.
-            output_hidden_states: return the blocks' inputs as well.
-            return_dict: False for a tuple.
-        """
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            output_hidden_states=output_hidden_states,
-        )
-        logits = self._logits(output.last_hidden_state, attention_mask)
-        return self._result(output, logits, labels, return_dict)
-
-    def _add_head(self, config: EncoderConfig) -> None:
-        raise NotImplementedError
-
-    def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
-
-class EuroBertForSequenceClassification(_Classifier):
+class EuroBertForSequenceClassification(_Headed):
     """One label a sequence: a dense layer, GELU and a classifier, pooled as `classifier_pooling` says.
 
     Logits are (B, labels); the loss is squared error with one label, else cross-entropy. Layers and names are the
@@ -195,6 +155,8 @@ class EuroBertForSequenceClassification(_Classifier):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
 
     def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        if hidden.dim() != 3:
+            raise ValueError("a sequence classifier takes padded batches, not packed ones")
         return POOLINGS[self.config.classifier_pooling].logits(hidden, attention_mask, self._classify)
 
     def _classify(self, hidden: Tensor) -> Tensor:
@@ -207,7 +169,7 @@ class EuroBertForSequenceClassification(_Classifier):
         return F.cross_entropy(logits.float(), labels)
 
 
-class EuroBertForTokenClassification(_Classifier):
+class EuroBertForTokenClassification(_Headed):
     """One label a token: a single linear layer, as in the paper's NER and QA.
 
     Logits are (B, L, labels) at every position, padding included; the loss counts labels that are not -100.
@@ -225,6 +187,37 @@ class EuroBertForTokenClassification(_Classifier):
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+
+def parameter_shapes(config: EncoderConfig, *, head: bool = True) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every parameter of a model with this configuration, in order."""
+    with torch.device("meta"):
+        state = EuroBertForMaskedLM(config).state_dict()
+    return {name: tuple(tensor.shape) for name, tensor in state.items() if head or name != HEAD}
+
+
+def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) -> None:
+    """Check that `state` holds all parameters of the configuration and no others; the head may be absent.
+
+    Raises:
+        UserError: tensors are missing, of another shape, or unknown; the first three are named.
+    """
+    expected = parameter_shapes(config, head=HEAD in state)
+    wrong = [
+        f"{name} has shape {tuple(state[name].shape)}, not {shape}"
+        for name, shape in expected.items()
+        if name in state and tuple(state[name].shape) != shape
+    ]
+    missing = [name for name in expected if name not in state]
+    extra = [name + nearest(name, missing) for name in state if name not in expected]
+    for what, names in (
+        ("lacks", missing),
+        ("holds unknown tensors", extra),
+        ("does not fit its config", wrong),
+    ):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")
 
 
 AutoModelForMaskedLM.register(EncoderConfig, EuroBertForMaskedLM, exist_ok=True)

@@ -7,8 +7,6 @@ model card. No code travels with it and none is needed. It appears whole or not 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,13 +17,20 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from common.files import write_text
+from common.files import atomic_folder, write_text
 from pretraining.model.configuration import EncoderConfig
-from pretraining.model.state_dict_adapter import HEAD, check_state
+from pretraining.model.heads import HEAD, check_state
 
 __all__ = ["export", "model_card", "native_config"]
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+_FIELDS = (
+    "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "head_dim", "hidden_act", "max_position_embeddings", "rms_norm_eps", "rope_theta",
+    "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "mask_token", "mask_token_id",
+    "classifier_pooling", "is_causal",
+)  # fmt: skip
 
 
 def export(
@@ -54,38 +59,27 @@ def export(
         raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         manifest_file = out / "manifest.json"
-        if (
-            (out / "model.safetensors").is_file()
-            and manifest_file.is_file()
-            and manifest_file.read_text(encoding="utf-8") == written
-        ):
+        whole = manifest_file.is_file() and (out / "model.safetensors").is_file()
+        if whole and manifest_file.read_text(encoding="utf-8") == written:
             return out
         raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    making = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    making.mkdir()
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
+    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    fields = native_config(config, dtype=dtype, head=HEAD in tensors)
     try:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
-        try:
+        with atomic_folder(out) as making:
             save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise UserError(
-                f"{out}: could not be written: {error}; correct that and run the same command again"
-            ) from None
-        fields = native_config(config, dtype=_dtype(tensors), head=HEAD in tensors)
-        write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
-        if tokenizer_dir is not None:
-            for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
-                if file.is_file():
-                    shutil.copyfile(file, making / file.name)
-        write_text(making / "manifest.json", written)
-        write_text(making / "README.md", model_card(config, manifest))
-        for made in making.iterdir():
-            with made.open("rb") as handle:
-                os.fsync(handle.fileno())
-        making.replace(out)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+            write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+            if tokenizer_dir is not None:
+                for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
+                    if file.is_file():
+                        shutil.copyfile(file, making / file.name)
+            write_text(making / "manifest.json", written)
+            write_text(making / "README.md", model_card(config, manifest))
+    except SafetensorError as error:
+        raise UserError(
+            f"{out}: could not be written: {error}; correct that and run the same command again"
+        ) from None
     return out
 
 
@@ -97,35 +91,14 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
         dtype: type of the weights, such as `float32`.
         head: whether the language-model head is among the weights.
     """
-    theta = config.rope_theta
-    return {
+    return {name: getattr(config, name) for name in _FIELDS} | {
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
-        "model_type": config.model_type,
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_hidden_layers,
-        "num_attention_heads": config.num_attention_heads,
-        "num_key_value_heads": config.num_key_value_heads,
-        "head_dim": config.head_dim,
-        "hidden_act": config.hidden_act,
-        "max_position_embeddings": config.max_position_embeddings,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": theta,
-        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
-        "initializer_range": config.initializer_range,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "attention_bias": False,
         "attention_dropout": 0.0,
         "hidden_dropout": 0.0,
         "mlp_bias": False,
         "tie_word_embeddings": False,
-        "bos_token_id": config.bos_token_id,
-        "eos_token_id": config.eos_token_id,
-        "pad_token_id": config.pad_token_id,
-        "mask_token": config.mask_token,
-        "mask_token_id": config.mask_token_id,
-        "classifier_pooling": config.classifier_pooling,
-        "is_causal": config.is_causal,
         "torch_dtype": dtype,
     }
 
@@ -188,7 +161,3 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def _cell(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
-
-def _dtype(tensors: Mapping[str, Tensor]) -> str:
-    return str(next(iter(tensors.values())).dtype).removeprefix("torch.")

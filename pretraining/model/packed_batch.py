@@ -84,22 +84,6 @@ class PackedBatch:
         """T, the number of tokens."""
         return int(self.tokens.shape[0])
 
-    @property
-    def lengths(self) -> Tensor:
-        """Length of each sequence, shape (S,), int64."""
-        return self.cu_seqlens.diff().long()
-
-    @property
-    def sequence_index(self) -> Tensor:
-        """Which sequence each token belongs to, shape (T,), int64."""
-        index = torch.arange(len(self), device=self.tokens.device)
-        return torch.repeat_interleave(index, self.lengths, output_size=self.num_tokens)
-
-    @property
-    def positions(self) -> Tensor:
-        """Place of each token in its sequence, shape (T,), int64: it restarts at 0 with every sequence."""
-        return positions_of(self.cu_seqlens, self.num_tokens)
-
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PackedBatch:
         """Return the batch with its tensors on `device`."""
         return replace(
@@ -108,31 +92,6 @@ class PackedBatch:
             cu_seqlens=self.cu_seqlens.to(device, non_blocking=non_blocking),
             sample_ids=self.sample_ids.to(device, non_blocking=non_blocking),
         )
-
-    def split(self, size: int) -> list[PackedBatch]:
-        """Return micro-batches of at most `size` sequences, in order; the same tokens, nothing padded."""
-        if size < 1:
-            raise ValueError(f"a micro-batch holds at least one sequence, not {size}")
-        bounds = self.cu_seqlens.tolist()
-        return [
-            replace(
-                self,
-                tokens=self.tokens[bounds[first] : bounds[min(first + size, len(self))]],
-                cu_seqlens=self.cu_seqlens[first : first + size + 1] - bounds[first],
-                sample_ids=self.sample_ids[first : first + size],
-            )
-            for first in range(0, len(self), size)
-        ]
-
-    def padded(self, pad_token_id: int) -> tuple[Tensor, Tensor]:
-        """Return `input_ids` and `attention_mask`, both (S, longest) and int64, padded on the right."""
-        longest = int(self.lengths.max())
-        input_ids = self.tokens.new_full((len(self), longest), pad_token_id)
-        attention_mask = torch.zeros_like(input_ids)
-        where = (self.sequence_index, self.positions)
-        input_ids[where] = self.tokens
-        attention_mask[where] = 1
-        return input_ids, attention_mask
 
 
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:

@@ -20,80 +20,23 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig, config_for
-from pretraining.model.heads import EuroBertForCausalLM, EuroBertForMaskedLM
+from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
 from pretraining.paper_settings import SHAPES
 
 __all__ = [
-    "check_state",
-    "from_optimus",
-    "from_released",
-    "load_encoder",
-    "parameter_shapes",
-    "read_config",
-    "read_optimus",
-    "read_state",
-    "to_optimus",
+    "from_optimus", "from_released", "load_encoder", "read_config", "read_optimus", "read_state", "to_optimus",
     "to_released",
-]
+]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
-HEAD = "lm_head.weight"
 MODEL_TYPES = ("eurobert", "sl_model")
 
 Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
-
-
-def parameter_shapes(config: EncoderConfig, *, head: bool = True) -> dict[str, tuple[int, ...]]:
-    """Return the name and shape of every parameter of a model with this configuration, in order."""
-    hidden, mlp = config.hidden_size, config.intermediate_size
-    kv = config.num_key_value_heads * config.head_dim
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, hidden)}
-    for layer in range(config.num_hidden_layers):
-        for name, shape in (
-            ("self_attn.q_proj", (hidden, hidden)),
-            ("self_attn.k_proj", (kv, hidden)),
-            ("self_attn.v_proj", (kv, hidden)),
-            ("self_attn.o_proj", (hidden, hidden)),
-            ("mlp.gate_proj", (mlp, hidden)),
-            ("mlp.up_proj", (mlp, hidden)),
-            ("mlp.down_proj", (hidden, mlp)),
-            ("input_layernorm", (hidden,)),
-            ("post_attention_layernorm", (hidden,)),
-        ):
-            shapes[f"model.layers.{layer}.{name}.weight"] = shape
-    shapes["model.norm.weight"] = (hidden,)
-    if head:
-        shapes[HEAD] = (config.vocab_size, hidden)
-    return shapes
-
-
-def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) -> None:
-    """Check that `state` holds all parameters of the configuration and no others; the head may be absent.
-
-    Raises:
-        UserError: tensors are missing, of another shape, or unknown; the first three are named.
-    """
-    expected = parameter_shapes(config, head=HEAD in state)
-    wrong = [
-        f"{name} has shape {tuple(state[name].shape)}, not {shape}"
-        for name, shape in expected.items()
-        if name in state and tuple(state[name].shape) != shape
-    ]
-    missing = [name for name in expected if name not in state]
-    extra = [name + nearest(name, missing) for name in state if name not in expected]
-    for what, names in (
-        ("lacks", missing),
-        ("holds unknown tensors", extra),
-        ("does not fit its config", wrong),
-    ):
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")
 
 
 def read_config(folder: Path) -> EncoderConfig:
@@ -165,9 +108,7 @@ def from_optimus(state: Mapping[str, Tensor], config: EncoderConfig, where: str 
     The rotary layout is the same (halves, not pairs), so that no row moves. Prefixes that DDP and torch.compile put
     before names are dropped.
     """
-    plain = {
-        name.removeprefix("module.").removeprefix("_orig_mod."): tensor for name, tensor in state.items()
-    }
+    plain = _without_prefixes(state)
     kv = config.num_key_value_heads * config.head_dim
     rows = [config.hidden_size, kv, kv]
     named: State = {}
@@ -247,9 +188,7 @@ def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
 
 
 def _size_of_optimus(state: Mapping[str, Tensor], path: Path) -> EncoderConfig:
-    plain = {
-        name.removeprefix("module.").removeprefix("_orig_mod."): tensor for name, tensor in state.items()
-    }
+    plain = _without_prefixes(state)
     try:
         vocab, hidden = plain["embedding.weight"].shape
         mlp = plain["blocks.0.mlp.fc_1.weight"].shape[0]
@@ -259,20 +198,19 @@ def _size_of_optimus(state: Mapping[str, Tensor], path: Path) -> EncoderConfig:
             f"{path} is no Optimus checkpoint: it has no embedding.weight or no blocks.0"
         ) from None
     layers = len({name.split(".")[1] for name in plain if name.startswith("blocks.")})
-    sizes = (hidden, layers, mlp, fused)
     for size, shape in SHAPES.items():
-        if sizes == (
-            shape.hidden,
-            shape.layers,
-            shape.mlp,
-            shape.hidden + 2 * shape.kv_heads * shape.head_dim,
-        ):
+        rows = shape.hidden + 2 * shape.kv_heads * shape.head_dim
+        if (hidden, layers, mlp, fused) == (shape.hidden, shape.layers, shape.mlp, rows):
             return config_for(size, vocab_size=vocab)
     # The head dimension cannot be read off a fused matrix.
     raise UserError(
         f"{path} has hidden size {hidden}, {layers} layers and an MLP of {mlp}, which is none of "
         f"{', '.join(SHAPES)}: give its configuration"
     )
+
+
+def _without_prefixes(state: Mapping[str, Tensor]) -> State:
+    return {name.removeprefix("module.").removeprefix("_orig_mod."): t for name, t in state.items()}
 
 
 def _optimus_names(config: EncoderConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 from common.errors import UserError, nearest
 from pretraining.data.sampler import CUTS
@@ -20,15 +20,12 @@ __all__ = ["OPTIMIZER_BYTES", "TrainingConfig"]
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
 
-_MAY_CHANGE = "may change"
-
-T = TypeVar("T")
-
-
-def _may_change(default: T) -> T:
-    """Return a field for a setting of logging, storage or speed: a run may be resumed with another value."""
-    value: T = field(default=default, metadata={_MAY_CHANGE: True})
-    return value
+_MAY_CHANGE = {"may change": True}
+"""Marks a setting of logging, storage or speed: a run may be resumed with another value."""
+_FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
+_FROM_ONE = (
+    "global_batch", "microbatch", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +52,7 @@ class TrainingConfig:
     """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say, 0 goes to the peak at once."""
     global_batch: int = TRAINING.sequences_per_step
     """Sequences per step, all ranks together."""
-    microbatch: int = _may_change(TRAINING.device_batch)
+    microbatch: int = field(default=TRAINING.device_batch, metadata=_MAY_CHANGE)
     """Most sequences that one rank computes at once; more per rank are accumulated."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
@@ -70,27 +67,27 @@ class TrainingConfig:
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the micro-batches' means, as in the paper's trainer; `token`: the mean over
     all predicted tokens of the step, which does not depend on micro-batches and ranks."""
-    precision: Literal["auto", "fp32", "bf16"] = _may_change("auto")
+    precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "sdpa", "flash", "flex"] = _may_change("auto")
+    backend: Literal["auto", "sdpa", "flash", "flex"] = field(default="auto", metadata=_MAY_CHANGE)
     """Attention kernel: `sdpa`, `flash`, `flex`, or the fastest that is installed."""
-    compile: Literal["auto", "on", "off"] = _may_change("auto")
+    compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
     """torch.compile: `auto` is on for a GPU; when it fails the run continues without it and logs why."""
-    eval_every: int = _may_change(1_000)
+    eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between validation losses; also before a new objective and where other stages branch off."""
-    eval_sequences: int = _may_change(TRAINING.sequences_per_step)
+    eval_sequences: int = field(default=TRAINING.sequences_per_step, metadata=_MAY_CHANGE)
     """Validation sequences of each validation, with masks that never change; 0 for no validation."""
-    save_every: int = _may_change(1_000)
+    save_every: int = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between checkpoints to resume from; only the newest is kept."""
-    log_every: int = _may_change(1)
+    log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
-    cache: str = _may_change("")
+    cache: str = field(default="", metadata=_MAY_CHANGE)
     """Folder for decompressed shards; a folder in the system's temporary one when empty."""
-    cache_gb: float = _may_change(0.0)
+    cache_gb: float = field(default=0.0, metadata=_MAY_CHANGE)
     """Size at which the least recently used decompressed shards are removed; 0 keeps all."""
-    tensorboard: bool = _may_change(True)
+    tensorboard: bool = field(default=True, metadata=_MAY_CHANGE)
     """Whether TensorBoard files are written next to the log."""
-    wandb: str = _may_change("")
+    wandb: str = field(default="", metadata=_MAY_CHANGE)
     """Weights & Biases project to log to; none when empty."""
 
     def __post_init__(self) -> None:
@@ -98,13 +95,11 @@ class TrainingConfig:
         for key, kind in typing.get_type_hints(type(self)).items():
             value = getattr(self, key)
             if (choices := typing.get_args(kind)) and value not in choices:
-                raise UserError(
-                    f"{key}={value!r} is unknown; take {' or '.join(choices)}{nearest(value, choices)}"
-                )
-        for lowest, keys in _LOWEST.items():
-            for key in keys:
-                if getattr(self, key) < lowest:
-                    raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")
+                near = nearest(value, choices)
+                raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{near}")
+        for key in (*_FROM_ZERO, *_FROM_ONE):
+            if getattr(self, key) < (lowest := int(key in _FROM_ONE)):
+                raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")
         for key in ("peak_lr", "eps", "clip_norm"):
             if not getattr(self, key) > 0:
                 raise UserError(f"{key} must be above 0, not {getattr(self, key)}")
@@ -126,18 +121,7 @@ class TrainingConfig:
         """Mean length of the sequence that a token is in: what attention costs a token."""
         return CUTS[self.cut].attended_length(self.min_length, self.max_length)
 
-    def as_dict(self) -> dict[str, object]:
-        """Return all settings by name."""
-        return dataclasses.asdict(self)
-
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed."""
-        fixed = [item.name for item in dataclasses.fields(self) if not item.metadata.get(_MAY_CHANGE)]
+        fixed = (item.name for item in dataclasses.fields(self) if item.metadata != _MAY_CHANGE)
         return {key: getattr(self, key) for key in fixed}
-
-
-_LOWEST = {
-    0: ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed"),
-    1: ("global_batch", "microbatch", "min_length", "shuffle_block", "eval_every", "save_every", "log_every"),
-}
-"""Smallest value of settings."""

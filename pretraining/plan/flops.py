@@ -18,17 +18,9 @@ from common.registry import Registry
 from pretraining.paper_settings import TRAINING, Shape
 
 __all__ = [
-    "CONVENTIONS",
-    "PEAK_FLOPS",
-    "Convention",
-    "effective_length",
-    "gpu_hours",
-    "hoffmann_flops_per_token",
-    "mfu",
-    "model_flops_per_token",
-    "peak_flops",
-    "six_nd_flops_per_token",
-]
+    "CONVENTIONS", "PEAK_FLOPS", "Convention", "effective_length", "gpu_hours", "hoffmann_flops_per_token", "mfu",
+    "model_flops_per_token", "peak_flops", "six_nd_flops_per_token",
+]  # fmt: skip
 
 
 def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:
@@ -70,10 +62,7 @@ def six_nd_flops_per_token(shape: Shape, *, length: float | None = None, predict
 def model_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:
     """Return the training FLOPs per token that MFU counts: no look-up, no softmax, no recomputation.
 
-    Args:
-        shape: the model.
-        length: tokens of a sequence; `effective_length()` when left out.
-        predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
+    Arguments are those of `hoffmann_flops_per_token`; MLM's `predicted` is the masking ratio.
     """
     length = effective_length() if length is None else length
     matrices = shape.body_parameters + _share(predicted) * shape.embedding_parameters
@@ -94,21 +83,13 @@ class Convention:
     """Whether positions that predict nothing are left out of the head; the others charge MLM like CLM."""
 
 
-CONVENTIONS = Registry(
-    "FLOP convention",
-    [
-        Convention(
-            name="hoffmann", citation="by Hoffmann et al., Appendix F", per_token=hoffmann_flops_per_token
-        ),
-        Convention(name="six_nd", citation="by 6ND", per_token=six_nd_flops_per_token),
-        Convention(
-            name="model",
-            citation="model FLOPs",
-            per_token=model_flops_per_token,
-            leaves_out_unpredicted=True,
-        ),
-    ],
+_HOFFMANN = "by Hoffmann et al., Appendix F"
+HOFFMANN = Convention(name="hoffmann", citation=_HOFFMANN, per_token=hoffmann_flops_per_token)
+SIX_ND = Convention(name="six_nd", citation="by 6ND", per_token=six_nd_flops_per_token)
+MODEL = Convention(
+    name="model", citation="model FLOPs", per_token=model_flops_per_token, leaves_out_unpredicted=True
 )
+CONVENTIONS = Registry("FLOP convention", [HOFFMANN, SIX_ND, MODEL])
 """The three counts."""
 
 PEAK_FLOPS: dict[str, float] = {

@@ -162,23 +162,22 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     return Plan(study=study, models=tuple(models), stages=stages)
 
 
-def _base(plan: Plan) -> list[Model]:
-    return [m for m in plan.models if m.kind == "base" and m.steps == 42_000]
-
-
-def _endpoints(plan: Plan) -> list[Model]:
-    return [m for m in plan.models if m.kind == "base" and m.steps != 42_000]
-
-
 def _paper_totals() -> tuple[PaperTotal, ...]:
     plan = plan_of(tuple(PAPER_STUDY.models.values()))
-    two_stage = [m for m in plan.models if m.kind == "two-stage" and m.size == "610m"] + _endpoints(plan)
-    base = {item.name for item in plan_of(_base(plan)).stages}
-    new = sum(i.steps for i in plan_of(two_stage).stages if i.name not in base)
-    endpoint_decays = sum(m.decay_steps for m in _endpoints(plan))
-    continued = [m for m in plan.models if m.kind == "continued"]
-    per_start = sum(i.steps for i in plan_of(continued).stages if i.name not in base and "-clm-" in i.name)
-    total = sum(i.steps for i in plan_of(continued).stages if i.name not in base)
+    of_kind = {
+        kind: [m for m in plan.models if m.kind == kind] for kind in ("base", "two-stage", "continued")
+    }
+    base_models = [m for m in of_kind["base"] if m.steps == 42_000]
+    endpoints = [m for m in of_kind["base"] if m.steps != 42_000]
+    two_stage = [m for m in of_kind["two-stage"] if m.size == "610m"] + endpoints
+    base_plan = plan_of(base_models)
+    base = {item.name for item in base_plan.stages}
+    endpoint_decays = sum(m.decay_steps for m in endpoints)
+
+    def new_steps(models: Sequence[Model]) -> int:
+        return sum(i.steps for i in plan_of(models).stages if i.name not in base)
+
+    new, per_start = new_steps(two_stage), new_steps([m for m in of_kind["continued"] if "-clm-" in m.name])
     return (
         PaperTotal(
             what="checkpoints of the study",
@@ -191,7 +190,7 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
         PaperTotal(
             what="steps of the 15 base models",
             paper=15 * 42_000,
-            ours=sum(i.steps for i in plan_of(_base(plan)).stages),
+            ours=sum(i.steps for i in base_plan.stages),
             unit="steps",
             why="equal: 15 x 42,000",
         ),
@@ -206,18 +205,14 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
         PaperTotal(
             what="new steps of continued pretraining (610m)",
             paper=26_000,
-            ours=total,
+            ours=new_steps(of_kind["continued"]),
             unit="steps",
             why=f"{per_start:,} for each of the two starting objectives; the text gives one of them as the whole",
         ),
         PaperTotal(
             what="new steps of the 1B two-stage model",
             paper=0,
-            ours=sum(
-                i.steps
-                for i in plan_of([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]).stages
-                if i.name not in base
-            ),
+            ours=new_steps([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]),
             unit="steps",
             why="Figure 11 shows the model, the text counts it nowhere",
         ),

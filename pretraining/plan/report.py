@@ -122,23 +122,14 @@ def _json(plan: Plan, device: str, utilisation: float) -> str:
     content = {
         "study": plan.study.name,
         "models": [
-            {
-                "name": model.name,
-                "kind": model.kind,
-                "steps": model.steps,
-                "figures": list(model.figures),
-                "stages": [stage.name for stage in model.stages],
-            }
+            {name: getattr(model, name) for name in ("name", "kind", "steps", "figures")}
+            | {"stages": [stage.name for stage in model.stages]}
             for model in plan.models
         ],
         "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
         "costs": asdict(plan.costs(device=device, utilisation=utilisation))
-        | {
-            "device": device,
-            "mfu": utilisation,
-            "data_tokens": plan.data_tokens,
-            "data_bytes": plan.data_bytes,
-        },
+        | {"device": device, "mfu": utilisation}
+        | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }
     if plan.study is PAPER_STUDY:
         content["paper"] = {"totals": [asdict(total) for total in PAPER_TOTALS], "gpu_hours": PAPER_GPU_HOURS}
@@ -170,12 +161,6 @@ class ReportFormat:
     """The text of a plan, with hours for a device at a utilisation."""
 
 
-FORMATS = Registry(
-    "format",
-    [
-        ReportFormat(name="tree", render=_tree),
-        ReportFormat(name="json", render=_json),
-        ReportFormat(name="mermaid", render=_mermaid),
-    ],
-)
+_WRITERS = {"tree": _tree, "json": _json, "mermaid": _mermaid}
+FORMATS = Registry("format", [ReportFormat(name=name, render=write) for name, write in _WRITERS.items()])
 """All forms, the default one first."""

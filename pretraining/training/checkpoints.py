@@ -9,9 +9,7 @@ resume, since batches, masks and rates follow from the step.
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,19 +21,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from common.files import write_text
+from common.files import atomic_folder, write_text
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint",
-    "checkpoint_steps",
-    "latest",
-    "load_state",
-    "load_weights",
-    "prune",
-    "restore",
-    "save",
-]
+    "Checkpoint", "checkpoint_steps", "latest", "load_state", "load_weights", "prune", "restore", "save",
+]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -53,11 +44,11 @@ class Checkpoint:
 
 def checkpoint_steps(folder: Path) -> list[Checkpoint]:
     """Return the complete checkpoints of a stage's folder by rising step."""
-    complete = []
-    for path in folder.glob("step-*"):
-        match = _NAME.fullmatch(path.name)
-        if match and (path / _STATE).is_file():
-            complete.append(Checkpoint(path=path, step=int(match[1])))
+    complete = (
+        Checkpoint(path=path, step=int(match[1]))
+        for path in folder.glob("step-*")
+        if (match := _NAME.fullmatch(path.name)) and (path / _STATE).is_file()
+    )
     return sorted(complete, key=lambda item: item.step)
 
 
@@ -92,25 +83,15 @@ def save(
             f"{folder}: the checkpoint of step {step} needs {size / 1e9:.3g} GB and {free / 1e9:.3g} GB are free; "
             f"earlier checkpoints are untouched, free some space and run the same command again"
         )
-    making = folder / f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
-    making.mkdir()
     try:
-        try:
+        with atomic_folder(final) as making:
             save_file(weights, making / _MODEL)
             save_file(moments, making / _OPTIMIZER)
-        except SafetensorError as error:
-            raise UserError(
-                f"{final}: could not be written: {error}; earlier checkpoints are untouched"
-            ) from None
-        write_text(making / _STATE, json.dumps({"step": step, **state}, indent=2, sort_keys=True) + "\n")
-        for path in making.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        if final.exists():
-            shutil.rmtree(final)
-        making.replace(final)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+            write_text(making / _STATE, json.dumps({"step": step, **state}, indent=2, sort_keys=True) + "\n")
+    except SafetensorError as error:
+        raise UserError(
+            f"{final}: could not be written: {error}; earlier checkpoints are untouched"
+        ) from None
     return Checkpoint(path=final, step=step)
 
 

@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -96,12 +96,9 @@ class Ranks:
 
     def total_bits(self, value: int) -> int:
         """Return the sum modulo 2^64 over the processes."""
-        halves = torch.tensor([value >> 32, value & 0xFFFFFFFF], dtype=torch.int64)
-        if self.world > 1:
-            halves = halves.to(self.device)
-            dist.all_reduce(halves)
-        high, low = halves.tolist()
-        return int(((high << 32) + low) % 2**64)
+        # Halves of so few bits that doubles hold their sums exactly.
+        high, low = map(int, self.total(value >> 32, value & 0xFFFFFFFF))
+        return ((high << 32) + low) % 2**64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +252,7 @@ def train_steps(
             model=_Model(model),
             train_dataloader=DataSpec(
                 run.batches,
-                get_num_samples_in_batch=_samples,
+                get_num_samples_in_batch=lambda batch: sum(len(part.inputs) for part in _parts(batch)),
                 get_num_tokens_in_batch=lambda batch: _weights(batch, weigh),
                 split_batch=lambda batch, size: batch.microbatches,
                 microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
@@ -282,15 +279,13 @@ def train_steps(
         return int(trainer.state.timestamp.batch)
 
 
-def _samples(batch: StepBatch | ObjectiveBatch) -> int:
-    if isinstance(batch, StepBatch):
-        return sum(len(item.inputs) for item in batch.microbatches)
-    return len(batch.inputs)
+def _parts(batch: StepBatch | ObjectiveBatch) -> list[ObjectiveBatch]:
+    return batch.microbatches if isinstance(batch, StepBatch) else [batch]
 
 
 def _weights(batch: StepBatch | ObjectiveBatch, weigh: Callable[[int], int]) -> dict[str, int]:
     """Return Composer's token counts; those that generate loss are the weights of `objectives.WEIGHTINGS`."""
-    parts = batch.microbatches if isinstance(batch, StepBatch) else [batch]
+    parts = _parts(batch)
     weight = sum(weigh(part.count) for part in parts)
     return {"total": sum(part.inputs.num_tokens for part in parts), "loss_generating": weight}
 
@@ -320,7 +315,7 @@ class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is
         from wandb.errors import Error
 
         try:
-            self._run = wandb.init(project=self._config.wandb, name=self._name, config=self._config.as_dict())
+            self._run = wandb.init(project=self._config.wandb, name=self._name, config=asdict(self._config))
         except Error as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(

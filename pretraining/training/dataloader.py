@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import queue
 import tempfile
-import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -88,16 +86,11 @@ class Data:
                 f"{folder}: its validation split of {self._validation.tokens} tokens holds no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
             )
-
-    @cached_property
-    def order(self) -> Order:
-        """The order of the training sequences."""
-        return Order(
-            samples=self._cut.count(self._train.tokens),
-            batch=self._config.global_batch,
-            seed=self._config.seed,
-            block=self._config.shuffle_block,
+        samples = self._cut.count(self._train.tokens)
+        self.order = Order(
+            samples=samples, batch=config.global_batch, seed=config.seed, block=config.shuffle_block
         )
+        """The order of the training sequences."""
 
     def step(
         self, step: int, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
@@ -165,35 +158,16 @@ def microbatch_size(share: int, most: int) -> int:
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:
     """Yield `load(step)` for the steps [start, end), made a few steps ahead by a thread."""
-    ready: queue.Queue[StepBatch | BaseException] = queue.Queue(_AHEAD)
-    stop = threading.Event()
-
-    def put(item: StepBatch | BaseException) -> None:
-        while not stop.is_set():
-            with suppress(queue.Full):
-                ready.put(item, timeout=0.2)
-                return
-
-    def work() -> None:
+    with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
+        ready = deque(pool.submit(load, step) for step in range(start, min(start + _AHEAD, end)))
         try:
-            for step in range(start, end):
-                if stop.is_set():
-                    return
-                put(load(step))
-        except BaseException as error:
-            put(error)
-
-    thread = threading.Thread(target=work, name="batches", daemon=True)
-    thread.start()
-    try:
-        for _ in range(start, end):
-            item = ready.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stop.set()
-        thread.join()
+            for later in range(start + _AHEAD, end + _AHEAD):
+                batch = ready.popleft().result()
+                if later < end:
+                    ready.append(pool.submit(load, later))
+                yield batch
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _fingerprint(packed: PackedBatch, made: ObjectiveBatch) -> int:

@@ -7,7 +7,7 @@ function for all. Logits exist at predicting positions only, and there a chunk a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,7 +21,7 @@ from pretraining.model.packed_batch import PackedBatch
 
 __all__ = [
     "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "loss_sum",
-    "loss_weights", "mlm",
+    "mlm",
 ]  # fmt: skip
 
 
@@ -66,34 +66,30 @@ class LossSum:
         return self.total / max(self.count, 1)
 
 
-def clm(batch: PackedBatch) -> ObjectiveBatch:
+def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
     """Return the batch for causal language modeling: each token predicts the next of its own sequence.
 
     The last token of a sequence predicts nothing; the first is predicted by nothing.
     """
+    del rule
     labels = torch.full_like(batch.tokens, IGNORE)
     labels[:-1] = batch.tokens[1:]
     labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
-    return ObjectiveBatch(
-        inputs=batch, labels=labels, positions=None, count=batch.num_tokens - len(batch), is_causal=True
-    )
+    count = batch.num_tokens - len(batch)
+    return ObjectiveBatch(inputs=batch, labels=labels, positions=None, count=count, is_causal=True)
 
 
-def mlm(batch: PackedBatch, rule: MaskRule) -> ObjectiveBatch:
+def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     """Return the batch for masked language modeling: masked tokens are replaced and predicted, others neither.
 
     The batch must be on the CPU, where its masks come from.
     """
+    assert rule is not None, "names of MLM stages have a ratio"
     masked = torch.from_numpy(batch_mask(batch, rule))
     positions = masked.nonzero().squeeze(1)
     inputs = replace(batch, tokens=batch.tokens.masked_fill(masked, rule.mask_token_id))
-    return ObjectiveBatch(
-        inputs=inputs,
-        labels=batch.tokens[positions],
-        positions=positions,
-        count=len(positions),
-        is_causal=False,
-    )
+    labels, count = batch.tokens[positions], len(positions)
+    return ObjectiveBatch(inputs=inputs, labels=labels, positions=positions, count=count, is_causal=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,18 +104,9 @@ class Objective:
     """Makes a packed batch ready; the rule is there for stages with a masking ratio."""
 
 
-def _mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
-    assert rule is not None, "names of MLM stages have a ratio"
-    return mlm(batch, rule)
-
-
-OBJECTIVES = Registry(
-    "objective",
-    [
-        Objective(name="clm", is_causal=True, prepare=lambda batch, rule: clm(batch)),
-        Objective(name="mlm", is_causal=False, prepare=_mlm),
-    ],
-)
+CLM = Objective(name="clm", is_causal=True, prepare=clm)
+MLM = Objective(name="mlm", is_causal=False, prepare=mlm)
+OBJECTIVES = Registry("objective", [CLM, MLM])
 """What a stage can be trained on."""
 
 
@@ -148,41 +135,15 @@ class Weighting:
     """Value of the setting `weighting`."""
     weight: Callable[[int], int]
     """Weight of a micro-batch's mean loss, from its number of predicted tokens."""
-    factors: Callable[[Sequence[int]], list[float]]
-    """As `loss_weights`."""
-
-
-def _equal_factors(counts: Sequence[int]) -> list[float]:
-    taking_part = sum(count > 0 for count in counts)
-    return [1 / (taking_part * count) if count else 0.0 for count in counts]
 
 
 WEIGHTINGS = Registry(
     "micro-batch weighting",
     [
-        Weighting(name="equal", weight=lambda count: int(count > 0), factors=_equal_factors),
-        Weighting(
-            name="token",
-            weight=lambda count: count,
-            factors=lambda counts: [1 / max(sum(counts), 1)] * len(counts),
-        ),
+        Weighting(name="equal", weight=lambda count: int(count > 0)),
+        Weighting(name="token", weight=lambda count: count),
     ],
 )
 """`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
 micro-batch that holds more of them, and the gradient depends on how the batch is cut. `token`: the mean over all
 predicted tokens, which does not."""
-
-
-def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
-    """Return the factor of each micro-batch's loss sum in the loss of the step.
-
-    Where gradients are averaged over W ranks (DDP), multiply the factors by W.
-
-    Args:
-        counts: predicted tokens of all micro-batches of the step, on all ranks.
-        weighting: a name in `WEIGHTINGS`.
-
-    Raises:
-        UserError: an unknown rule.
-    """
-    return WEIGHTINGS[weighting].factors(counts)

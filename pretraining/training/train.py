@@ -145,13 +145,12 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
     """Train one stage up to a step, unless that is done; return whether it got there."""
     # Without the lock first: models that leave from one finished trunk may start at the same moment.
-    if _reached(context, stage, target, _start(context, stage, target)):
+    if context.is_done(stage, target):
         return True
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
-        start = _start(context, stage, target)
-        if _reached(context, stage, target, start):
+        if context.is_done(stage, target):
             return True
-        reached = Trainer(context, stage, target, start).run()
+        reached = Trainer(context, stage, target).run()
     # Composer's trainer is full of cycles, and the next stage needs the memory.
     gc.collect()
     if context.ranks.device.type == "cuda":
@@ -165,21 +164,22 @@ def _export(
     """Write the finished model and its log."""
     last = stages[-1]
     saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
-    state = checkpoints.load_state(saved)
+    state, data = checkpoints.load_state(saved), context.data.manifest
+    sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
     manifest = {
         "model": name,
         "study": context.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
         "plan": [asdict(item) for item in stages],
-        "recipe": context.config.as_dict(),
-        "data_source": context.data.manifest["source"] | {"splits": _sizes(context.data.manifest)},
+        "recipe": asdict(context.config),
+        "data_source": data["source"] | {"splits": sizes},
         **{key: state[key] for key in ("hardware", "precision", "compile")},
         "code": provenance("full", ("torch", "mosaicml", "mosaicml-streaming", "transformers")),
         **context.identity(),
     }
     causal = OBJECTIVES[last.objective].is_causal
-    config = config_of(context.shape, context.data.manifest["tokenizer"], is_causal=causal)
+    config = config_of(context.shape, data["tokenizer"], is_causal=causal)
     # The log comes last: a folder without it is one whose writing was interrupted between the two.
     if not (finished / "manifest.json").is_file():
         export(checkpoints.load_weights(saved), config, context.data_folder / "tokenizer", manifest, finished)
@@ -193,25 +193,6 @@ def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> It
         for row in read_log(context.folder(item.name) / LOG):
             if row["step"] <= end:
                 yield row
-
-
-def _sizes(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {k: split[k] for k in ("documents", "tokens")} for name, split in manifest["splits"].items()
-    }
-
-
-def _start(context: TrainingContext, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
-    start = context.start_of(stage, target)
-    if start is not None:
-        context.check(checkpoints.load_state(start), str(start.path))
-    return start
-
-
-def _reached(
-    context: TrainingContext, stage: PlannedStage, target: int, start: checkpoints.Checkpoint | None
-) -> bool:
-    return start is not None and start.step == target and start.path.parent == context.folder(stage.name)
 
 
 @contextmanager

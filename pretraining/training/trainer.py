@@ -98,32 +98,34 @@ class TrainingContext:
         """Return the checkpoint to resume a stage from; None for random weights.
 
         Raises:
-            UserError: the stage's parent has no checkpoint at the step where it branches off.
+            UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
+                of what was trained otherwise.
         """
-        own = checkpoints.latest(self.folder(stage.name), target)
-        if own is not None or stage.parent is None:
-            return own
-        start = checkpoints.latest(self.folder(stage.parent), stage.start)
-        if start is None or start.step != stage.start:
-            raise UserError(
-                f"{stage.name} branches off {stage.parent} at step {stage.start}, and "
-                f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
-                f"first `train {stage.parent}`"
-            )
+        start = checkpoints.latest(self.folder(stage.name), target)
+        if start is None and stage.parent is not None:
+            start = checkpoints.latest(self.folder(stage.parent), stage.start)
+            if start is None or start.step != stage.start:
+                raise UserError(
+                    f"{stage.name} branches off {stage.parent} at step {stage.start}, and "
+                    f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
+                    f"first `train {stage.parent}`"
+                )
+        if start is not None:
+            self.check(checkpoints.load_state(start), str(start.path))
         return start
+
+    def is_done(self, stage: PlannedStage, target: int) -> bool:
+        """Return whether a stage has been trained up to a step."""
+        start = self.start_of(stage, target)
+        return start is not None and start.step == target and start.path.parent == self.folder(stage.name)
 
 
 class Trainer:
     """One stage being trained; the hooks of its steps."""
 
-    def __init__(
-        self,
-        context: TrainingContext,
-        stage: PlannedStage,
-        target: int,
-        start: checkpoints.Checkpoint | None,
-    ) -> None:
-        """Take the weights and the optimizer's state of `start`, or the seed's weights, to train up to `target`."""
+    def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
+        """Take weights and the optimizer's state of the last checkpoint, or the seed's weights."""
+        start = context.start_of(stage, target)
         self.context, self.stage, self.target = context, stage, target
         self.config, self.ranks = context.config, context.ranks
         self.folder = context.folder(stage.name)
@@ -267,14 +269,8 @@ class Trainer:
     def _write(self, step: int, split: str, row: dict[str, float | int | str]) -> None:
         if self.log is None:
             return
-        about = {
-            "step": step,
-            "split": split,
-            "objective": self.stage.objective,
-            "ratio": self.stage.ratio,
-            "stage": self.stage.name,
-        }
-        self.log.write(about | row | {"tokens": self.tokens})
+        of_stage = {"objective": self.stage.objective, "ratio": self.stage.ratio, "stage": self.stage.name}
+        self.log.write({"step": step, "split": split} | of_stage | row | {"tokens": self.tokens})
 
     def _mfu(self, tokens_per_second: float) -> float | None:
         flops = model_flops_per_token(

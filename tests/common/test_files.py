@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from common.files import atomic_path, cache_folder, write_text
+from common.files import atomic_folder, atomic_path, cache_folder, write_text
 from common.provenance import ROOT
 
 
@@ -59,3 +59,17 @@ def test_cache_folder_is_the_named_one_or_the_user_s(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("CLM_OR_MLM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert cache_folder() == tmp_path / "cache" / "clm-or-mlm"
+
+
+def test_a_folder_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "folder"
+    with atomic_folder(path) as temporary:
+        (temporary / "a.txt").write_text("old")
+    with pytest.raises(RuntimeError), atomic_folder(path) as temporary:
+        (temporary / "a.txt").write_text("half")
+        raise RuntimeError
+    assert (path / "a.txt").read_text() == "old"
+    with atomic_folder(path) as temporary:
+        (temporary / "b.txt").write_text("new")
+    assert [item.name for item in path.iterdir()] == ["b.txt"]
+    assert [item.name for item in path.parent.iterdir()] == ["folder"]

@@ -17,7 +17,6 @@ from pretraining.data.corpus import open_source
 from pretraining.data.tokenizer import (
     TOKENIZER_SOURCES,
     TextTokenizer,
-    TokenizerSource,
     from_tiktoken,
     llama3_special_tokens,
     load_tokenizer,
@@ -192,15 +191,11 @@ def test_the_hub_is_asked_for_the_revision(
     assert asked == [("owner/name", "tokenizer.json", "v2")]
 
 
-def test_a_made_up_source_is_loaded(small: TextTokenizer) -> None:
+def test_a_made_up_source_is_loaded(small: TextTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no tokenizer here"):
         load_tokenizer("made-up")
-    TOKENIZER_SOURCES.register(
-        TokenizerSource(
-            name="made up", takes=lambda source, path: source == "made-up", load=lambda source, path: small
-        )
-    )
-    try:
-        assert load_tokenizer("made-up") is small
-    finally:
-        TOKENIZER_SOURCES.unregister("made up")
+    made_up = lambda source, path: small if source == "made-up" else None  # noqa: E731
+    monkeypatch.setattr("pretraining.data.tokenizer.TOKENIZER_SOURCES", [*TOKENIZER_SOURCES, made_up])
+    assert load_tokenizer("made-up") is small
+    with pytest.raises(UserError, match="no tokenizer here"):
+        load_tokenizer("made-down")

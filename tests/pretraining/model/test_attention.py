@@ -91,7 +91,7 @@ def test_backend_by_direction_by_lengths(backend: str, is_causal: bool, case: st
         sum(lengths),
         max(lengths),
         is_causal=is_causal,
-        backend=BACKENDS[backend],  # type: ignore[arg-type]  # none of them is `auto`
+        backend=BACKENDS[backend],
     )
     out = attention(q, k, v, layout)
     assert out.shape == q.shape

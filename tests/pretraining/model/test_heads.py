@@ -12,12 +12,15 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import (
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
     EuroBertForTokenClassification,
+    check_state,
+    parameter_shapes,
 )
 from pretraining.model.modeling import EuroBertModel, initialise
 from pretraining.paper_settings import TINY
@@ -87,3 +90,30 @@ def test_outputs_as_transformers_gives_them(tiny_model: EuroBertForMaskedLM) -> 
     assert isinstance(tiny_model(tokens, return_dict=False), tuple)
     embedded = tiny_model.model(inputs_embeds=tiny_model.model.embed_tokens(tokens))
     assert torch.equal(embedded.last_hidden_state, output.last_hidden_state)
+
+
+def test_parameter_shapes_are_those_of_the_model(tiny_model: EuroBertForMaskedLM) -> None:
+    state = tiny_model.state_dict()
+    assert parameter_shapes(tiny_model.config) == {name: tuple(t.shape) for name, t in state.items()}
+
+
+def test_tensors_that_do_not_fit_are_named(tiny_model: EuroBertForMaskedLM) -> None:
+    state, config = tiny_model.state_dict(), tiny_model.config
+    first = "model.layers.0.mlp.up_proj.weight"
+    with pytest.raises(UserError, match=f"here lacks: {first}$"):
+        check_state({name: t for name, t in state.items() if name != first}, config, "here")
+    with pytest.raises(UserError, match=r"has shape \(3, 3\), not \(192, 64\)"):
+        check_state({**state, first: torch.ones(3, 3)}, config, "here")
+    with pytest.raises(UserError, match=r"unknown tensors: model.layers.0.mlp.up_proj.bias$"):
+        check_state({**state, "model.layers.0.mlp.up_proj.bias": torch.ones(3)}, config, "here")
+    with pytest.raises(UserError, match="and 17 more"):
+        check_state({}, config, "here")
+
+
+def test_a_sequence_classifier_refuses_packed_batches() -> None:
+    config = EncoderConfig(
+        vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    bounds = torch.tensor([0, 2, 5], dtype=torch.int32)
+    with pytest.raises(ValueError, match="takes padded batches"):
+        EuroBertForSequenceClassification(config)(torch.arange(5), cu_seqlens=bounds)

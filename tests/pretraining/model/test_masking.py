@@ -10,6 +10,7 @@ from common.errors import UserError
 from pretraining.model.configuration import config_for
 from pretraining.model.masking import VALIDATION_STREAM, MaskRule, batch_mask, sample_mask
 from pretraining.model.packed_batch import PackedBatch
+from tests.pretraining.packed import split
 
 RATIOS = (0.2, 0.3, 0.4, 0.5)
 IDS = st.integers(0, 2**62)
@@ -75,7 +76,7 @@ def test_masks_know_nothing_of_the_batch(ids: list[int], epoch: int, random: obj
     for order in (ids, shuffled):
         again = PackedBatch.of([sequences[i] for i in order], order, epoch=epoch)
         assert batch_mask(again, rule()).tolist() == [m for i in order for m in alone[i]]
-    parts = [batch_mask(part, rule()) for part in batch.split(2)]
+    parts = [batch_mask(part, rule()) for part in split(batch, 2)]
     assert (np.concatenate(parts) == batch_mask(batch, rule())).all()
 
 

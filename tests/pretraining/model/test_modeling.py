@@ -17,6 +17,7 @@ from pretraining.model.heads import (
 from pretraining.model.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SHAPES
+from tests.pretraining.packed import padded
 
 EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 
@@ -86,11 +87,11 @@ def test_causal_loss_equals_that_of_llama(tiny_model: EuroBertForMaskedLM) -> No
 def test_packed_and_padded_hidden_states_agree(
     backend: str, is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
 ) -> None:
-    input_ids, attention_mask = batch.padded(pad_token_id=1)
+    input_ids, attention_mask = padded(batch, pad_token_id=1)
     tiny_model.set_attention_backend(backend)
     with torch.no_grad():
         packed = tiny_model.model.encode(batch, is_causal=is_causal)
-        padded = tiny_model.model(input_ids, attention_mask, is_causal=is_causal).last_hidden_state
+        of_padded = tiny_model.model(input_ids, attention_mask, is_causal=is_causal).last_hidden_state
         left = tiny_model.model(
             torch.stack(
                 [row.roll(int(1 - m.sum())) for row, m in zip(input_ids, attention_mask, strict=True)]
@@ -99,7 +100,7 @@ def test_packed_and_padded_hidden_states_agree(
             is_causal=is_causal,
         )
     assert left.last_hidden_state.isfinite().all()
-    torch.testing.assert_close(packed, padded[attention_mask.bool()], atol=5e-6, rtol=0)
+    torch.testing.assert_close(packed, of_padded[attention_mask.bool()], atol=5e-6, rtol=0)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6))

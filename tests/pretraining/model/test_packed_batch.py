@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretraining.model.packed_batch import PackedBatch
+from pretraining.model.packed_batch import PackedBatch, positions_of
+from tests.pretraining.packed import padded, split
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 
@@ -19,9 +20,10 @@ def test_tokens_positions_and_sequences_follow_the_given_arrays(lengths: list[in
     given_sequences = sequences(lengths)
     batch = PackedBatch.of(given_sequences, list(range(7, 7 + len(lengths))), epoch=3)
     assert batch.tokens.tolist() == np.concatenate(given_sequences).tolist()
-    assert batch.positions.tolist() == [p for length in lengths for p in range(length)]
-    assert batch.sequence_index.tolist() == [s for s, length in enumerate(lengths) for _ in range(length)]
-    assert batch.lengths.tolist() == lengths
+    assert positions_of(batch.cu_seqlens, batch.num_tokens).tolist() == [
+        p for length in lengths for p in range(length)
+    ]
+    assert batch.cu_seqlens.diff().tolist() == lengths
     assert (batch.max_length, batch.epoch, len(batch), batch.num_tokens) == (
         max(lengths),
         3,
@@ -35,9 +37,10 @@ def test_tokens_positions_and_sequences_follow_the_given_arrays(lengths: list[in
 @given(LENGTHS, st.integers(1, 9))
 def test_micro_batches_hold_the_same_sequences(lengths: list[int], size: int) -> None:
     batch = PackedBatch.of(sequences(lengths), epoch=1, max_length=50)
-    parts = batch.split(size)
+    parts = split(batch, size)
     assert torch.equal(torch.cat([part.tokens for part in parts]), batch.tokens)
-    assert torch.equal(torch.cat([part.positions for part in parts]), batch.positions)
+    positions = [positions_of(part.cu_seqlens, part.num_tokens) for part in parts]
+    assert torch.equal(torch.cat(positions), positions_of(batch.cu_seqlens, batch.num_tokens))
     assert torch.equal(torch.cat([part.sample_ids for part in parts]), batch.sample_ids)
     assert all(part.max_length == 50 and part.epoch == 1 and len(part) <= size for part in parts)
 
@@ -45,7 +48,7 @@ def test_micro_batches_hold_the_same_sequences(lengths: list[int], size: int) ->
 @given(LENGTHS)
 def test_padded_view(lengths: list[int]) -> None:
     given_sequences = sequences(lengths)
-    input_ids, attention_mask = PackedBatch.of(given_sequences).padded(pad_token_id=101)
+    input_ids, attention_mask = padded(PackedBatch.of(given_sequences), pad_token_id=101)
     for row, mask, sequence in zip(input_ids, attention_mask, given_sequences, strict=True):
         assert row[: len(sequence)].tolist() == sequence.tolist()
         assert (row[len(sequence) :] == 101).all()

@@ -14,14 +14,13 @@ from pretraining.model.heads import (
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
+    parameter_shapes,
 )
 from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
 from pretraining.model.state_dict_adapter import (
-    check_state,
     from_optimus,
     from_released,
     load_encoder,
-    parameter_shapes,
     read_config,
     read_optimus,
     read_state,
@@ -86,11 +85,6 @@ def released(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
 def hidden(model: EuroBertPreTrainedModel, is_causal: bool | None = None) -> Tensor:
     with torch.no_grad():
         return model.body(TOKENS, is_causal=is_causal).last_hidden_state
-
-
-def test_parameter_shapes_are_those_of_the_model(tiny_model: EuroBertForMaskedLM) -> None:
-    state = tiny_model.state_dict()
-    assert parameter_shapes(tiny_model.config) == {name: tuple(t.shape) for name, t in state.items()}
 
 
 def test_released_folder_loads_with_its_direction(released: Path, tiny_model: EuroBertForMaskedLM) -> None:
@@ -200,15 +194,6 @@ def test_code_in_a_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_misfits_are_named(tiny_model: EuroBertForMaskedLM) -> None:
     state, config = tiny_model.state_dict(), tiny_model.config
-    first = "model.layers.0.mlp.up_proj.weight"
-    with pytest.raises(UserError, match=f"here lacks: {first}$"):
-        check_state({name: t for name, t in state.items() if name != first}, config, "here")
-    with pytest.raises(UserError, match=r"has shape \(3, 3\), not \(192, 64\)"):
-        check_state({**state, first: torch.ones(3, 3)}, config, "here")
-    with pytest.raises(UserError, match=r"unknown tensors: model.layers.0.mlp.up_proj.bias$"):
-        check_state({**state, "model.layers.0.mlp.up_proj.bias": torch.ones(3)}, config, "here")
-    with pytest.raises(UserError, match="and 17 more"):
-        check_state({}, config, "here")
     theirs = to_optimus(state, config)
     with pytest.raises(UserError, match="unknown tensors: rope"):
         from_optimus({**theirs, "rope": torch.ones(1)}, config)

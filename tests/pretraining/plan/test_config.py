@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import typing
+from dataclasses import asdict
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:
     main(["settings", "--set", "global_batch=96"])
     out = capsys.readouterr().out
     assert "global_batch = 96\n    Sequences per step" in out
-    assert all(f"\n{key} = " in f"\n{out}" for key in TrainingConfig().as_dict())
+    assert all(f"\n{key} = " in f"\n{out}" for key in asdict(TrainingConfig()))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_choices_are_the_registered_objects() -> None:
 
 def test_machine_settings_may_change_when_a_run_resumes() -> None:
     config = TrainingConfig()
-    free = set(config.as_dict()) - set(config.science())
+    free = set(asdict(config)) - set(config.science())
     assert free == {
         "microbatch", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
         "log_every", "cache", "cache_gb", "tensorboard", "wandb",

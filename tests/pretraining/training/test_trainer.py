@@ -13,9 +13,10 @@ from pretraining.model.modeling import initialise
 from pretraining.plan.study_file import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import read_log
-from pretraining.training.objectives import loss_sum, loss_weights
+from pretraining.training.objectives import loss_sum
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
+from tests.pretraining.packed import loss_weights
 from tests.pretraining.small_study import MODEL, changed, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(

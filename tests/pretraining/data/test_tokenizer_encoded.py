@@ -11,8 +11,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.data.corpus import Document
-from pretraining.data.encoding import encoded
-from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+from pretraining.data.tokenizer import encoded, load_tokenizer, train_tokenizer
 from tests.pretraining.documents import make_documents
 
 TEXTS = make_documents(40)
