@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.explain import explanations, verdicts_text
-from analysis.claims.markdown_page import findings_page
+from analysis.claims.explain import explanations, findings_page, verdicts_text
 from analysis.claims.multiverse import Multiverse
 from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
 from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json

@@ -226,7 +226,7 @@ def test_the_crossed_interval_is_not_offered() -> None:
 def test_the_crossed_interval_of_runs_is_that_of_its_test() -> None:
     values = np.random.default_rng(2).normal(80, 1, 5)
     resampled = values + np.random.default_rng(3).normal(0, 1, (400, 1))
-    sample = Sample(values=values, picker=settings("t"), resampled=resampled)
+    sample = Sample(values=values, pick=settings("t").picks, resampled=resampled)
     assert CROSSED.paired is not None
     estimate, name = CROSSED.paired.estimate(sample)
     assert name == "paired by seed and instance"
