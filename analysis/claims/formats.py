@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "VerdictFormat", "render_claims", "render_multiverse"]
 Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VerdictFormat:
     """A format; each text ends in a line break."""
 
@@ -37,34 +37,12 @@ class VerdictFormat:
 FORMATS: Registry[VerdictFormat] = Registry(
     "format",
     (
+        VerdictFormat("text", "txt", verdicts_text, explanations, multiverse_text),
         VerdictFormat(
-            name="text",
-            ending="txt",
-            verdicts=verdicts_text,
-            explained=explanations,
-            multiverse=multiverse_text,
+            "markdown", "md", findings_page, findings_page, partial(multiverse_text, markdown=True)
         ),
-        VerdictFormat(
-            name="markdown",
-            ending="md",
-            verdicts=findings_page,
-            explained=findings_page,
-            multiverse=partial(multiverse_text, markdown=True),
-        ),
-        VerdictFormat(
-            name="json",
-            ending="json",
-            verdicts=verdicts_json,
-            explained=verdicts_json,
-            multiverse=multiverse_json,
-        ),
-        VerdictFormat(
-            name="csv",
-            ending="csv",
-            verdicts=verdicts_csv,
-            explained=contrasts_csv,
-            multiverse=multiverse_csv,
-        ),
+        VerdictFormat("json", "json", verdicts_json, verdicts_json, multiverse_json),
+        VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, multiverse_csv),
     ),
 )
 

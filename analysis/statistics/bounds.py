@@ -18,8 +18,8 @@ from analysis.published_cells import NORMAL_QUANTILE
 
 __all__ = [
     "LEVEL", "Bounds", "Picks", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds",
-    "crossed_variance", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds", "resampled_means", "standard_error",
-    "t_bounds",
+    "crossed_variance", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds",
+    "resampled_means", "standard_error", "t_bounds",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]

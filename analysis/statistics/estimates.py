@@ -12,14 +12,8 @@ from scipy import special
 from analysis.statistics import bounds
 
 __all__ = [
-    "Estimate",
-    "Resampled",
-    "Student",
-    "crossed_estimate",
-    "paired_estimate",
-    "seed_bootstrap",
-    "welch_estimate",
-]
+    "Estimate", "Resampled", "Student", "crossed_estimate", "paired_estimate", "seed_bootstrap", "welch_estimate",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
 

@@ -38,7 +38,7 @@ from common.errors import UserError
 from common.provenance import ROOT
 from paper_figures.figure_data import Inputs
 from paper_figures.output.captions import source_sentence
-from paper_figures.registry import get_figure
+from paper_figures.registry import FIGURES
 from paper_figures.supplementary.coverage import describe_coverage, draw_coverage
 from tests.analysis.made_up import made_up_runs, with_instances
 
@@ -196,7 +196,7 @@ def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
 
 def test_captions_have_the_words_of_a_new_interval(registered, runs) -> None:
     registered(JACKKNIFE)
-    figure = get_figure(3)
+    figure = FIGURES["3"].load()
     inputs = Inputs(source=PUBLISHED, settings=settings())
     data = pd.DataFrame({"model": [MLM], "n_seeds": [5]})
     assert source_sentence(figure, data, inputs).endswith("three jackknife errors either side.")
