@@ -39,7 +39,7 @@ from common.provenance import ROOT
 from paper_figures.figure_data import Inputs
 from paper_figures.output.captions import source_sentence
 from paper_figures.registry import FIGURES
-from paper_figures.supplementary.coverage import describe_coverage, draw_coverage
+from paper_figures.supplementary.coverage import FIGURE as COVERAGE
 from tests.analysis.made_up import made_up_runs, with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
@@ -190,8 +190,8 @@ def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
     error = 4 * np.sqrt(expected * (1 - expected) / 3_000)
     assert found["jackknife", "seeds"] == pytest.approx(expected, abs=error)
     data = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
-    assert [text.get_text() for text in draw_coverage(data, "x").legends[0].get_texts()] == list(KINDS)
-    assert "jackknife 9" in describe_coverage(data)
+    assert [text.get_text() for text in COVERAGE.draw(data, "x").legends[0].get_texts()] == list(KINDS)
+    assert "jackknife 9" in COVERAGE.describe(data)
 
 
 def test_captions_have_the_words_of_a_new_interval(registered, runs) -> None:
