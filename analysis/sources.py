@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.statistics.scores import Settings, published_scores, run_scores
-from analysis.store.cache import open_store
+from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_table import protocol_of, read_runs
 from analysis.store.scan import results_folder
@@ -26,15 +26,7 @@ from benchmarks.runs import RUN
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = [
-    "PUBLISHED",
-    "SOURCES",
-    "NamedSource",
-    "Request",
-    "Source",
-    "open_source",
-    "standard_of",
-]
+__all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
 
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"

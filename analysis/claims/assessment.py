@@ -58,9 +58,9 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
                 f"the published cells were made with the seed-wise choice of the learning rate; {settings.selection!r} "
                 "needs single runs: give them with --source"
             )
-        verdicts = judge(CLAIMS, PublishedEvidence(settings.interval))
+        verdicts = judge(CLAIMS, PublishedEvidence(settings.interval).finding)
         return Assessment(source=source.label, settings=settings, verdicts=tuple(verdicts), mixed={})
-    verdicts = judge(CLAIMS, RunEvidence(source.runs, settings, instances=source.instances))
+    verdicts = judge(CLAIMS, RunEvidence(source.runs, settings, instances=source.instances).finding)
     mixed: dict[str, Verdict] = {}
     # One dataset a family leaves the mixed model nothing to be random over.
     if second_opinion and source.stand_ins is None:

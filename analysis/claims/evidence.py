@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ from analysis.statistics.scores import Settings, resampled_seed_scores, seed_sco
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
-__all__ = ["Evidence", "Finding", "PublishedEvidence", "RunEvidence", "contrast_finding"]
+__all__ = ["Finding", "PublishedEvidence", "RunEvidence", "contrast_finding"]
 
 Array = npt.NDArray[np.float64]
 
@@ -72,13 +71,6 @@ class Finding:
     def known(self) -> bool:
         """Whether the source decides anything."""
         return not self.missing
-
-
-class Evidence(Protocol):
-    """A source of scores, ready to decide comparisons."""
-
-    def finding(self, comparison: Comparison) -> Finding:
-        """Return what the source says about a contrast or spread."""
 
 
 class PublishedEvidence:
@@ -163,9 +155,8 @@ class RunEvidence:
             values = np.array([math.fsum(weights * column) for column in table[:, shared].T])
             seeds = [int(seed) for seed in self._values.columns[shared]]
             resampled = self._resample(comparison.terms, seeds)
-            estimate, test = self._test.estimate(
-                Sample(values=values, picker=self._settings, resampled=resampled)
-            )
+            sample = Sample(values=values, pick=self._settings.picks, resampled=resampled)
+            estimate, test = self._test.estimate(sample)
             return contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
         if counts.min() < 2:
             fewest = comparison.terms[int(counts.argmin())]

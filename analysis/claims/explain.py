@@ -1,20 +1,32 @@
-"""Verdicts as text for a terminal: a table of all, or for each the contrasts, numbers and reasoning behind it."""
+"""Verdicts for people: a table for a terminal, the reasoning behind each, and the page of findings in Markdown."""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
+from importlib import resources
+
+import jinja2
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES
+from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import UNDECIDABLE, Branch, Verdict
-from analysis.claims.wording import format_effect, format_p, how_tested, mixed_notes, p_texts, sentence
-from common.text_tables import grid
+from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, VERDICTS, Branch, Verdict
+from analysis.claims.wording import (
+    format_effect,
+    format_p,
+    how_tested,
+    mixed_notes,
+    p_texts,
+    sentence,
+    shortfall,
+)
+from common.text_tables import plain_table
 
-__all__ = ["explanations", "verdicts_text"]
+__all__ = ["explanations", "findings_page", "verdicts_text"]
 
 _LONGEST = 12
 
@@ -22,17 +34,14 @@ _LONGEST = 12
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one line a claim, and what the columns mean."""
     head = ("id", "verdict", "effect [95 %]", "p", "Holm", "hold", "seeds", "claim")
-    rows = [head]
-    for verdict in shown:
-        counts = verdict.counts
-        word = "not decidable" if verdict.verdict == UNDECIDABLE else verdict.verdict
-        rows.append(
-            (
-                verdict.claim.id, word, format_effect(verdict.decisive),
-                *p_texts(verdict), f"{counts['hold']}/{counts['contrasts']}", verdict.seeds or "-", verdict.claim.short,
-            )
-        )  # fmt: skip
-    lines = grid(rows, markdown=False)
+    rows = [
+        (
+            verdict.claim.id, verdict.verdict.removesuffix(" from this source"), format_effect(verdict.decisive),
+            *p_texts(verdict), "{hold}/{contrasts}".format(**verdict.counts), verdict.seeds or "-", verdict.claim.short,
+        )
+        for verdict in shown
+    ]  # fmt: skip
+    lines = plain_table([head, *rows])
     lines.insert(1, "-" * max(len(line) for line in lines))
     return "\n".join([*lines, "", *_legend(assessment)]) + "\n"
 
@@ -77,8 +86,7 @@ def _explain_one(verdict: Verdict, mixed: Verdict | None) -> str:
         )
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
-        lines.append("  beside it, not part of the verdict:")
-        lines += _explain_branch(branch, "    ")
+        lines += ["  beside it, not part of the verdict:", *_explain_branch(branch, "    ")]
     if mixed is not None:
         lines.append(f"  mixed model (objective x size fixed; dataset and seed random): {sentence(mixed)}")
         lines += [f"    {note}" for note in mixed_notes(mixed)]
@@ -93,26 +101,18 @@ def _explain_branch(branch: Branch, indent: str) -> list[str]:
         f"{indent}{branch.node.label}: {branch.node.rule} must hold; for p {format_p(branch.p_for)}, "
         f"against p {format_p(branch.p_against)}"
     ]
-    if branch.node.count == 1 and len(branch.parts) > _LONGEST:
-        best = sorted(branch.parts, key=lambda part: part.p_for)[:3]
-        lines.append(f"{indent}  the three strongest of {len(branch.parts)}:")
-        for part in best:
-            lines += _explain_branch(part, indent + "  ")
-        return lines
-    for part in branch.parts:
-        lines += _explain_branch(part, indent + "  ")
-    return lines
+    parts = branch.parts
+    if branch.node.count == 1 and len(parts) > _LONGEST:
+        lines.append(f"{indent}  the three strongest of {len(parts)}:")
+        parts = tuple(sorted(parts, key=lambda part: part.p_for)[:3])
+    return lines + [line for part in parts for line in _explain_branch(part, indent + "  ")]
 
 
 def _explain_finding(finding: Finding, indent: str) -> list[str]:
     comparison = finding.comparison
     if not finding.known:
         return [f"{indent}{comparison.label} {comparison.region}: unknown, {finding.missing}"]
-    details = [
-        f"{comparison.unit}",
-        f"p for {format_p(finding.p_for)}",
-        f"against {format_p(finding.p_against)}",
-    ]
+    details = [comparison.unit, f"p for {format_p(finding.p_for)}", f"against {format_p(finding.p_against)}"]
     if comparison.is_range:
         details.append(f"90 % [{finding.inner_low:+.2f}, {finding.inner_high:+.2f}]")
         if comparison.holds(0.0):
@@ -128,3 +128,36 @@ def _explain_finding(finding: Finding, indent: str) -> list[str]:
         f"{indent}{comparison.label} {comparison.region}: {format_effect(finding)} ({'; '.join(details)})"
     ]
     return lines + [f"{indent}    {line}" for line in finding.inputs]
+
+
+def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+    """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
+    settings = assessment.settings
+    counted = Counter(verdict.verdict for verdict in shown)
+    options = f"--source {assessment.source} --selection {settings.selection} --interval {settings.interval}"
+    if settings.method.is_resampled:
+        options += f" --resamples {settings.resamples} --seed {settings.seed}"
+    members = {
+        title: [verdict for verdict in shown if verdict.claim.family == family]
+        for family, title in FAMILIES.items()
+    }
+    environment = jinja2.Environment(
+        autoescape=False, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    template = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
+        assessment=assessment,
+        shown=shown,
+        summary=", ".join(f"{counted[name]} {name}" for name in VERDICTS if counted[name]),
+        options=options,
+        tests=how_tested(settings.interval, published=assessment.published),
+        margins=[f"{margin:g} ({task})" for task, margin in MARGINS.items()],
+        families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
+        settled=(SUPPORTED, UNDECIDABLE),
+        most=_LONGEST,
+        format_effect=format_effect,
+        p_texts=p_texts,
+        sentence=sentence,
+        shortfall=shortfall,
+    )

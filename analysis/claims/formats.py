@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.explain import explanations, verdicts_text
-from analysis.claims.markdown_page import findings_page
+from analysis.claims.explain import explanations, findings_page, verdicts_text
 from analysis.claims.multiverse import Multiverse
 from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
 from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
@@ -20,7 +19,7 @@ __all__ = ["FORMATS", "VerdictFormat", "render_claims", "render_multiverse"]
 Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class VerdictFormat:
     """A format; each text ends in a line break."""
 
@@ -38,34 +37,12 @@ class VerdictFormat:
 FORMATS: Registry[VerdictFormat] = Registry(
     "format",
     (
+        VerdictFormat("text", "txt", verdicts_text, explanations, multiverse_text),
         VerdictFormat(
-            name="text",
-            ending="txt",
-            verdicts=verdicts_text,
-            explained=explanations,
-            multiverse=multiverse_text,
+            "markdown", "md", findings_page, findings_page, partial(multiverse_text, markdown=True)
         ),
-        VerdictFormat(
-            name="markdown",
-            ending="md",
-            verdicts=findings_page,
-            explained=findings_page,
-            multiverse=partial(multiverse_text, markdown=True),
-        ),
-        VerdictFormat(
-            name="json",
-            ending="json",
-            verdicts=verdicts_json,
-            explained=verdicts_json,
-            multiverse=multiverse_json,
-        ),
-        VerdictFormat(
-            name="csv",
-            ending="csv",
-            verdicts=verdicts_csv,
-            explained=contrasts_csv,
-            multiverse=multiverse_csv,
-        ),
+        VerdictFormat("json", "json", verdicts_json, verdicts_json, multiverse_json),
+        VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, multiverse_csv),
     ),
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from analysis.claims.assessment import Assessment, assess
@@ -97,18 +97,16 @@ def _rows(assessment: Assessment, protocol: str) -> Iterator[dict[str, object]]:
     named: list[tuple[str, Verdict]] = [(settings.interval, verdict) for verdict in assessment.verdicts]
     named += [(MIXED, verdict) for verdict in assessment.mixed.values()]
     for interval, verdict in named:
-        decisive, known = verdict.decisive, bool(verdict.known)
+        decisive = verdict.decisive
         yield {
             "id": verdict.claim.id,
             "protocol": protocol,
             "selection": settings.selection,
             "interval": interval,
             "verdict": verdict.verdict,
-            "effect": decisive.effect,
-            "low": decisive.low,
-            "high": decisive.high,
-            "p": verdict.p if known else math.nan,
-            "p_holm": verdict.p_adjusted if known else math.nan,
+            **{name: getattr(decisive, name) for name in ("effect", "low", "high")},
+            "p": verdict.p if verdict.known else math.nan,
+            "p_holm": verdict.p_adjusted if verdict.known else math.nan,
         }
 
 
@@ -129,35 +127,26 @@ def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
         for model, dataset, mean, half in records(published_values(), "model", "dataset", "mean", "ci95")
         if dataset != AVERAGE
     }
-    rows: list[dict[str, object]] = []
-    by_rule: dict[str, dict[tuple[str, str, str], npt.NDArray[np.float64]]] = {}
-    for rule in SELECTIONS:
-        values = seed_scores(runs, rule)
-        by_rule[rule] = {
-            key: row[np.isfinite(row)] for key, row in zip(values.index, values.to_numpy(), strict=True)
-        }
-    for size in SHAPES:
-        for dataset in DATASETS.values():
-            for rule, seeds_of in by_rule.items():
-                row: dict[str, object] = {
-                    "size": size, "task": dataset.task, "dataset": dataset.name, "selection": rule,
-                }  # fmt: skip
-                means: list[float] = []
-                for side in ("mlm", "clm"):
-                    model = f"{size}-{'mlm40' if side == 'mlm' else 'clm'}-42k"
-                    key = (model, dataset.task, dataset.name)
-                    if (seeds := seeds_of.get(key)) is not None:
-                        mean, half = float(seeds.mean()), NORMAL_QUANTILE * float(standard_error(seeds))
-                        row[f"{side}_from"] = f"runs, n = {len(seeds)}"
-                    else:
-                        mean, half = printed[model, dataset.name]
-                        row[f"{side}_from"] = f"published, n = {N_SEEDS}"
-                    row[side], row[f"{side}_ci95"] = mean, half
-                    means.append(mean)
-                row["gap"] = means[0] - means[1]
-                origins = (str(row["mlm_from"]), str(row["clm_from"]))
-                if (any if fill else all)(origin.startswith("runs") for origin in origins):
-                    rows.append(row)
+    rows: list[dict[str, Any]] = []
+    values = {rule: seed_scores(runs, rule).T for rule in SELECTIONS}
+    for size, dataset, rule in product(SHAPES, DATASETS.values(), SELECTIONS):
+        row: dict[str, Any] = {
+            "size": size, "task": dataset.task, "dataset": dataset.name, "selection": rule,
+        }  # fmt: skip
+        for side, objective in (("mlm", "mlm40"), ("clm", "clm")):
+            model = f"{size}-{objective}-42k"
+            key = (model, dataset.task, dataset.name)
+            if key in values[rule]:
+                seeds = values[rule][key].dropna().to_numpy()
+                row[side], half = float(seeds.mean()), NORMAL_QUANTILE * float(standard_error(seeds))
+                row[f"{side}_from"] = f"runs, n = {len(seeds)}"
+            else:
+                row[side], half = printed[model, dataset.name]
+                row[f"{side}_from"] = f"published, n = {N_SEEDS}"
+            row[f"{side}_ci95"] = half
+        row["gap"] = row["mlm"] - row["clm"]
+        if (any if fill else all)(row[side].startswith("runs") for side in ("mlm_from", "clm_from")):
+            rows.append(row)
     frame = pd.DataFrame(rows, columns=_GAP_COLUMNS)
     order = {name: rank for rank, name in enumerate(TASKS)}
     return frame.sort_values("task", key=lambda tasks: tasks.map(order), kind="stable", ignore_index=True)

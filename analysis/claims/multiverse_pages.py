@@ -18,6 +18,12 @@ __all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]
 SYMBOLS = {SUPPORTED: "+", CONTRADICTED: "x", INCONCLUSIVE: "o", UNDECIDABLE: "."}
 """One character a verdict, for tables."""
 
+_GAP = (
+    "{0[size]}", "{0[dataset]}", "{0[selection]}", "{0[mlm]:.2f} +- {0[mlm_ci95]:.2f}",
+    "{0[clm]:.2f} +- {0[clm_ci95]:.2f}", "{0[gap]:+.2f}",
+)  # fmt: skip
+"""The columns of a row of gaps, but for where the numbers are from."""
+
 
 def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     """Return one row a claim and analysis."""
@@ -49,36 +55,32 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: 
         f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
         "",
     ]
-    rows = [["id", "supporting", *(str(number) for number in range(1, len(keys) + 1)), "claim"]]
+    rows = [["id", "supporting", *map(str, range(1, len(keys) + 1)), "claim"]]
     for name, decided, share in zip(shares.index, shares["decided"], shares["share_supporting"], strict=True):
         supporting = f"{share:.0%} of {int(decided)}" if decided else "-"
         symbols = [SYMBOLS.get(cells.get((name, *key), ""), " ") for key in keys]
         rows.append([str(name), supporting, *symbols, CLAIMS[name].short])
-    lines += grid(rows, markdown)
     lines += [
+        *grid(rows, markdown),
         "",
         "+ supported, x contradicted, o inconclusive, . not decidable; blank: not among that analysis.",
+        "",
+        *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
     ]
-    lines += ["", *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1))]
     if not multiverse.gaps.empty:
+        table = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
+        for row in multiverse.gaps.to_dict("records"):
+            origin = (
+                "{0[mlm_from]}"
+                if row["mlm_from"] == row["clm_from"]
+                else "MLM {0[mlm_from]}; CLM {0[clm_from]}"
+            )
+            table.append([text.format(row) for text in (*_GAP, origin)])
         lines += [
             "",
             "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
             "",
-        ]
-        table = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
-        for row in multiverse.gaps.to_dict("records"):
-            origin = row["mlm_from"] if row["mlm_from"] == row["clm_from"] else (
-                f"MLM {row['mlm_from']}; CLM {row['clm_from']}"
-            )  # fmt: skip
-            table.append(
-                [
-                    row["size"], row["dataset"], row["selection"], f"{row['mlm']:.2f} +- {row['mlm_ci95']:.2f}",
-                    f"{row['clm']:.2f} +- {row['clm_ci95']:.2f}", f"{row['gap']:+.2f}", origin,
-                ]
-            )  # fmt: skip
-        lines += grid(table, markdown)
-        lines += [
+            *grid(table, markdown),
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
-from analysis.claims.verdicts import ALPHA, CONTRADICTED, INCONCLUSIVE, Verdict
+from analysis.claims.verdicts import ALPHA, CONTRADICTED, INCONCLUSIVE, Branch, Verdict
 from analysis.claims.wording import mixed_notes, sentence, shortfall
 
 __all__ = ["as_record", "contrasts_csv", "verdicts_csv", "verdicts_json"]
@@ -21,90 +22,84 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
     """Return everything about a verdict in plain types, for JSON."""
     claim, decisive = verdict.claim, verdict.decisive
     record: dict[str, object] = {
-        "id": claim.id,
-        "short": claim.short,
-        "statement": claim.statement,
-        "where": claim.where,
-        "family": claim.family,
-        "needs": claim.needs,
+        **{name: getattr(claim, name) for name in ("id", "short", "statement", "where", "family", "needs")},
         "verdict": verdict.verdict,
         "sentence": sentence(verdict),
         "remark": claim.remark,
         "shortfall": shortfall(verdict.tree) if verdict.verdict in (INCONCLUSIVE, CONTRADICTED) else [],
-        "effect": _number(decisive.effect),
-        "low": _number(decisive.low),
-        "high": _number(decisive.high),
+        **{name: getattr(decisive, name) for name in ("effect", "low", "high")},
         "unit": decisive.comparison.unit,
         "contrast": decisive.comparison.label,
         "region": decisive.comparison.region,
-        "p_raw": _number(verdict.p) if verdict.known else None,
-        "p_holm": _number(verdict.p_adjusted) if verdict.known else None,
+        "p_raw": verdict.p,
+        "p_holm": verdict.p_adjusted,
         "direction": "against" if verdict.leans_against else "for",
-        "p_for": _number(verdict.p_for) if verdict.known else None,
-        "p_for_holm": _number(verdict.p_for_adjusted) if verdict.known else None,
-        "p_against": _number(verdict.p_against) if verdict.known else None,
-        "p_against_holm": _number(verdict.p_against_adjusted) if verdict.known else None,
+        "p_for": verdict.p_for,
+        "p_for_holm": verdict.p_for_adjusted,
+        "p_against": verdict.p_against,
+        "p_against_holm": verdict.p_against_adjusted,
         "family_size": verdict.family_size,
         "counts": verdict.counts,
         "seeds": verdict.seeds,
-        "contrasts": [_contrast(finding) for finding in verdict.tree.findings],
+        **_contrasts(verdict.tree),
         "reported": [
-            {"label": branch.node.label, "verdict": branch.verdict, "p_for": _number(branch.p_for),
-             "p_against": _number(branch.p_against), "contrasts": [_contrast(f) for f in branch.findings]}
+            {"label": branch.node.label} | _opinion(branch) | _contrasts(branch)
             for branch in verdict.reported
         ],
-    }  # fmt: skip
+    }
+    if not verdict.known:
+        record |= dict.fromkeys(("p_raw", "p_holm", "p_for", "p_for_holm", "p_against", "p_against_holm"))
     if mixed is not None:
-        record["mixed"] = {
-            "verdict": mixed.verdict,
-            "p_for": _number(mixed.p_for),
-            "p_against": _number(mixed.p_against),
-            "sentence": sentence(mixed),
-            "notes": mixed_notes(mixed),
-            "contrasts": [_contrast(finding) for finding in mixed.tree.findings],
-        }
-    return record
+        words = {"sentence": sentence(mixed), "notes": mixed_notes(mixed)}
+        record["mixed"] = _opinion(mixed.tree) | words | _contrasts(mixed.tree)
+    return _rounded(record)
+
+
+def _opinion(branch: Branch) -> dict[str, object]:
+    opinion = {"verdict": branch.verdict, "p_for": branch.p_for, "p_against": branch.p_against}
+    return _rounded(opinion)
+
+
+def _contrasts(branch: Branch) -> dict[str, object]:
+    return {"contrasts": [_contrast(finding) for finding in branch.findings]}
 
 
 def _contrast(finding: Finding) -> dict[str, object]:
     comparison = finding.comparison
-    return {
+    record: dict[str, object] = {
         "label": comparison.label,
         "claimed": comparison.region,
         "unit": comparison.unit,
-        "effect": _number(finding.effect),
-        "low": _number(finding.low),
-        "high": _number(finding.high),
-        "low90": _number(finding.inner_low),
-        "high90": _number(finding.inner_high),
-        "standard_error": _number(finding.error),
-        "df": _number(finding.df),
-        "p_for": _number(finding.p_for) if finding.known else None,
-        "p_against": _number(finding.p_against) if finding.known else None,
-        "p_zero": _number(finding.p_zero),
-        "seeds": list(finding.seeds),
-        "test": finding.test,
-        "instance_share": _number(finding.instance_share),
-        "inputs": list(finding.inputs),
+        **{name: getattr(finding, name) for name in ("effect", "low", "high")},
+        "low90": finding.inner_low,
+        "high90": finding.inner_high,
+        "standard_error": finding.error,
+        "df": finding.df,
+        "p_for": finding.p_for if finding.known else None,
+        "p_against": finding.p_against if finding.known else None,
+        **{name: getattr(finding, name) for name in ("p_zero", "seeds", "test", "instance_share")},
+        "inputs": finding.inputs,
         "missing": finding.missing,
     }
+    return _rounded(record)
 
 
-def _number(value: float) -> float | None:
-    """Return a number that JSON can hold, rounded to ten significant digits."""
-    return None if not math.isfinite(value) else float(f"{value:.10g}")
+def _rounded(record: Mapping[str, object]) -> dict[str, object]:
+    """Return numbers that JSON can hold: rounded to ten significant digits, None for those that are not finite."""
+    return {
+        name: (float(f"{value:.10g}") if math.isfinite(value) else None)
+        if isinstance(value, float)
+        else value
+        for name, value in record.items()
+    }
 
 
 def verdicts_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return everything about the verdicts as JSON."""
-    settings = assessment.settings
     content = {
         "source": assessment.source,
         **({"note": assessment.own_words} if assessment.own_words else {}),
-        "selection": settings.selection,
-        "interval": settings.interval,
-        "resamples": settings.resamples,
-        "seed": settings.seed,
+        **asdict(assessment.settings),
         "alpha": ALPHA,
         "margins": MARGINS,
         "families": FAMILIES,

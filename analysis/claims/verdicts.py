@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
-from analysis.claims.evidence import Evidence, Finding
+from analysis.claims.evidence import Finding
 from analysis.claims.inference import holm, partial_conjunction
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node
 
@@ -131,19 +132,13 @@ def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Ve
     )  # fmt: skip
 
 
-def judge(claims: Mapping[str, Claim], evidence: Evidence) -> list[Verdict]:
+def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Finding]) -> list[Verdict]:
     """Return the verdict on every claim, p's adjusted by Holm within each family.
 
     A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
     apart; claims that the source says nothing about do not count.
     """
-    seen: dict[Comparison, Finding] = {}
-
-    def finding_of(comparison: Comparison) -> Finding:
-        if comparison not in seen:
-            seen[comparison] = evidence.finding(comparison)
-        return seen[comparison]
-
+    finding_of = cache(finding_of)
     verdicts = {name: judge_claim(claim, finding_of) for name, claim in claims.items()}
     for family in dict.fromkeys(claim.family for claim in claims.values()):
         members = [name for name, v in verdicts.items() if v.claim.family == family and v.known]

@@ -26,15 +26,7 @@ from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = [
-    "KINDS",
-    "Cells",
-    "cells_of",
-    "observed_cells",
-    "published_cells_of",
-    "simulate",
-    "simulate_dataset",
-]
+__all__ = ["KINDS", "Cells", "observed_cells", "published_cells_of", "simulate", "simulate_dataset"]
 
 COVERAGE_TRIALS = 4_000
 """Simulated cells of a dataset by default."""
@@ -64,17 +56,6 @@ _ROUNDING = 1e-9
 """Points. Where all seeds agree an interval is one value, and its last digit must not decide whether it covers."""
 
 
-@dataclass(frozen=True)
-class _SamePicks:
-    """The same resamples of the seeds for every bootstrap of a chunk of cells."""
-
-    given: npt.NDArray[np.int64]
-
-    def picks(self, count: int) -> npt.NDArray[np.int64]:
-        assert count == self.given.shape[1]
-        return self.given
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cells:
     """The variances of a dataset's cells, in points."""
@@ -101,16 +82,20 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
     """
     cells = published_values()
     rows = cells[cells["dataset"] == dataset]
-    mean = rows["mean"].to_numpy() / 100
     count = TEST_INSTANCES[dataset]
     seed_sd = np.maximum(rows["ci95"].to_numpy(), 0.005) / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
-    whole = 1e4 * mean * (1 - mean) / count
-    share = common_share if DATASETS[dataset].paired else 0.0
-    joint = np.minimum(np.sqrt((1 - share) * whole), seed_sd)
+    common, joint = _most_instance_sds(rows["mean"].to_numpy() / 100, count, dataset, common_share)
     return Cells(
-        dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=np.sqrt(share * whole), joint_sd=joint,
+        dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=common, joint_sd=np.minimum(joint, seed_sd),
         shape=np.empty(0),
     )  # fmt: skip
+
+
+def _most_instance_sds(mean: Array, count: int, dataset: str, share: float) -> tuple[Array, Array]:
+    """Return the bounds of the standard deviations of b and e_k, in points, for scores of `mean` in [0, 1]."""
+    share = share if DATASETS[dataset].paired else 0.0
+    whole = 1e4 * mean * (1 - mean) / count
+    return np.sqrt(share * whole), np.sqrt((1 - share) * whole)
 
 
 def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cells | None:
@@ -132,16 +117,12 @@ def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cel
     standardised = centred.div(spread.where(spread > 0), axis=0).to_numpy().ravel()
     known = rows["n_test"].dropna()
     count = int(known.median()) if len(known) else TEST_INSTANCES[dataset]
-    paired = DATASETS[dataset].paired
     if source.instances is not None and count > 1:
         common, joint = _instance_sds(source, rows, list(wide.index), dataset)
-        if not paired:
-            common = np.zeros_like(common)
+        common *= DATASETS[dataset].paired
     else:
         mean = (wide.mean(axis=1) / 100).to_numpy()
-        share = COMMON_SHARE if paired else 0.0
-        whole = 1e4 * mean * (1 - mean) / count
-        common, joint = np.sqrt(share * whole), np.sqrt((1 - share) * whole)
+        common, joint = _most_instance_sds(mean, count, dataset, COMMON_SHARE)
     return Cells(
         dataset=dataset, instances=count, seed_sd=seed_sd, common_sd=common, joint_sd=np.minimum(joint, seed_sd),
         shape=np.sort(standardised[np.isfinite(standardised)]),
@@ -161,13 +142,6 @@ def _instance_sds(source: Source, rows: pd.DataFrame, models: list[str], dataset
         shared = (float(covariance.sum()) - own * size) / (size * (size - 1))
         common[place], joint[place] = math.sqrt(max(0.0, shared)), math.sqrt(max(0.0, own - shared))
     return common, joint
-
-
-def cells_of(source: Source, dataset: str, selection: str = "seed") -> Cells | None:
-    """Return the variances of a dataset's cells in any source; None when it has none of that dataset."""
-    if source.is_published:
-        return published_cells_of(dataset)
-    return observed_cells(source, dataset, selection)
 
 
 def simulate_dataset(
@@ -191,9 +165,11 @@ def simulate_dataset(
         truth_here = rng.normal(size=len(place)) * cells.common_sd[place]
         noise = _deviations(cells, (len(place), n_seeds), rng) * cells.seed_sd[place, None]
         values = truth_here[:, None] + noise
-        picker = _SamePicks(resample_seeds(n_seeds, resamples, rng))
+        picks = resample_seeds(n_seeds, resamples, rng)
         resampled, covariance = _over_instances(values, cells, place, resamples, rng)
-        sample = Sample(values=values, picker=picker, resampled=resampled, known_covariance=covariance)
+        sample = Sample(
+            values=values, pick={n_seeds: picks}.__getitem__, resampled=resampled, known_covariance=covariance
+        )
         for kind, interval in KINDS.items():
             low, high = interval.bounds(sample)
             for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
@@ -252,7 +228,8 @@ def simulate(
     """
     rows: list[dict[str, object]] = []
     for rank, dataset in enumerate(progress(DATASETS, "coverage", total=len(DATASETS), unit="dataset")):
-        cells = cells_of(source, dataset, selection)
+        published = source.is_published
+        cells = published_cells_of(dataset) if published else observed_cells(source, dataset, selection)
         if cells is None:
             continue
         rng = np.random.default_rng([seed, rank])

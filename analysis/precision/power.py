@@ -20,16 +20,9 @@ from common.registry import Registry
 from common.text_tables import Format, Rows, markdown_table, plain_table
 
 __all__ = [
-    "FORMATS",
-    "SeedPlan",
-    "detectable",
-    "power_of",
-    "power_of_paired",
-    "power_table",
-    "power_text",
-    "seeds_needed",
+    "FORMATS", "SeedPlan", "detectable", "power_of", "power_of_paired", "power_table", "power_text", "seeds_needed",
     "seeds_needed_paired",
-]
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
 
@@ -125,23 +118,19 @@ def _deviations(source: Source, selection: str) -> list[tuple[str, str, Array, f
     """Return (task, dataset or average, standard deviations over seeds of all cells, correlation of models)."""
     keys = [(dataset.task, dataset.name) for dataset in DATASETS.values()]
     keys += [(task, AVERAGE) for task in TASKS]
-    deviations: list[tuple[str, str, Array, float]] = []
     if source.is_published:
-        cells = published_values()
-        for task, dataset in keys:
-            half = cells.loc[(cells["task"] == task) & (cells["dataset"] == dataset), "ci95"].to_numpy()
-            deviations.append((task, dataset, half / NORMAL_QUANTILE * math.sqrt(N_SEEDS), math.nan))
-        return deviations
+        deviations = (
+            published_values().set_index(["task", "dataset"])["ci95"] / NORMAL_QUANTILE * math.sqrt(N_SEEDS)
+        )
+        return [(*key, deviations.loc[[key]].to_numpy(), math.nan) for key in keys]
     values = seed_scores(source.need_runs("power"), selection)
-    for task, dataset in keys:
-        part = values[
-            (values.index.get_level_values("task") == task)
-            & (values.index.get_level_values("dataset") == dataset)
-        ]
-        part = part[part.notna().sum(axis=1) >= 2]
-        if len(part):
-            deviations.append((task, dataset, part.std(axis=1, ddof=1).to_numpy(), _correlation(part)))
-    return deviations
+    values = values[values.notna().sum(axis=1) >= 2]
+    parts = dict(list(values.groupby(level=["task", "dataset"])))
+    return [
+        (*key, parts[key].std(axis=1, ddof=1).to_numpy(), _correlation(parts[key]))
+        for key in keys
+        if key in parts
+    ]
 
 
 def _correlation(values: pd.DataFrame) -> float:

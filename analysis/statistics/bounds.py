@@ -6,7 +6,9 @@ nan: there is no spread to see. Which of them an interval uses: `analysis.statis
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +17,9 @@ from scipy import special
 from analysis.published_cells import NORMAL_QUANTILE
 
 __all__ = [
-    "LEVEL", "Bounds", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds", "crossed_variance",
-    "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds", "resampled_means",
-    "standard_error", "t_bounds",
+    "LEVEL", "Bounds", "Picks", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds",
+    "crossed_variance", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds",
+    "resampled_means", "standard_error", "t_bounds",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -33,24 +35,19 @@ def standard_error(values: Array) -> Array:
     count = values.shape[-1]
     if count < 2:
         return np.full(values.shape[:-1], np.nan)
-    spread: Array = values.std(axis=-1, ddof=1)
-    error: Array = spread / np.sqrt(count)
+    error: Array = values.std(axis=-1, ddof=1) / np.sqrt(count)
     return error
 
 
 def normal_bounds(values: Array) -> Bounds:
     """Return the paper's interval: mean +- 1.96 sd / sqrt(n), ddof 1. values: (..., n_seeds)."""
-    half = NORMAL_QUANTILE * standard_error(values)
-    mean = values.mean(axis=-1)
-    return mean - half, mean + half
+    return _around_mean(values, NORMAL_QUANTILE * standard_error(values))
 
 
 def t_bounds(values: Array, level: float = LEVEL) -> Bounds:
     """Return Student's interval with n - 1 degrees of freedom. values: (..., n_seeds)."""
     quantile = special.stdtrit(max(values.shape[-1] - 1, 1), 0.5 + level / 2)
-    half = quantile * standard_error(values)
-    mean = values.mean(axis=-1)
-    return mean - half, mean + half
+    return _around_mean(values, quantile * standard_error(values))
 
 
 def resample_seeds(count: int, resamples: int, rng: np.random.Generator) -> Picks:
@@ -130,7 +127,7 @@ def hierarchical_bounds(resampled: Array, picks: Picks, level: float = LEVEL) ->
     if resampled.shape[-1] < 2:
         picks = np.zeros_like(picks)
     rows = np.arange(len(picks))
-    means = _mean_in_order(resampled[..., rows, picks[:, index]] for index in range(picks.shape[1]))
+    means = _mean_in_order((resampled[..., rows, place] for place in picks.T), picks.shape[1])
     low, high = np.quantile(means, [tail, 1 - tail], axis=-1)
     return low, high
 
@@ -166,26 +163,22 @@ def crossed_variance(values: Array, covariance: Array) -> tuple[Array, Array, Ar
 def crossed_bounds(values: Array, covariance: Array, level: float = LEVEL) -> Bounds:
     """Return Student's interval with the error of `crossed_variance`; arguments as there."""
     over_seeds, over_instances, df = crossed_variance(values, covariance)
-    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
+    return _around_mean(values, special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances))
+
+
+def _around_mean(values: Array, half: Array) -> Bounds:
     mean = values.mean(axis=-1)
     return mean - half, mean + half
 
 
 def resampled_means(values: Array, picks: Picks) -> Array:
     """Return the mean over seeds on every resample of them: (..., resamples)."""
-    return _mean_in_order(values[..., picks[:, index]] for index in range(picks.shape[1]))
+    return _mean_in_order((values[..., place] for place in picks.T), picks.shape[1])
 
 
-def _mean_in_order(columns: Iterable[Array]) -> Array:
+def _mean_in_order(columns: Iterable[Array], count: int) -> Array:
     """Return the elementwise mean of `columns`, summed in one order so that every machine rounds alike."""
-    total: Array | None = None
-    count = 0
-    for column in columns:
-        total = column.copy() if total is None else total + column
-        count += 1
-    assert total is not None
-    mean: Array = total / count
-    return mean
+    return reduce(operator.add, columns) / count
 
 
 def _no_spread(values: Array) -> Bounds:

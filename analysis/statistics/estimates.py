@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,33 +12,10 @@ from scipy import special
 from analysis.statistics import bounds
 
 __all__ = [
-    "Estimate",
-    "Resampled",
-    "Student",
-    "crossed_estimate",
-    "paired_estimate",
-    "seed_bootstrap",
-    "welch_estimate",
-]
+    "Estimate", "Resampled", "Student", "crossed_estimate", "paired_estimate", "seed_bootstrap", "welch_estimate",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
-
-
-class Estimate(Protocol):
-    """An estimated effect that can be held against bounds."""
-
-    @property
-    def effect(self) -> float:
-        """The point estimate."""
-
-    def p_above(self, bound: float) -> float:
-        """One-sided p of "the effect is at most `bound`"."""
-
-    def p_below(self, bound: float) -> float:
-        """One-sided p of "the effect is at least `bound`"."""
-
-    def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
-        """Two-sided interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +86,10 @@ class Resampled:
         share = min(max(float(below) / 2, 0.5), count - 0.5) / count
         shifted = float(special.ndtri(share)) - self.bias
         return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
+
+
+Estimate = Student | Resampled
+"""An estimated effect that can be held against bounds."""
 
 
 def welch_estimate(means: Array, errors: Array, counts: Array, weights: Array) -> Student:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,32 +17,13 @@ from scipy import special
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics import bounds
 from analysis.statistics.bounds import LEVEL, Bounds
-from analysis.statistics.estimates import (
-    Estimate,
-    Student,
-    crossed_estimate,
-    paired_estimate,
-    seed_bootstrap,
-)
+from analysis.statistics.estimates import Estimate, Student, crossed_estimate, paired_estimate, seed_bootstrap
 from common.errors import UserError
 from common.registry import Registry
 
 __all__ = [
-    "BCA",
-    "BOOTSTRAP",
-    "CROSSED",
-    "DEFAULT_SEED",
-    "HIERARCHICAL",
-    "INTERVALS",
-    "LEVEL",
-    "PAPER",
-    "RESAMPLES",
-    "IndependentTest",
-    "Interval",
-    "PairedTest",
-    "Picker",
-    "Sample",
-    "T",
+    "CROSSED", "DEFAULT_SEED", "HIERARCHICAL", "INTERVALS", "LEVEL", "RESAMPLES", "IndependentTest", "Interval",
+    "PairedTest", "Sample", "T",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -53,29 +33,23 @@ DEFAULT_SEED = 20250701
 """Seed of the resampling when none is given; the paper's first day on arXiv."""
 
 
-class Picker(Protocol):
-    """Where a bootstrap's draws come from."""
-
-    def picks(self, count: int) -> npt.NDArray[np.int64]:
-        """Return (resamples, count) indices drawn with replacement from `count` seeds."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """What an interval or a test is computed from."""
 
     values: Array
     """(..., n_seeds) scores, or a contrast of scores within each seed."""
-    picker: Picker
+    pick: Callable[[int], bounds.Picks]
+    """From the number of seeds to the resamples of a bootstrap, (resamples, n_seeds) indices."""
     resampled: Array | None = None
     """(..., resamples, n_seeds) the same on resamples of the test instances, shared by the seeds of a row."""
     known_covariance: Array | None = None
     """(..., n_seeds, n_seeds) of the seeds over the test instances, where it need not be estimated."""
 
     @property
-    def picks(self) -> npt.NDArray[np.int64]:
+    def picks(self) -> bounds.Picks:
         """(resamples, n_seeds) indices of resampled seeds."""
-        return self.picker.picks(self.values.shape[-1])
+        return self.pick(self.values.shape[-1])
 
     @property
     def over_instances(self) -> Array:
@@ -182,10 +156,6 @@ def _refusal(why: str, others: Callable[[Interval], object]) -> UserError:
     return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")
 
 
-def _from_welch(welch: Student) -> Student:
-    return welch
-
-
 def _normal(estimate: Student) -> Student:
     """Return the estimate with normal quantiles instead of Student's."""
     return replace(estimate, df=float("inf"))
@@ -197,7 +167,9 @@ def _paired_by_instance(sample: Sample) -> tuple[Student, str]:
     return crossed_estimate(sample.values, sample.covariance), "paired by seed and instance"
 
 
-_WELCH = IndependentTest(words="Welch's t tests", name="Welch from printed intervals", estimate=_from_welch)
+_WELCH = IndependentTest(
+    words="Welch's t tests", name="Welch from printed intervals", estimate=lambda welch: welch
+)
 _BY_INSTANCE = PairedTest(
     words="Student's t on differences within seeds, with the error over seeds and test instances together",
     estimate=_paired_by_instance,
@@ -231,35 +203,29 @@ T = Interval(
     coverage=95.0,
 )
 
-BOOTSTRAP = Interval(
-    name="bootstrap",
-    words="95 % percentile bootstrap interval over seeds",
-    bounds=lambda sample: bounds.percentile_bounds(sample.values, sample.picks),
-    is_resampled=True,
-    paired=PairedTest(
-        words="a percentile bootstrap over seeds of differences within seeds",
-        estimate=lambda sample: (
-            seed_bootstrap(sample.values, sample.picks),
-            "percentile bootstrap over paired seeds",
-        ),
-    ),
-    coverage=83.6,
-)
 
-BCA = Interval(
-    name="bca",
-    words="95 % BCa bootstrap interval over seeds",
-    bounds=lambda sample: bounds.bca_bounds(sample.values, sample.picks),
-    is_resampled=True,
-    paired=PairedTest(
-        words="a BCa bootstrap over seeds of differences within seeds",
-        estimate=lambda sample: (
-            seed_bootstrap(sample.values, sample.picks, bca=True),
-            "BCa bootstrap over paired seeds",
+def _bootstrap(
+    name: str, kind: str, of: Callable[[Array, bounds.Picks], Bounds], coverage: float
+) -> Interval:
+    """Return a bootstrap over seeds, and the test by the same bootstrap of differences within seeds."""
+    return Interval(
+        name=name,
+        words=f"95 % {kind} bootstrap interval over seeds",
+        bounds=lambda sample: of(sample.values, sample.picks),
+        is_resampled=True,
+        paired=PairedTest(
+            words=f"a {kind} bootstrap over seeds of differences within seeds",
+            estimate=lambda sample: (
+                seed_bootstrap(sample.values, sample.picks, bca=of is bounds.bca_bounds),
+                f"{kind} bootstrap over paired seeds",
+            ),
         ),
-    ),
-    coverage=83.7,
-)
+        coverage=coverage,
+    )
+
+
+BOOTSTRAP = _bootstrap("bootstrap", "percentile", bounds.percentile_bounds, coverage=83.6)
+BCA = _bootstrap("bca", "BCa", bounds.bca_bounds, coverage=83.7)
 
 HIERARCHICAL = Interval(
     name="hierarchical",

@@ -28,14 +28,8 @@ from common.progress import progress
 from pretraining.study import MODELS
 
 __all__ = [
-    "COLUMNS",
-    "Settings",
-    "order_scores",
-    "published_scores",
-    "resampled_seed_scores",
-    "run_scores",
-    "seed_scores",
-]
+    "COLUMNS", "Settings", "order_scores", "published_scores", "resampled_seed_scores", "run_scores", "seed_scores",
+]  # fmt: skip
 
 COLUMNS = ["model", "task", "dataset", "mean", "low", "high", "n_seeds", "interval", "source"]
 
@@ -174,7 +168,7 @@ def _seed_bounds(values: pd.DataFrame, settings: Settings) -> Array:
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         present = np.stack([row[np.isfinite(row)] for row in matrix[rows]])
-        low, high = settings.method.bounds(Sample(values=present, picker=settings))
+        low, high = settings.method.bounds(Sample(values=present, pick=settings.picks))
         bounds[rows, 0], bounds[rows, 1] = low, high
     return bounds
 
@@ -214,7 +208,7 @@ def _instance_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Setting
         per_seed = np.mean(
             [[resampled[model, name, seed] for seed in present.index] for name in names], axis=0
         )
-        sample = Sample(values=present.to_numpy(), picker=settings, resampled=100 * per_seed.T)
+        sample = Sample(values=present.to_numpy(), pick=settings.picks, resampled=100 * per_seed.T)
         low, high = settings.method.bounds(sample)
         bounds[row] = float(low), float(high)
     return bounds

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import hashlib
+import logging
+import shlex
 import shutil
 import time
 from collections import Counter, defaultdict
@@ -20,16 +23,20 @@ import pandas as pd
 
 from analysis.store.cell import CellResult, read_cell
 from analysis.store.instances import cell_path, check_folder, open_folder, prune
-from analysis.store.problems import Problem
+from analysis.store.problems import Problem, summary
 from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
 from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
+from common.files import cache_folder
+from common.locks import wait_for_lock
 from common.processes import cores, worker_pool
 from common.progress import progress
 
-__all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest"]
+__all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest", "open_store"]
+
+logger = logging.getLogger(__name__)
 
 _GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]
 _POOL_BYTES = 50_000_000
@@ -120,6 +127,40 @@ def ingest(
         )
     write_runs(out, ingested.runs, add_models=scan.added_models, protocol=protocol)
     return ingested
+
+
+def open_store(
+    store: Path, *, instances: bool = False, add_models: Sequence[str] = (), protocol: str = PAPER
+) -> tuple[pd.DataFrame, Path | None]:
+    """Return a run store's runs table and, if wanted, the folder of its per-instance scores.
+
+    The store is read as `ingest` does, into the cache: unchanged files are not read again the next time.
+    `add_models` are names or shell patterns of models outside the released naming scheme, `protocol` chooses the
+    scores (`ingest`).
+
+    Raises:
+        UserError: no store, no usable run in it, or a cache that cannot be written.
+    """
+    what = [str(store.resolve()), *sorted(add_models), *([protocol] if protocol != PAPER else [])]
+    key = hashlib.sha256("\0".join(what).encode(errors="surrogateescape")).hexdigest()[:16]
+    folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a folder that can"
+        ) from None
+    target = folder / "instances.parquet" if instances else None
+    with wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it"):
+        ingested = ingest(
+            store, folder / "runs.parquet", instances=target, add_models=add_models, protocol=protocol
+        )
+    if ingested.status:
+        logger.warning(
+            "%s: %s; `python -m analysis ingest %s --out runs.parquet` names them",
+            store, summary(ingested.problems), shlex.quote(str(store)),
+        )  # fmt: skip
+    return ingested.runs, target
 
 
 def _check_outputs(out: Path, instances: Path | None, scan: Scan, protocol: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.store.cache import open_store
+from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
 from common.errors import UserError, nearest
 from common.files import cache_folder, write_text

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -72,21 +71,16 @@ def read_stand_ins(source: Path) -> StandIns | None:
         return None
     try:
         content = json.loads(path.read_text("utf-8"))
+        stages = "stages" if "stages" in content else "trajectories"  # what version 0.1 called them
         return StandIns(
             title=str(content["title"]),
             note=str(content["note"]),
             steps=int(content["steps"]),
             models={str(own): str(paper) for own, paper in content["models"].items()},
             others=tuple(map(str, content["others"])),
-            stages={str(own): str(paper) for own, paper in _stages(content).items()},
+            stages={str(own): str(paper) for own, paper in content[stages].items()},
             families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
             logs=path.parent / str(content["logs"]) if content.get("logs") else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: says no stand-ins: {error!r}; make it again or remove it") from None
-
-
-def _stages(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the stages; version 0.1 wrote them as `trajectories`."""
-    stages: dict[str, Any] = content["stages"] if "stages" in content else content["trajectories"]
-    return stages

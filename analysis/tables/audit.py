@@ -90,7 +90,7 @@ class Audit:
             "source": self.source,
             "selection": self.selection,
             "cells": [vars(cell) for cell in self.cells],
-            "arithmetic": [check.as_dict() for check in self.arithmetic],
+            "arithmetic": [vars(check) for check in self.arithmetic],
             "summary": {str(row.pop("table")): row for row in self.summary()},
         }
 

@@ -6,21 +6,22 @@ A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or H
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import pandas as pd
 
 from analysis.frames import records
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of
 from common.errors import UserError
-from common.registry import Registry
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.study import MODELS, TABLES, Model, format_steps, parse
 
-__all__ = ["PAPER_TABLES", "Cell", "ScoreTable", "SettingsTable", "Table", "build_table", "table_numbers"]
+__all__ = ["Cell", "Table", "build_table", "table_numbers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ class Table:
 
 def table_numbers() -> tuple[int, ...]:
     """Return the numbers of the paper's tables."""
-    return tuple(table.number for table in PAPER_TABLES.values())
+    return tuple(PAPER_TABLES)
 
 
 def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
@@ -83,35 +84,14 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     Raises:
         UserError: no such table.
     """
-    if str(number) not in PAPER_TABLES:
+    if number not in PAPER_TABLES:
         raise UserError(f"there is no Table {number}; the paper has Tables 1 to {table_numbers()[-1]}")
-    return PAPER_TABLES[str(number)].build(scores, source)
+    return PAPER_TABLES[number](scores, source)
 
 
-def _by_cell(scores: pd.DataFrame, task: str) -> dict[tuple[str, str], tuple[float, float, float, int]]:
-    rows = scores[(scores["task"] == task) & (scores["source"] != "published")]
-    return {
-        (model, dataset): (mean, low, high, n_seeds)
-        for model, dataset, mean, low, high, n_seeds in records(
-            rows, "model", "dataset", "mean", "low", "high", "n_seeds"
-        )
-    }
-
-
-def _cell(
-    model: str,
-    dataset: str,
-    published: dict[tuple[str, str], tuple[float, float]],
-    recomputed: dict[tuple[str, str], tuple[float, float, float, int]],
-) -> Cell:
-    values = recomputed.get((model, dataset))
-    return Cell(
-        model=model,
-        dataset=dataset,
-        published=published.get((model, dataset)),
-        recomputed=None if values is None else values[:3],
-        n_seeds=0 if values is None else values[3],
-    )
+def _by_cell(cells: pd.DataFrame, *columns: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return the entries under `columns` of every (model, dataset)."""
+    return dict(zip(records(cells, "model", "dataset"), records(cells, *columns), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,20 +119,10 @@ class _Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Numbered:
-    name: str
-    """Its number, as a command takes it."""
-
-    @property
-    def number(self) -> int:
-        """Its number in the paper."""
-        return int(self.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreTable(_Numbered):
+class _ScoreTable:
     """One of the paper's Tables 2-17: the scores of some models on a task."""
 
+    number: int
     task: Task
     layout: _Layout
     models: tuple[str, ...]
@@ -162,8 +132,12 @@ class ScoreTable(_Numbered):
         """Return the table; arguments as in `build_table`."""
         task, alone, stand_ins = self.task, not source.comparable, source.stand_ins
         metric = task.metric if source.protocol == PAPER else task.standard_metric
-        published = {} if alone else _published(self.number)
-        recomputed = {} if scores is None else _by_cell(scores, task.name)
+        printed = published_cells().query("table == @self.number")
+        published = {} if alone else _by_cell(printed, "mean", "ci95")
+        own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
+        own = own[own["task"] == task.name]
+        recomputed = _by_cell(own, "mean", "low", "high")
+        n_seeds = _by_cell(own, "n_seeds")
         models = [*self.models, *self._own_models(() if scores is None else scores["model"])]
         datasets = [
             *(datasets_of(task.name) if stand_ins is None else stand_ins.families.get(task.name, ())),
@@ -172,16 +146,20 @@ class ScoreTable(_Numbered):
         if alone:
             measured = {model for model, _ in recomputed}
             models = [name for name in models if name in measured]
+
+        def cell(model: str, dataset: str) -> Cell:
+            return Cell(
+                model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone,
+                recomputed=recomputed.get((model, dataset)), n_seeds=n_seeds.get((model, dataset), (0,))[0],
+            )  # fmt: skip
+
         return Table(
             number=self.number,
             caption=f"{source.own_words} {task.title} ({metric}, %): {self.layout.title}.".lstrip(),
             stubs=self.layout.stubs,
             labels=tuple(self.layout.label_of(name) for name in models),
             columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
-            cells=tuple(
-                tuple(replace(_cell(model, name, published, recomputed), alone=alone) for name in datasets)
-                for model in models
-            ),
+            cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
             models=tuple(models),
             alone=alone,
             source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
@@ -192,23 +170,6 @@ class ScoreTable(_Numbered):
         """Return the models that no table of the paper holds and that belong into this one."""
         held = {name for names_of_table in TABLES.values() for name in names_of_table}
         return [name for name in dict.fromkeys(names) if name not in held and self.layout.has(name)]
-
-
-class SettingsTable(_Numbered):
-    """The paper's Table 1: architectures and training settings."""
-
-    def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
-        """Return the table, which needs no scores."""
-        del scores, source
-        return _settings_table()
-
-
-def _published(number: int) -> dict[tuple[str, str], tuple[float, float]]:
-    cells = published_cells().query("table == @number")
-    return {
-        (model, dataset): (mean, ci95)
-        for model, dataset, mean, ci95 in records(cells, "model", "dataset", "mean", "ci95")
-    }
 
 
 def _model(name: str) -> Model | None:
@@ -275,10 +236,7 @@ def _settings_table() -> Table:
     sizes = tuple(SHAPES.values())
     same = len(sizes)
     rows: list[tuple[str, tuple[str, ...]]] = [
-        (
-            "Parameters (embedding + body)",
-            tuple(f"{shape.encoder_parameters / 1e6:,.1f}M" for shape in sizes),
-        ),
+        ("Parameters (embedding + body)", tuple(f"{s.encoder_parameters / 1e6:,.1f}M" for s in sizes)),
         (
             "Parameters trained (with the untied head)",
             tuple(f"{s.trained_parameters / 1e6:,.1f}M" for s in sizes),
@@ -321,14 +279,11 @@ def _settings_table() -> Table:
     )
 
 
-PAPER_TABLES: Registry[SettingsTable | ScoreTable] = Registry(
-    "table",
-    [
-        SettingsTable(name="1"),
-        *(
-            ScoreTable(name=str(number), task=task, layout=layout, models=TABLES[number])
-            for number, (layout, task) in enumerate(product(_LAYOUTS, TASKS.values()), start=2)
-        ),
-    ],
-)
-"""The paper's tables."""
+PAPER_TABLES: dict[int, Callable[[pd.DataFrame | None, Source], Table]] = {
+    1: lambda scores, source: _settings_table(),
+    **{
+        number: _ScoreTable(number=number, task=task, layout=layout, models=TABLES[number]).build
+        for number, (layout, task) in enumerate(product(_LAYOUTS, TASKS.values()), start=2)
+    },
+}
+"""What builds each of the paper's tables."""

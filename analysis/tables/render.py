@@ -6,11 +6,11 @@ its interval in brackets and the number of seeds when it is not five.
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pandas as pd
 
 from analysis.published_cells import N_SEEDS
 from analysis.tables.build import Cell, Table
@@ -24,7 +24,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 def render_markdown(table: Table) -> str:
     """Return a GitHub-flavoured Markdown table under its caption."""
-    rows = [[*label, *entries] for label, entries in _rows(table, _plain_cell, "<br>")]
+    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str)]
     rules = ["---"] * len(table.stubs) + ["---:"] * len(table.columns)
     caption = f"**{_title(table)}** {table.caption} {_note(table)}".rstrip()
     return "\n".join([caption, "", *markdown_table([[*table.stubs, *table.columns], *rows], rules)]) + "\n"
@@ -46,7 +46,7 @@ def render_latex(table: Table) -> str:
         "\\midrule",
     ]
     previous = ""
-    for label, entries in _rows(table, _tex_cell, "\n"):
+    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), _tex, "\n"):
         if previous and stubs > 1 and label[0] != previous:
             lines.append("\\midrule")
         shown = label if stubs == 1 or label[0] != previous else ("", *label[1:])
@@ -63,21 +63,24 @@ def render_latex(table: Table) -> str:
 
 def render_csv(table: Table) -> str:
     """Return a CSV with one row a model and, for each column, published and recomputed numbers apart."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     if not table.cells:
-        writer.writerow([*table.stubs, *table.columns])
-        writer.writerows([*label, *texts] for label, texts in zip(table.labels, table.texts, strict=True))
-        return out.getvalue()
-    parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
-    names = [cell.dataset for cell in table.cells[0]]
-    writer.writerow(
-        ["model", *table.stubs, *(f"{name}_{part}" for name in names for part in parts), "interval", "source"]
-    )
-    for model, label, cells in zip(table.models, table.labels, table.cells, strict=True):
-        values = [value for cell in cells for value in _csv_cell(cell)]
-        writer.writerow([model, *label, *values, table.interval, table.source])
-    return out.getvalue()
+        head = [*table.stubs, *table.columns]
+        rows = [[*label, *texts] for label, texts in zip(table.labels, table.texts, strict=True)]
+    else:
+        parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
+        names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
+        head = ["model", *table.stubs, *names, "interval", "source"]
+        rows = [
+            [
+                model,
+                *label,
+                *(value for cell in cells for value in _csv_cell(cell)),
+                table.interval,
+                table.source,
+            ]
+            for model, label, cells in zip(table.models, table.labels, table.cells, strict=True)
+        ]
+    return pd.DataFrame(rows, columns=head).to_csv(index=False, lineterminator="\n")
 
 
 def render_html(table: Table) -> str:
@@ -87,7 +90,7 @@ def render_html(table: Table) -> str:
         table=table,
         title=_title(table),
         note=_note(table),
-        rows=_rows(table, _html_cell, "<br>"),
+        rows=_rows(table, _html_cell, html.escape),
     )
 
 
@@ -104,18 +107,13 @@ FORMATS: Registry[Format[Table]] = Registry(
 
 
 def _rows(
-    table: Table, show: Callable[[Cell], Sequence[str]], between: str
-) -> list[tuple[tuple[str, ...], list[str]]]:
-    if not table.cells:
-        escape = _tex if show is _tex_cell else html.escape if show is _html_cell else str
-        return [
-            (label, [escape(text) for text in texts])
-            for label, texts in zip(table.labels, table.texts, strict=True)
-        ]
-    return [
-        (label, [between.join(show(cell)) for cell in cells])
-        for label, cells in zip(table.labels, table.cells, strict=True)
-    ]
+    table: Table, show: Callable[[Cell], list[str]], escape: Callable[[str], str], between: str = "<br>"
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Yield each row's labels and its entries as text: the lines of its cells, or the escaped texts of Table 1."""
+    for label, texts in zip(table.labels, table.texts, strict=False):
+        yield label, [escape(text) for text in texts]
+    for label, cells in zip(table.labels, table.cells, strict=False):
+        yield label, [between.join(show(cell)) for cell in cells]
 
 
 def _title(table: Table) -> str:
@@ -155,15 +153,7 @@ def _lines(cell: Cell, sign: str) -> list[str]:
     return [_published(cell, sign), *([recomputed_text(cell)] if cell.recomputed else [])]
 
 
-def _plain_cell(cell: Cell) -> Sequence[str]:
-    return _lines(cell, "±")
-
-
-def _tex_cell(cell: Cell) -> Sequence[str]:
-    return _lines(cell, "$\\pm$")
-
-
-def _html_cell(cell: Cell) -> Sequence[str]:
+def _html_cell(cell: Cell) -> list[str]:
     published, *recomputed = _lines(cell, "&plusmn;")
     if cell.alone:
         return [f'<span class="recomputed">{published}</span>']
@@ -174,19 +164,15 @@ def _html_cell(cell: Cell) -> Sequence[str]:
 
 
 def _csv_cell(cell: Cell) -> list[str]:
-    published = [f"{value:.2f}" for value in cell.published] if cell.published else ["", ""]
-    if cell.recomputed is None:
-        return [*published, "", "", "", ""]
-    return [
-        *published,
-        *(f"{value:.6f}" if value == value else "" for value in cell.recomputed),
-        str(cell.n_seeds),
-    ]
+    published = [f"{value:.2f}" for value in cell.published or ()]
+    recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
+    seeds = str(cell.n_seeds) if recomputed else ""
+    return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
 
 
-_TEX = {"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
-        "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}  # fmt: skip
+_TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
+        "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"})  # fmt: skip
 
 
 def _tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
+    return text.translate(_TEX)

@@ -62,7 +62,7 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
         name: claim_of(part(name), name, "ratio" if name != "e" else "dynamics")
         for name in ("a", "b", "c", "d", "e")
     }
-    found = {v.claim.id: v for v in judge(claims, Given(**ps))}
+    found = {v.claim.id: v for v in judge(claims, Given(**ps).finding)}
     expected = multipletests([0.01, 0.02, 0.04], method="holm")[1]
     assert [found[name].p_for_adjusted for name in "abc"] == pytest.approx(list(expected))
     assert [found[name].family_size for name in "abe"] == [3, 3, 1]
@@ -72,13 +72,13 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
 
 def test_a_claim_that_only_holds_unadjusted_is_inconclusive_and_says_so():
     claims = {"a": claim_of(part("a"), "a"), "b": claim_of(part("b"), "b")}
-    found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)))[0]
+    found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)).finding)[0]
     assert found.verdict == "inconclusive"
     assert "holds on its own (p 0.040) but not after Holm" in sentence(found)
 
 
 def test_published_cells_decide_what_they_can():
-    verdicts = {v.claim.id: v for v in judge(CLAIMS, PublishedEvidence())}
+    verdicts = {v.claim.id: v for v in judge(CLAIMS, PublishedEvidence().finding)}
     undecided = {name for name, v in verdicts.items() if v.verdict == "not decidable from this source"}
     assert undecided == {"F7", "F10"}
     assert verdicts["F1"].verdict == verdicts["F2"].verdict == verdicts["F5c"].verdict == "supported"

@@ -39,7 +39,7 @@ from common.provenance import ROOT
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import source_sentence
 from paper_figures.registry import FIGURES
-from paper_figures.supplementary import coverage as coverage_figure
+from paper_figures.supplementary.coverage import FIGURE as COVERAGE
 from tests.analysis.made_up import made_up_runs, with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
@@ -190,8 +190,8 @@ def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
     error = 4 * np.sqrt(expected * (1 - expected) / 3_000)
     assert found["jackknife", "seeds"] == pytest.approx(expected, abs=error)
     data = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
-    assert [text.get_text() for text in coverage_figure.draw(data, "x").legends[0].get_texts()] == list(KINDS)
-    assert "jackknife 9" in coverage_figure.describe(data)
+    assert [text.get_text() for text in COVERAGE.draw(data, "x").legends[0].get_texts()] == list(KINDS)
+    assert "jackknife 9" in COVERAGE.describe(data)
 
 
 def test_captions_have_the_words_of_a_new_interval(registered, runs) -> None:
@@ -226,7 +226,7 @@ def test_the_crossed_interval_is_not_offered() -> None:
 def test_the_crossed_interval_of_runs_is_that_of_its_test() -> None:
     values = np.random.default_rng(2).normal(80, 1, 5)
     resampled = values + np.random.default_rng(3).normal(0, 1, (400, 1))
-    sample = Sample(values=values, picker=settings("t"), resampled=resampled)
+    sample = Sample(values=values, pick=settings("t").picks, resampled=resampled)
     assert CROSSED.paired is not None
     estimate, name = CROSSED.paired.estimate(sample)
     assert name == "paired by seed and instance"

@@ -12,8 +12,7 @@ import pytest
 
 from analysis import __main__ as commands
 from analysis.store import release
-from analysis.store.cache import open_store
-from analysis.store.ingest import ingest
+from analysis.store.ingest import ingest, open_store
 from analysis.store.release import cached_release, released_runs, released_store
 from benchmarks.runs import cell_keys, write_results
 from common.errors import UserError

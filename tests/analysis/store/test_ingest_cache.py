@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.store.cache import open_store
+from analysis.store.ingest import open_store
 from common.errors import UserError
 from common.files import cache_folder
 from common.provenance import ROOT
@@ -17,7 +17,7 @@ from common.provenance import ROOT
 
 def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, tmp_path: Path) -> None:
     script = (
-        "import pathlib, analysis.store.cache as c\n"
+        "import pathlib, analysis.store.ingest as c\n"
         f"runs, folder = c.open_store(pathlib.Path({str(store)!r}), instances=True)\n"
         "print(len(runs), folder)\n"
     )
