@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import orjson
 import pyarrow
@@ -230,7 +230,7 @@ def _open_zst(raw: IO[bytes]) -> IO[bytes]:
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": _open_zst,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[return-value]
+    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw)),
 }
 """What a compressed file of any kind holds, by its suffix."""
 
