@@ -13,7 +13,7 @@ import torch
 from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.poolings import get_pooling
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
@@ -100,7 +100,7 @@ def _jobs(request: Request) -> list[Job]:
 
 def _work(jobs: list[Job], request: Request) -> None:
     """Do all jobs that no other process is doing, on a CPU as many runs side by side as fit."""
-    pooling = get_pooling(request.pooling)
+    pooling = POOLINGS[request.pooling]
     device = choose_device(
         request.device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )

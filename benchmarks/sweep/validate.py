@@ -15,7 +15,7 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choose_kind
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
-from benchmarks.finetuning.poolings import get_pooling
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.tokenization import encode_texts
 from benchmarks.sweep.jobs import check_labels, jobs_of
 from benchmarks.sweep.request import Request
@@ -52,7 +52,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    get_pooling(request.pooling)
+    _ = POOLINGS[request.pooling]
     kind = choose_kind(request.device)
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
     sources = progress(request.sources, "checking data", unit="dataset")

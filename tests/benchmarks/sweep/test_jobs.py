@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.finetuning.trainer import FineTuningError
-from benchmarks.metrics.registry import Evaluation
+from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import jobs
