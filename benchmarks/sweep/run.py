@@ -54,7 +54,7 @@ def run_grid(request: Request) -> GridState:
     """
     for name in request.sources:
         read_manifest(request.data, name)
-    jobs = _jobs(request)
+    jobs = jobs_of(request)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
@@ -82,20 +82,7 @@ def run_on(devices: Sequence[str], request: Request) -> None:
 
 def _worker(request: Request) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    _work(_jobs(request), request)
-
-
-def _jobs(request: Request) -> list[Job]:
-    return jobs_of(
-        request.datasets,
-        model=request.name,
-        lrs=request.lrs,
-        seeds=request.seeds,
-        data=request.data,
-        store=request.store,
-        fine_tuning=request.fine_tuning,
-        retry_failed=request.retry_failed,
-    )
+    _work(jobs_of(request), request)
 
 
 def _work(jobs: list[Job], request: Request) -> None:

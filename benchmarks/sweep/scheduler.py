@@ -43,7 +43,7 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
         for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
             if not lock.enter_context(try_lock(job.lock)):
-                log.info("%s on %s: another process is doing it", job.model, job.trained_on)
+                log.info("%s on %s: another process is doing it", job.request.name, job.trained_on)
                 display.total -= expected
                 continue
             if not pending(job):
@@ -76,7 +76,7 @@ def _ended(
     left.remove((lr, seed))
     if not left:
         lock.close()
-    name = f"{prepared.job.model} {prepared.job.trained_on} lr{format_lr(lr)}_sd{seed}"
+    name = f"{prepared.job.request.name} {prepared.job.trained_on} lr{format_lr(lr)}_sd{seed}"
     display.report(f"{name} [{number}/{len(prepared.fine_tunings)}]: {outcome.words}", outcome.seconds)
 
 
@@ -140,7 +140,7 @@ class _Display:
         number, job = len(prepared.fine_tunings), prepared.job
         together = f", {self._side_by_side} side by side" if min(number, self._side_by_side) > 1 else ""
         self._log(
-            f"{job.model} on {', '.join(job.datasets)}: {number} fine-tuning{'s' * (number > 1)} of "
+            f"{job.request.name} on {', '.join(job.datasets)}: {number} fine-tuning{'s' * (number > 1)} of "
             f"{prepared.steps:,} steps{together}"
         )
 

@@ -69,11 +69,10 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     yield from _describe(request, loaded, precision, kind)
     yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
     total = 0.0
-    for job in jobs_of(request.datasets, model=request.name, lrs=request.lrs, seeds=request.seeds,
-                       data=request.data, store=request.store, fine_tuning=request.fine_tuning):  # fmt: skip
+    for job in jobs_of(request):
         for number, name in enumerate(job.datasets):
             work = workload(sets[job.trained_on], sets[name], loaded, request)
-            left = sum(not is_done(job.store, key) for key in job.keys if key.dataset == name)
+            left = sum(not is_done(request.store, key) for key in job.keys if key.dataset == name)
             # The fine-tuning that retrieval datasets share counts once.
             flops = _flops(loaded.encoder, 0 if number else work.trained, work.evaluated)
             hours = left * flops / rate / 3600
