@@ -178,11 +178,6 @@ class Device:
             parameter.data = parameter.data.to(self.precision.weights)
 
     @property
-    def overhead(self) -> int:
-        """See `DeviceKind.overhead`."""
-        return self.kind.overhead
-
-    @property
     def graph_positions(self) -> int:
         """Most positions whose activations are kept at once, where a loss needs several forward passes."""
         return self.train_positions * self.kind.graph_factor

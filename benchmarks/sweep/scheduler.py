@@ -8,7 +8,6 @@ import logging
 import mmap
 import sys
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 import numpy as np
 from tqdm import tqdm
@@ -39,7 +38,11 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
     """
     waiting = [_fine_tunings(job) for job in jobs]
     display = _Display(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
-    with contextlib.ExitStack() as locks, display, ForkPool(side_by_side, display.refresh) as pool:
+    with (
+        contextlib.ExitStack() as locks,
+        contextlib.closing(display),
+        ForkPool(side_by_side, display.refresh) as pool,
+    ):
         for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
             if not lock.enter_context(try_lock(job.lock)):
@@ -108,12 +111,8 @@ class _Display:
                 leave=False,
             )
 
-    def __enter__(self) -> _Display:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Remove what is shown."""
         if self._bar is not None:
             self._bar.close()
 

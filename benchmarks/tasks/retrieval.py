@@ -209,7 +209,7 @@ class ContrastiveObjective:
 
     def _passes(self, texts: Ragged, device: Device) -> list[NDArray[np.int64]]:
         if not device.exact_micro_batches:
-            return padded_batches(texts.lengths, device.train_positions, device.overhead)
+            return padded_batches(texts.lengths, device.train_positions, device.kind.overhead)
         size = self.fine_tuning.micro_batch
         half = len(texts) // 2
         starts = [*range(0, half, size), *range(half, 2 * half, size)]

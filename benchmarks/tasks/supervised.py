@@ -99,7 +99,7 @@ class SupervisedObjective:
         """Yield which examples of a step share a forward pass."""
         widths = self.ids.lengths[rows]
         if not device.exact_micro_batches:
-            yield from padded_batches(widths, device.train_positions, device.overhead)
+            yield from padded_batches(widths, device.train_positions, device.kind.overhead)
             return
         start = 0
         for group in groups:
@@ -132,7 +132,7 @@ class PaddedBatch:
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
-        for blocks in padded_batches(widths * block, device.eval_positions, device.overhead):
+        for blocks in padded_batches(widths * block, device.eval_positions, device.kind.overhead):
             rows = np.concatenate([np.arange(s, min(s + block, len(ids))) for s in starts[blocks]])
             batches.append(
                 cls(

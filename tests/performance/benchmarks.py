@@ -202,7 +202,7 @@ def breakdown(options: argparse.Namespace) -> None:
         import numpy as np
 
         rows = np.searchsorted(objective.rows, np.concatenate(groups))
-        for part in padded_batches(objective.ids.lengths[rows], device.train_positions, device.overhead):
+        for part in padded_batches(objective.ids.lengths[rows], device.train_positions, device.kind.overhead):
             device.tensor(objective.ids.padded(rows[part], objective.pad))
         batches = clock() - at_batches
         spent["batches"] += batches
