@@ -75,7 +75,7 @@ def run_on(devices: Sequence[str], request: Request) -> None:
     """Do the runs of a request with a process for each device; each takes cells that no other is doing."""
     with ForkPool(len(devices), fresh=True) as pool:
         for device in devices:
-            alone = dataclasses.replace(request, device=device, workers=None)
+            alone = dataclasses.replace(request, device=device, workers=1)
             pool.submit(functools.partial(_worker, alone), lambda _: None)
         pool.finish()
 
