@@ -12,7 +12,7 @@ from common.registry import Registry
 __all__ = [
     "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
     "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of", "format_lr",
-    "get_dataset", "get_protocol", "get_task",
+    "get_dataset",
 ]  # fmt: skip
 
 AVERAGE = "average"
@@ -179,16 +179,6 @@ FINE_TUNING = FineTuning()
 """The paper's settings."""
 
 
-def get_protocol(name: str) -> ScoreProtocol:
-    """Return a protocol by name; `UserError` names the nearest for an unknown one."""
-    return PROTOCOLS[name]
-
-
-def get_task(name: str) -> Task:
-    """Return a task by name; `UserError` names the nearest for an unknown one."""
-    return TASKS[name]
-
-
 def get_dataset(name: str) -> Dataset:
     """Return a dataset by name; `UserError` names the nearest for an unknown one."""
     return DATASETS[name]
@@ -196,7 +186,7 @@ def get_dataset(name: str) -> Dataset:
 
 def datasets_of(task: str) -> tuple[str, ...]:
     """Return the names of a task's three datasets in the paper, in the order of its columns."""
-    return tuple(dataset.name for dataset in PAPER_DATASETS.values() if dataset.task == get_task(task).name)
+    return tuple(dataset.name for dataset in PAPER_DATASETS.values() if dataset.task == TASKS[task].name)
 
 
 def format_lr(lr: float) -> str:

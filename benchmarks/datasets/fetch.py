@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.datasets.hub_pins import LOCK, PINS, LockedFile, Pin, choose, read_lock, write_lock
 from benchmarks.datasets.import_files import make
@@ -22,7 +22,7 @@ from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["Hub", "HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
+__all__ = ["HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
 
 log = logging.getLogger(__name__)
 
@@ -42,19 +42,6 @@ class RemoteFile:
     """Size."""
     sha256: str | None
     """Hash of the content where the hub states it (large files), else None."""
-
-
-class Hub(Protocol):
-    """What `fetch` asks of a hub of dataset repositories."""
-
-    def commit(self, repo: str, branch: str) -> str | None:
-        """Return the commit of a branch, None when there is no such branch."""
-
-    def files(self, repo: str, commit: str) -> dict[str, RemoteFile]:
-        """Return all files of a commit by path."""
-
-    def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
-        """Bring a file to `folder / path`, resuming an interrupted download."""
 
 
 class HuggingFaceHub:
@@ -142,7 +129,7 @@ def _sentences(repo: str) -> Iterator[None]:
         ) from error
 
 
-def fetch(name: str, data: Path, hub: Hub, *, lock: Path | None = None, keep: bool = False,
+def fetch(name: str, data: Path, hub: HuggingFaceHub, *, lock: Path | None = None, keep: bool = False,
           replace_old: bool = False, skip_bad: bool = False) -> Manifest:  # fmt: skip
     """Fetch one dataset into `data`, unless it is there and whole, and return its manifest.
 
@@ -188,7 +175,7 @@ def fetch(name: str, data: Path, hub: Hub, *, lock: Path | None = None, keep: bo
     return manifest
 
 
-def _resolve(pins: Sequence[Pin], hub: Hub) -> list[LockedFile]:
+def _resolve(pins: Sequence[Pin], hub: HuggingFaceHub) -> list[LockedFile]:
     """Return the files that the pins name, at their commits; an unknown commit is the branch's newest."""
     out = []
     listed: dict[tuple[str, str], tuple[str, dict[str, RemoteFile]]] = {}
@@ -204,14 +191,7 @@ def _resolve(pins: Sequence[Pin], hub: Hub) -> list[LockedFile]:
         )
         commit, files = listed[pin.repo, branch]
         out += [
-            LockedFile(
-                role=pin.role,
-                repo=pin.repo,
-                revision=commit,
-                path=path,
-                bytes=files[path].bytes,
-                sha256=files[path].sha256,
-            )
+            LockedFile(role=pin.role, repo=pin.repo, revision=commit, path=path, **vars(files[path]))
             for path in paths
         ]
     return out
@@ -238,7 +218,7 @@ def _path_of(downloads: Path, file: LockedFile, *, whole: bool = True) -> Path:
     return folder / file.path if whole else folder
 
 
-def _download(file: LockedFile, hub: Hub, downloads: Path, *, pinned: str | None) -> LockedFile:
+def _download(file: LockedFile, hub: HuggingFaceHub, downloads: Path, *, pinned: str | None) -> LockedFile:
     """Bring a file if it is not there, check it, and return its entry with the hash.
 
     Raises:
@@ -288,7 +268,7 @@ def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
 
 
 def fetch_all(
-    names: Sequence[str], data: Path, hub: Hub, done: Callable[[Manifest], None], **options: Any
+    names: Sequence[str], data: Path, hub: HuggingFaceHub, done: Callable[[Manifest], None], **options: Any
 ) -> list[str]:
     """Fetch datasets one after another and return the names of those that could not be fetched.
 

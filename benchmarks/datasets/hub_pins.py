@@ -148,15 +148,19 @@ _NQ_HASHES = {
 }
 
 
+def _pinned(repo: str, commit: str, hashes: Mapping[str, str], **files: str) -> tuple[Pin, ...]:
+    """Return the pins of one file, or one pattern, a role."""
+    return tuple(
+        Pin(role=role, repo=repo, commit=commit, files=(file,), sha256=hashes) for role, file in files.items()
+    )
+
+
 def _whole(repo: str, commit: str, folder: str, validation: str = "validation") -> tuple[Pin, ...]:
     """Return the pins of a folder with one Parquet file a split."""
-    pins = []
-    for role, split in (("train", "train"), ("validation", validation)):
-        path = f"{folder}/{split}-00000-of-00001.parquet"
-        known = _HASHES.get(f"{folder}/{split}")
-        hashes = {path: known} if known else {}
-        pins.append(Pin(role=role, repo=repo, commit=commit, files=(path,), sha256=hashes))
-    return tuple(pins)
+    piece = "{}-00000-of-00001.parquet"
+    hashes = {piece.format(part): known for part, known in _HASHES.items()}
+    train, official = (piece.format(f"{folder}/{split}") for split in ("train", validation))
+    return _pinned(repo, commit, hashes, train=train, validation=official)
 
 
 def _authors(repo: str, **splits: Sequence[str]) -> tuple[Pin, ...]:
@@ -181,34 +185,17 @@ PINS: dict[str, tuple[Pin, ...]] = {
     "squad_v2": _whole("rajpurkar/squad_v2", _SQUAD_V2, "squad_v2"),
     "record": _authors("hgissbkh/record", train=_TRAIN, validation=_VALIDATION),
     "nq": (
-        Pin(role="queries", repo="BeIR/nq", commit=_NQ, files=("queries/*.parquet",), sha256=_NQ_HASHES),
-        Pin(role="corpus", repo="BeIR/nq", commit=_NQ, files=("corpus/*.parquet",), sha256=_NQ_HASHES),
-        Pin(role="test", repo="BeIR/nq-qrels", commit=_NQ_QRELS, files=("test.tsv",), sha256=_NQ_HASHES),
+        *_pinned("BeIR/nq", _NQ, _NQ_HASHES, queries="queries/*.parquet", corpus="corpus/*.parquet"),
+        *_pinned("BeIR/nq-qrels", _NQ_QRELS, _NQ_HASHES, test="test.tsv"),
     ),
     "msmarco": (
         *_authors("hgissbkh/msmarco-pairs", train=_TRAIN),
-        Pin(
-            role="queries",
-            repo="BeIR/msmarco",
-            commit=_MSMARCO,
-            files=("queries/*.parquet",),
-            sha256=_MSMARCO_HASHES,
+        *_pinned(
+            "BeIR/msmarco", _MSMARCO, _MSMARCO_HASHES, queries="queries/*.parquet", corpus="corpus/*.parquet"
         ),
-        Pin(
-            role="corpus",
-            repo="BeIR/msmarco",
-            commit=_MSMARCO,
-            files=("corpus/*.parquet",),
-            sha256=_MSMARCO_HASHES,
+        *_pinned(
+            "BeIR/msmarco-qrels", _MSMARCO_QRELS, _MSMARCO_HASHES, validation="dev.tsv", test="test.tsv"
         ),
-        Pin(
-            role="validation",
-            repo="BeIR/msmarco-qrels",
-            commit=_MSMARCO_QRELS,
-            files=("dev.tsv",),
-            sha256=_MSMARCO_HASHES,
-        ),
-        Pin(role="test", repo="BeIR/msmarco-qrels", commit=_MSMARCO_QRELS, files=("test.tsv",)),
     ),
     "mldr_en": _authors("hgissbkh/mldr-en", validation=_VALIDATION, test=_TEST, corpus=("corpus",)),
 }

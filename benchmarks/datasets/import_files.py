@@ -81,23 +81,10 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
         UserError: a file is missing or bad, or another content is there already.
     """
     how = reader_of(dataset)
-    reading = Reading(skip_bad=skip_bad)
-    for role, paths in files.items():
-        for path in paths:
-            if not path.exists():
-                raise UserError(f"there is no file {path} (given as --{role})")
-    content = how.read(
-        Inputs(dataset=dataset, files={k: tuple(v) for k, v in files.items()}, reading=reading)
-    )
-    return write(
-        data,
-        dataset,
-        content,
-        source=source,
-        licence=how.licence,
-        citation=how.citation,
-        replace=replace,
-    )
+    own = {role: tuple(paths) for role, paths in files.items()}
+    content = how.read(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
+    about = {"licence": how.licence, "citation": how.citation}
+    return write(data, dataset, content, source=source, **about, replace=replace)
 
 
 def report(manifest: Manifest, folder: Path) -> str:

@@ -56,11 +56,6 @@ class LocalForm:
     label: str | None = None
     """The column with the ids of the dataset's labels, one a row or one a word."""
 
-    def tables(self, dataset: Dataset) -> tuple[str, ...]:
-        """Return the names of the tables that a dataset consists of."""
-        own = dataset.trained_on == dataset.name
-        return tuple(name for name in self.columns if own or name != self.train)
-
 
 def _splits(*fields: pa.Field) -> dict[str, pa.Schema]:
     """Return the same columns, an id first, for each of the three splits."""
@@ -122,7 +117,8 @@ IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` o
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
     """Return the names of the tables that `dataset` consists of."""
-    return FORMS[dataset.task].tables(dataset)
+    form, own = FORMS[dataset.task], dataset.trained_on == dataset.name
+    return tuple(name for name in form.columns if own or name != form.train)
 
 
 def schema_of(task: str, table: str) -> pa.Schema:

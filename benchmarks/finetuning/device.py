@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,10 +57,10 @@ class DeviceKind:
     graph_factor: int
     """Positions whose activations are kept at once, where a loss needs several passes, for each position of a pass.
     On a CPU the size of a pass is a matter of speed, not of memory."""
+    queued: bool = False
+    """Whether it computes while this process continues: then copies are not waited for, and losses rarely looked at."""
     side_by_side: bool = True
     """Whether several runs share one such device, each in a process of its own."""
-    checks_each_step: bool = True
-    """Whether a loss can be looked at after every step without waiting for the device."""
 
     def count(self) -> int:
         """Return how many there are here."""
@@ -79,16 +77,9 @@ class DeviceKind:
         """Return what a run records as its device."""
         return self.name
 
-    def to_device(self, tensor: Tensor, device: torch.device) -> Tensor:
-        """Move a tensor from the CPU without waiting for it."""
-        return tensor
-
-    def random_state(self, device: torch.device) -> Tensor | None:
-        """Return the state of the device's own generator, None where it has none."""
-        return None
-
-    def restore_random_state(self, state: Tensor | None, device: torch.device) -> None:
-        """Set what `random_state` returned."""
+    def generators(self, device: torch.device) -> list[torch.device]:
+        """Return the devices with a random number generator of their own, in addition to the CPU's."""
+        return []
 
     def tflops(self) -> float:
         """Return the sustained rate of matrix products to reckon with, in TFLOP/s; measured on a CPU."""
@@ -122,15 +113,8 @@ class _Cuda(DeviceKind):
     def title(self, device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
 
-    def to_device(self, tensor: Tensor, device: torch.device) -> Tensor:
-        return tensor.pin_memory().to(device, non_blocking=True)
-
-    def random_state(self, device: torch.device) -> Tensor | None:
-        return torch.cuda.get_rng_state(device)
-
-    def restore_random_state(self, state: Tensor | None, device: torch.device) -> None:
-        assert state is not None
-        torch.cuda.set_rng_state(state, device)
+    def generators(self, device: torch.device) -> list[torch.device]:
+        return [device]
 
     def tflops(self) -> float:
         return 100.0
@@ -146,8 +130,8 @@ DEVICES: Registry[DeviceKind] = Registry(
     "device",
     [
         _Cuda(
-            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, side_by_side=False,
-            checks_each_step=False,
+            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, queued=True,
+            side_by_side=False,
         ),
         DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
     ],
@@ -175,18 +159,14 @@ class Device:
         """The kind of device."""
         return DEVICES[self.torch_device.type]
 
-    @contextlib.contextmanager
-    def autocast(self) -> Iterator[None]:
-        """Compute matrix products in bfloat16 where the precision says so."""
-        if not self.precision.autocast:
-            yield
-        else:
-            with torch.autocast(self.torch_device.type, dtype=torch.bfloat16):
-                yield
+    def autocast(self) -> torch.autocast:
+        """Return a context in which matrix products are computed in bfloat16 where the precision says so."""
+        return torch.autocast(self.torch_device.type, dtype=torch.bfloat16, enabled=self.precision.autocast)
 
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
-        return self.kind.to_device(torch.from_numpy(np.ascontiguousarray(values)), self.torch_device)
+        tensor = torch.from_numpy(np.ascontiguousarray(values))
+        return tensor.pin_memory().to(self.torch_device, non_blocking=True) if self.kind.queued else tensor
 
     def place(self, model: nn.Module) -> None:
         """Move a model here and cast its parameters.
@@ -196,11 +176,6 @@ class Device:
         model.to(self.torch_device)
         for parameter in model.parameters():
             parameter.data = parameter.data.to(self.precision.weights)
-
-    @property
-    def overhead(self) -> int:
-        """See `DeviceKind.overhead`."""
-        return self.kind.overhead
 
     @property
     def graph_positions(self) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,11 @@ from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError, nearest
 from common.files import sha256_file
-from common.registry import Registry
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
 __all__ = [
-    "OWN_MODEL_TYPES", "Encoder", "LoadedModel", "ModelType", "encoder_limit", "load", "load_tokenizer",
-    "looks_both_ways", "resolve",
+    "Encoder", "LoadedModel", "encoder_limit", "load", "load_tokenizer", "looks_both_ways", "resolve",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -209,38 +206,18 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelType:
-    """Models of one `model_type`, as their config.json names it, that are loaded by code of ours."""
-
-    name: str
-    """The `model_type`."""
-    load: Callable[[Path], nn.Module]
-    """Loads the base model of a folder, bidirectional, in float32."""
-
-
-def _load_ours(folder: Path) -> nn.Module:
-    ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
-    return ours.float()
-
-
-OWN_MODEL_TYPES: Registry[ModelType] = Registry(
-    "model type", [ModelType(name=name, load=_load_ours) for name in MODEL_TYPES]
-)
-"""What is loaded by code of ours; transformers loads the types that it knows, and refuses all others."""
-
-
 def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
     name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    if name in OWN_MODEL_TYPES and not trust_remote_code:
-        return OWN_MODEL_TYPES[name].load(folder)
+    if name in MODEL_TYPES and not trust_remote_code:
+        ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
+        return ours.float()
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     try:
         return _load_with_transformers(folder, options)
     except UserError:
         raise
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        hint = nearest(str(name), [*OWN_MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
+        hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
         raise UserError(f"{folder} does not load: {_first_line(error)}{hint}") from None

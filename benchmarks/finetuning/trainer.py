@@ -53,10 +53,6 @@ class Objective(Protocol):
     def micro_batch(self) -> int:
         """Examples of a micro-batch."""
 
-    @property
-    def groups(self) -> int:
-        """Micro-batches of a step."""
-
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add a step's gradient to the model's and return the loss, detached."""
 
@@ -169,7 +165,8 @@ def fine_tune(
     """
     torch.manual_seed(seed)
     optimiser = make_optimiser(model, lr, fine_tuning)
-    order = example_order(objective.size, seed, objective.micro_batch, objective.groups)
+    groups_per_step = fine_tuning.batch // objective.micro_batch
+    order = example_order(objective.size, seed, objective.micro_batch, groups_per_step)
     losses: list[Tensor] = []
     model.train()
     for step in watch(range(steps)):
@@ -181,7 +178,7 @@ def fine_tune(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(loss)
-        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or device.kind.checks_each_step:
+        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.queued:
             _check_finite(losses)
     return FineTuningLog(
         steps=steps,

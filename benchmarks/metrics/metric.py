@@ -1,4 +1,4 @@
-"""What a metric is, and the predictions of each family that metrics read. NumPy only."""
+"""What a metric is, the predictions of each family that metrics read, and scores by all metrics. NumPy only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.protocol import Dataset, get_dataset, get_protocol, get_task
+from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, STANDARD, TASKS, Dataset
 from benchmarks.ragged import Ragged
+from common.registry import Registry
 
 __all__ = [
-    "AnswerPredictions", "ClassPredictions", "Metric", "RankingPredictions", "Score", "TagPredictions",
+    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "Metric", "RankingPredictions", "Score",
+    "TagPredictions", "evaluate", "metrics_of",
 ]  # fmt: skip
 
 
@@ -54,10 +56,8 @@ class Metric:
     SCORES_I = "scores_i"
 
     def __post_init__(self) -> None:
-        get_protocol(self.protocol)
-        get_task(self.task)
-        for name in self.datasets:
-            get_dataset(name)
+        # A registry refuses a name that it does not have.
+        _ = PROTOCOLS[self.protocol], TASKS[self.task], [DATASETS[name] for name in self.datasets]
 
     @property
     def name(self) -> str:
@@ -67,6 +67,19 @@ class Metric:
     def is_of(self, dataset: Dataset) -> bool:
         """Return whether a dataset is scored with it."""
         return self.task == dataset.task and (not self.datasets or dataset.name in self.datasets)
+
+    def score(self, predictions: object) -> Score:
+        """Score a split's predictions; `ValueError` for another class of them than it reads."""
+        if not isinstance(predictions, self.needs):
+            made = type(predictions).__name__
+            raise ValueError(
+                f"the metric {self.name!r} reads {self.needs.__name__}, not the {made} of its task"
+            )
+        return self.compute(predictions)
+
+
+METRICS: Registry[Metric] = Registry("metric")
+"""The metrics of both protocols; importing `benchmarks.metrics` fills it. `run.json` has them in this order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,3 +147,43 @@ class RankingPredictions:
             }
             for row, query in enumerate(self.query_ids)
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What one fine-tuned model scores on one split."""
+
+    scores: list[float]
+    """The paper's score of each instance, in the split's order."""
+    standard: dict[str, Any] = field(default_factory=dict)
+    """The standard metrics by name; under `instances` what they are made of, one list a measure."""
+
+
+def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
+    """Return the metrics of a dataset by a protocol.
+
+    Raises:
+        ValueError: there is not exactly one by the paper's protocol, which has one score a run.
+    """
+    metrics = [metric for metric in METRICS.values() if metric.protocol == protocol and metric.is_of(dataset)]
+    if protocol == PAPER and len(metrics) != 1:
+        names = ", ".join(metric.name for metric in metrics) or "none"
+        raise ValueError(f"{dataset.name} needs exactly one metric of the {PAPER} protocol and has {names}")
+    return metrics
+
+
+def evaluate(dataset: Dataset, predictions: object) -> Evaluation:
+    """Score a dataset's predictions by all its metrics.
+
+    Raises:
+        ValueError: a metric reads another kind of predictions.
+    """
+    (paper,) = metrics_of(dataset, PAPER)
+    scores = list(paper.score(predictions).instances[Metric.SCORES_I])
+    values: dict[str, Any] = {}
+    instances: dict[str, Any] = {}
+    for metric in metrics_of(dataset, STANDARD):
+        score = metric.score(predictions)
+        values[metric.key] = score.value
+        instances |= score.instances
+    return Evaluation(scores=scores, standard={**values, "instances": instances})

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.metric import (
+    METRICS,
     AnswerPredictions,
     ClassPredictions,
     Metric,
@@ -20,7 +21,7 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import PAPER
 from benchmarks.ragged import Ragged
 
-__all__ = ["METRICS", "accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
+__all__ = ["accuracies", "ndcgs", "position_f1s", "sentence_f1s", "vote_words"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -168,10 +169,10 @@ def _ndcg(made: RankingPredictions) -> Score:
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
-METRICS = (
+for _metric in (
     Metric(key="accuracy", protocol=PAPER, task="SC", needs=ClassPredictions, compute=_accuracy),
     Metric(key="macro_f1", protocol=PAPER, task="TC", needs=TagPredictions, compute=_sentence_f1),
     Metric(key="position_f1", protocol=PAPER, task="QA", needs=AnswerPredictions, compute=_position_f1),
     Metric(key="ndcg_at_10", protocol=PAPER, task="IR", needs=RankingPredictions, compute=_ndcg),
-)
-"""The paper's metric of each task."""
+):
+    METRICS.register(_metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
 from benchmarks.metrics.metric import (
+    METRICS,
     AnswerPredictions,
     ClassPredictions,
     Metric,
@@ -24,7 +25,7 @@ from benchmarks.metrics.metric import (
 from benchmarks.protocol import STANDARD
 from benchmarks.ragged import Ragged
 
-__all__ = ["METRICS", "binary_f1", "entity_counts", "f1_of_counts", "ranking_scores", "squad_scores"]
+__all__ = ["binary_f1", "entity_counts", "f1_of_counts", "ranking_scores", "squad_scores"]
 
 Ints = NDArray[np.int64]
 
@@ -152,29 +153,20 @@ def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
     return Score.mean_of(key, [scores[query] for query in made.query_ids])
 
 
-def _of_classes(key: str, compute: Callable[[ClassPredictions], Score], *datasets: str) -> Metric:
-    return Metric(
-        key=key, protocol=STANDARD, task="SC", needs=ClassPredictions, compute=compute, datasets=datasets
-    )
+_standard = partial(Metric, protocol=STANDARD)
 
-
-def _of_answers(key: str, compute: Callable[[AnswerPredictions], Score]) -> Metric:
-    return Metric(key=key, protocol=STANDARD, task="QA", needs=AnswerPredictions, compute=compute)
-
-
-def _of_rankings(key: str, measure: str) -> Metric:
-    compute = partial(_trec_eval, key, measure)
-    return Metric(key=key, protocol=STANDARD, task="IR", needs=RankingPredictions, compute=compute)
-
-
-METRICS = (
-    _of_classes("accuracy", _accuracy),
-    _of_classes("f1", _binary_f1, "qqp"),
-    Metric(key="entity_f1", protocol=STANDARD, task="TC", needs=TagPredictions, compute=_entity_f1),
-    _of_answers("exact_match", _exact_match),
-    _of_answers("f1", _answer_f1),
-    _of_rankings("ndcg_at_10", "ndcg_cut_10"),
-    _of_rankings("recall_at_10", "recall_10"),
-    _of_rankings("recall_at_100", "recall_100"),
-)
-"""The field's metrics of each task."""
+for _metric in (
+    _standard(key="accuracy", task="SC", needs=ClassPredictions, compute=_accuracy),
+    _standard(key="f1", task="SC", needs=ClassPredictions, compute=_binary_f1, datasets=("qqp",)),
+    _standard(key="entity_f1", task="TC", needs=TagPredictions, compute=_entity_f1),
+    _standard(key="exact_match", task="QA", needs=AnswerPredictions, compute=_exact_match),
+    _standard(key="f1", task="QA", needs=AnswerPredictions, compute=_answer_f1),
+):
+    METRICS.register(_metric)
+for _key, _measure in (
+    ("ndcg_at_10", "ndcg_cut_10"),
+    ("recall_at_10", "recall_10"),
+    ("recall_at_100", "recall_100"),
+):
+    _compute = partial(_trec_eval, _key, _measure)
+    METRICS.register(_standard(key=_key, task="IR", needs=RankingPredictions, compute=_compute))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ from typing import Any
 from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
-from benchmarks.protocol import DATASETS, PROTOCOLS, FineTuning, format_lr
+from benchmarks.protocol import DATASETS, PROTOCOLS, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
 from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
 from benchmarks.tasks.family import Evaluator
 from benchmarks.tasks.registry import family_of, fine_tuning_steps, objective_of
@@ -41,37 +41,25 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-e
 class Job:
     """Cells of one model that share their fine-tunings."""
 
-    model: str
-    """The model's name in the store."""
+    request: Request
+    """Model, learning rates, seeds, data, store and settings."""
     trained_on: str
     """The dataset that is trained on."""
     datasets: tuple[str, ...]
     """The datasets that are evaluated: itself, or retrieval datasets."""
-    lrs: tuple[float, ...]
-    """Peak learning rates."""
-    seeds: tuple[int, ...]
-    """Seeds."""
-    data: Path
-    """Folder of the local datasets."""
-    store: Path
-    """The run store."""
-    fine_tuning: FineTuning
-    """Hyper-parameters."""
-    retry_failed: bool = False
-    """Whether runs that failed are tried again."""
 
     @property
     def lock(self) -> Path:
         """The file to lock while working on it."""
-        return lock_path(self.store, self.model, self.trained_on)
+        return lock_path(self.request.store, self.request.name, self.trained_on)
 
     @property
     def keys(self) -> list[RunKey]:
         """The job's runs: learning rates outermost, then seeds, then datasets."""
         return [
-            RunKey(model=self.model, dataset=dataset, lr=lr, seed=seed)
-            for lr in self.lrs
-            for seed in self.seeds
+            RunKey(model=self.request.name, dataset=dataset, lr=lr, seed=seed)
+            for lr in self.request.lrs
+            for seed in self.request.seeds
             for dataset in self.datasets
         ]
 
@@ -90,18 +78,22 @@ class Outcome:
     """What it took."""
 
 
-def jobs_of(datasets: Sequence[str], **settings: Any) -> list[Job]:
-    """Group datasets by what they are trained on; the other fields of `Job` are the same for all."""
+def jobs_of(request: Request) -> list[Job]:
+    """Group a request's datasets by what they are trained on."""
     groups: dict[str, list[str]] = {}
-    for name in datasets:
+    for name in request.datasets:
         groups.setdefault(DATASETS[name].trained_on, []).append(name)
-    return [Job(trained_on=source, datasets=tuple(names), **settings) for source, names in groups.items()]
+    return [Job(request=request, trained_on=name, datasets=tuple(own)) for name, own in groups.items()]
 
 
 def pending(job: Job) -> list[RunKey]:
     """Return the job's runs that are still to be done."""
-    missing = [key for key in job.keys if not is_done(job.store, key)]
-    return missing if job.retry_failed else [key for key in missing if failure(job.store, key) is None]
+    missing = [key for key in job.keys if not is_done(job.request.store, key)]
+    return (
+        missing
+        if job.request.retry_failed
+        else [key for key in missing if failure(job.request.store, key) is None]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +131,7 @@ class Prepared:
             words = _one(self, keys, watch)
         except FineTuningError as error:
             words = f"failed: {error}"
-            failed = [key for key in keys if not is_done(self.job.store, key)]
+            failed = [key for key in keys if not is_done(self.job.request.store, key)]
             for key in failed:
                 content = {"status": "failed", "reason": str(error), "settings": self.settings[key.dataset]}
                 _write_run(self.job, key, content)
@@ -158,7 +150,7 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
         UserError: a dataset is not there, has other labels, or the store has runs of other settings.
     """
     todo = pending(job)
-    sets = {name: load(job.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
+    sets = {name: load(job.request.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
     for dataset in sets.values():
         check_labels(dataset)
     settings = {name: _settings(job, resettable, sets[job.trained_on], sets[name]) for name in job.datasets}
@@ -169,15 +161,17 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     return Prepared(
         job=job,
         resettable=resettable,
-        objective=objective_of(sets[job.trained_on], loaded, job.fine_tuning, seeds=seeds, pooling=pooling),
+        objective=objective_of(
+            sets[job.trained_on], loaded, job.request.fine_tuning, seeds=seeds, pooling=pooling
+        ),
         evaluators={
             name: family_of(sets[name].dataset).evaluator(
-                sets[name], loaded, resettable.device, job.fine_tuning, pooling
+                sets[name], loaded, resettable.device, job.request.fine_tuning, pooling
             )
             for name in job.datasets
             if any(key.dataset == name for key in todo)
         },
-        steps=fine_tuning_steps(sets[job.trained_on], job.fine_tuning),
+        steps=fine_tuning_steps(sets[job.trained_on], job.request.fine_tuning),
         settings=settings,
         todo=tuple(todo),
         provenance=provenance("full", PACKAGES),
@@ -189,7 +183,7 @@ def remove_leftovers(job: Job) -> None:
     waiting = {(key.lr, key.seed) for key in pending(job)}
     for key in job.keys:
         if (key.lr, key.seed) not in waiting:
-            weights_path(job.store, key).unlink(missing_ok=True)
+            weights_path(job.request.store, key).unlink(missing_ok=True)
 
 
 def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
@@ -199,7 +193,7 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     what = f"{job.trained_on} lr{format_lr(lr)}_sd{seed}"
     device = resettable.device
     device.kind.forget_peak_memory(device.torch_device)
-    weights = FinetunedWeights.of(job.store, keys[0], prints[keys[0].dataset])
+    weights = FinetunedWeights.of(job.request.store, keys[0], prints[keys[0].dataset])
     model = resettable.reset(DATASETS[keys[0].dataset], seed)
     start = time.perf_counter()
     record = weights.restore(model)
@@ -211,7 +205,7 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
             lr=lr,
             seed=seed,
             steps=prepared.steps,
-            fine_tuning=job.fine_tuning,
+            fine_tuning=job.request.fine_tuning,
             watch=watch or (lambda steps: progress(steps, what, unit="step")),
         )
         if len(keys) > 1:
@@ -241,7 +235,7 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
         content |= device.kind.peak_memory(device.torch_device)
         _write_run(job, key, content)
         scores = {split: evaluations[split].scores for split in SPLITS}
-        write_results(job.store, key, scores)
+        write_results(job.request.store, key, scores)
         means = (100 * sum(scores[split]) / len(scores[split]) for split in SPLITS)
         words.append(
             f"{key.dataset} " + ", ".join(f"{s} {m:.2f}" for s, m in zip(SPLITS, means, strict=True))
@@ -251,7 +245,7 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
 
 
 def _write_run(job: Job, key: RunKey, content: dict[str, Any]) -> None:
-    write_text(folder_of(job.store, key) / RUN, json.dumps(content, indent=1) + "\n")
+    write_text(folder_of(job.request.store, key) / RUN, json.dumps(content, indent=1) + "\n")
 
 
 def _settings(
@@ -259,20 +253,20 @@ def _settings(
 ) -> dict[str, Any]:
     """Return what all runs of a cell must have in common, as `run.json` records it."""
     return {
-        "tuning": json.loads(json.dumps(dataclasses.asdict(job.fine_tuning))),
+        "tuning": json.loads(json.dumps(dataclasses.asdict(job.request.fine_tuning))),
         "epochs": trained_on.dataset.epochs,
         "pooling": resettable.pooling.name,
         "precision": resettable.device.precision.name,
         "max_length": list(resettable.loaded.limits),
-        "training_data": trained_on.content_hash,
-        "evaluation_data": dataset.content_hash,
+        "training_data": trained_on.manifest.content,
+        "evaluation_data": dataset.manifest.content,
         "weights": resettable.loaded.weights,
     }
 
 
 def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> None:
     """Refuse to mix runs of different settings, data or weights in one cell."""
-    cell = folder_of(job.store, next(key for key in job.keys if key.dataset == dataset)).parent
+    cell = folder_of(job.request.store, next(key for key in job.keys if key.dataset == dataset)).parent
     for results in sorted(cell.glob(f"*/{RESULTS}")):
         path = results.with_name(RUN)
         before = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.is_file() else {}

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import initialise_head
-from benchmarks.finetuning.poolings import Pooling
+from benchmarks.finetuning.heads import Pooling, initialise_head
 from benchmarks.protocol import Dataset
+from benchmarks.tasks.family import TaskModel
 from benchmarks.tasks.registry import family_of
-from benchmarks.tasks.supervised import TaskModel
 
 __all__ = ["ResettableModel"]
 

@@ -41,7 +41,7 @@ class Request:
     fine_tuning: FineTuning
     """Hyper-parameters."""
     pooling: str = "mean"
-    """A name in `benchmarks.finetuning.poolings.POOLINGS`."""
+    """A name in `benchmarks.finetuning.heads.POOLINGS`."""
     device: str = "auto"
     """See `benchmarks.finetuning.device.choose_device`."""
     precision: str = "auto"

@@ -13,7 +13,7 @@ import torch
 from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.poolings import get_pooling
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
@@ -54,7 +54,7 @@ def run_grid(request: Request) -> GridState:
     """
     for name in request.sources:
         read_manifest(request.data, name)
-    jobs = _jobs(request)
+    jobs = jobs_of(request)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
@@ -82,25 +82,12 @@ def run_on(devices: Sequence[str], request: Request) -> None:
 
 def _worker(request: Request) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    _work(_jobs(request), request)
-
-
-def _jobs(request: Request) -> list[Job]:
-    return jobs_of(
-        request.datasets,
-        model=request.name,
-        lrs=request.lrs,
-        seeds=request.seeds,
-        data=request.data,
-        store=request.store,
-        fine_tuning=request.fine_tuning,
-        retry_failed=request.retry_failed,
-    )
+    _work(jobs_of(request), request)
 
 
 def _work(jobs: list[Job], request: Request) -> None:
     """Do all jobs that no other process is doing, on a CPU as many runs side by side as fit."""
-    pooling = get_pooling(request.pooling)
+    pooling = POOLINGS[request.pooling]
     device = choose_device(
         request.device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )

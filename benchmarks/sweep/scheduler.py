@@ -8,7 +8,6 @@ import logging
 import mmap
 import sys
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 import numpy as np
 from tqdm import tqdm
@@ -39,11 +38,15 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
     """
     waiting = [_fine_tunings(job) for job in jobs]
     display = _Display(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
-    with contextlib.ExitStack() as locks, display, ForkPool(side_by_side, display.refresh) as pool:
+    with (
+        contextlib.ExitStack() as locks,
+        contextlib.closing(display),
+        ForkPool(side_by_side, display.refresh) as pool,
+    ):
         for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
             if not lock.enter_context(try_lock(job.lock)):
-                log.info("%s on %s: another process is doing it", job.model, job.trained_on)
+                log.info("%s on %s: another process is doing it", job.request.name, job.trained_on)
                 display.total -= expected
                 continue
             if not pending(job):
@@ -76,7 +79,7 @@ def _ended(
     left.remove((lr, seed))
     if not left:
         lock.close()
-    name = f"{prepared.job.model} {prepared.job.trained_on} lr{format_lr(lr)}_sd{seed}"
+    name = f"{prepared.job.request.name} {prepared.job.trained_on} lr{format_lr(lr)}_sd{seed}"
     display.report(f"{name} [{number}/{len(prepared.fine_tunings)}]: {outcome.words}", outcome.seconds)
 
 
@@ -108,12 +111,8 @@ class _Display:
                 leave=False,
             )
 
-    def __enter__(self) -> _Display:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Remove what is shown."""
         if self._bar is not None:
             self._bar.close()
 
@@ -140,7 +139,7 @@ class _Display:
         number, job = len(prepared.fine_tunings), prepared.job
         together = f", {self._side_by_side} side by side" if min(number, self._side_by_side) > 1 else ""
         self._log(
-            f"{job.model} on {', '.join(job.datasets)}: {number} fine-tuning{'s' * (number > 1)} of "
+            f"{job.request.name} on {', '.join(job.datasets)}: {number} fine-tuning{'s' * (number > 1)} of "
             f"{prepared.steps:,} steps{together}"
         )
 

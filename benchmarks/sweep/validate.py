@@ -15,7 +15,7 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choose_kind
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
-from benchmarks.finetuning.poolings import get_pooling
+from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.tokenization import encode_texts
 from benchmarks.sweep.jobs import check_labels, jobs_of
 from benchmarks.sweep.request import Request
@@ -52,7 +52,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    get_pooling(request.pooling)
+    _ = POOLINGS[request.pooling]
     kind = choose_kind(request.device)
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
     sources = progress(request.sources, "checking data", unit="dataset")
@@ -69,11 +69,10 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     yield from _describe(request, loaded, precision, kind)
     yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
     total = 0.0
-    for job in jobs_of(request.datasets, model=request.name, lrs=request.lrs, seeds=request.seeds,
-                       data=request.data, store=request.store, fine_tuning=request.fine_tuning):  # fmt: skip
+    for job in jobs_of(request):
         for number, name in enumerate(job.datasets):
             work = workload(sets[job.trained_on], sets[name], loaded, request)
-            left = sum(not is_done(job.store, key) for key in job.keys if key.dataset == name)
+            left = sum(not is_done(request.store, key) for key in job.keys if key.dataset == name)
             # The fine-tuning that retrieval datasets share counts once.
             flops = _flops(loaded.encoder, 0 if number else work.trained, work.evaluated)
             hours = left * flops / rate / 3600

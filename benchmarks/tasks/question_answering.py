@@ -10,19 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import TokenHead
-from benchmarks.finetuning.poolings import Pooling
 from benchmarks.finetuning.tokenization import Questions, encode_questions, encode_windows, question_text
 from benchmarks.metrics.metric import AnswerPredictions
-from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import SupervisedFamily
-from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, TaskModel, predict
+from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, predict
 
-__all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span", "question_answering_split"]
+__all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
@@ -33,36 +30,43 @@ class QuestionAnswering(SupervisedFamily):
 
     name = "QA"
 
-    def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> SupervisedObjective:
-        """Tokenise the training questions that the runs use; tokens of the first gold answer are labelled 1."""
-        taken = dataset.train.take(rows)
-        questions, _ = _encode(taken, loaded)
-        labels = Ragged(_gold(questions, taken).values.astype(np.int64), questions.ids.offsets)
-        return SupervisedObjective(
-            ids=questions.ids,
-            labels=labels,
-            size=dataset.train.num_rows,
-            fine_tuning=fine_tuning,
-            pad=loaded.tokenizer.pad_token_id,
-            rows=rows,
-        )
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, Ragged]:
+        """Return token ids, and 1 for the tokens of the first gold answer, 0 for all others."""
+        questions, _ = _encode(table, loaded)
+        return questions.ids, Ragged(_gold(questions, table).values.astype(np.int64), questions.ids.offsets)
 
     def split(
-        self, dataset: LocalDataset, table: pa.Table, loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
     ) -> QuestionAnsweringSplit:
         """Tokenise and batch a split."""
-        return question_answering_split(table, loaded, device, may_abstain=dataset.dataset.may_abstain)
-
-    def new_head(self, width: int, labels: int, pooling: Pooling) -> TokenHead:
-        """Return the head on hidden states of that width."""
-        return TokenHead(width, labels)
+        pad = loaded.tokenizer.pad_token_id
+        questions, cut = _encode(table, loaded)
+        lengths = questions.ids.lengths
+        starts = np.arange(0, len(lengths), _EVAL_BATCH)
+        widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
+        gold = _gold(questions, table)
+        padded = np.zeros(int(widths.sum()), dtype=bool)
+        offsets = np.concatenate([[0], np.cumsum(widths)])
+        for row in range(len(gold)):
+            padded[offsets[row] : offsets[row] + lengths[row]] = gold[row]
+        long = np.flatnonzero(cut)
+        windows, owner = encode_windows(
+            loaded.tokenizer,
+            table["question"].take(long).to_pylist(),
+            table["context"].take(long).to_pylist(),
+            loaded.limits[0],
+        )
+        return QuestionAnsweringSplit(
+            may_abstain=dataset.may_abstain,
+            contexts=table["context"].to_pylist(),
+            answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
+            questions=questions,
+            gold=Ragged(padded, offsets),
+            batches=PaddedBatch.cut(questions.ids, device, pad, block=_EVAL_BATCH),
+            windows=windows,
+            owners=long[owner],
+            window_batches=PaddedBatch.cut(windows.ids, device, pad) if len(windows.ids) else [],
+        )
 
     def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
         """Return the text that a model reads of a row."""
@@ -149,48 +153,6 @@ class QuestionAnsweringSplit:
                     span = starts[context[first]], questions.ends[row][context[last - 1]]
                     texts[owner], sums[owner] = self.contexts[owner][span[0] : span[1]].strip(), total
         return ["" if self.may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
-
-
-def question_answering_split(
-    table: pa.Table, loaded: LoadedModel, device: Device, *, may_abstain: bool, pad: int | None = None
-) -> QuestionAnsweringSplit:
-    """Tokenise and batch a split.
-
-    Args:
-        table: the split.
-        loaded: tokenizer and limits.
-        device: gives the device and the size of a batch.
-        may_abstain: whether an empty answer is allowed.
-        pad: id put after a row's end; the tokenizer's by default.
-    """
-    pad = loaded.tokenizer.pad_token_id if pad is None else pad
-    questions, cut = _encode(table, loaded)
-    lengths = questions.ids.lengths
-    starts = np.arange(0, len(lengths), _EVAL_BATCH)
-    widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
-    gold = _gold(questions, table)
-    padded = np.zeros(int(widths.sum()), dtype=bool)
-    offsets = np.concatenate([[0], np.cumsum(widths)])
-    for row in range(len(gold)):
-        padded[offsets[row] : offsets[row] + lengths[row]] = gold[row]
-    long = np.flatnonzero(cut)
-    windows, owner = encode_windows(
-        loaded.tokenizer,
-        table["question"].take(long).to_pylist(),
-        table["context"].take(long).to_pylist(),
-        loaded.limits[0],
-    )
-    return QuestionAnsweringSplit(
-        may_abstain=may_abstain,
-        contexts=table["context"].to_pylist(),
-        answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
-        questions=questions,
-        gold=Ragged(padded, offsets),
-        batches=PaddedBatch.cut(questions.ids, device, pad, block=_EVAL_BATCH),
-        windows=windows,
-        owners=long[owner],
-        window_batches=PaddedBatch.cut(windows.ids, device, pad) if len(windows.ids) else [],
-    )
 
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Questions, NDArray[np.bool_]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.poolings import Pooling
+from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, example_order, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.family import Family

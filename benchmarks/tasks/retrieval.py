@@ -19,23 +19,21 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.poolings import Pooling
+from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.tokenization import document_text, encode_retrieval_paper, encode_texts, query_text
 from benchmarks.finetuning.trainer import FineTuningError, Groups
-from benchmarks.metrics.metric import RankingPredictions
-from benchmarks.metrics.registry import Evaluation, evaluate
+from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.family import Family
-from benchmarks.tasks.supervised import PaddedBatch, TaskModel
+from benchmarks.tasks.family import Family, TaskModel
+from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 __all__ = [
     "ContrastiveObjective",
     "Retrieval",
     "RetrievalEvaluator",
     "info_nce",
-    "retrieval_evaluator",
 ]
 
 _DEPTH = 100
@@ -94,10 +92,45 @@ class Retrieval(Family):
         pooling: Pooling,
     ) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
-        return retrieval_evaluator(dataset, loaded, device, pooling=pooling, cutoff=fine_tuning.cutoff)
+        corpus = dataset.corpus
+        documents = [
+            document_text(text, title)
+            for text, title in zip(corpus["text"].to_pylist(), corpus["title"].to_pylist(), strict=True)
+        ]
+        queries = {
+            split: [query_text(text) for text in dataset.queries(split)["text"].to_pylist()]
+            for split in SPLITS
+        }
+        pad = loaded.tokenizer.pad_token_id
 
-    def head(self, dataset: Dataset, width: int, pooling: Pooling) -> None:
-        """Return None: a text's vector is all that is needed."""
+        def batches(texts: list[str], *, paper: bool) -> list[PaddedBatch]:
+            encode, limit = (
+                (encode_retrieval_paper, loaded.limits[1]) if paper else (encode_texts, loaded.limits[0])
+            )
+            return PaddedBatch.cut(encode(loaded.tokenizer, texts, limit), device, pad)
+
+        paper, standard = (
+            _Texts(
+                queries={split: batches(texts, paper=kind) for split, texts in queries.items()},
+                documents=batches(documents, paper=kind),
+            )
+            for kind in (True, False)
+        )
+        qrels: dict[str, dict[str, dict[str, int]]] = {}
+        for split in SPLITS:
+            qrels[split] = {query: {} for query in dataset.queries(split)["id"].to_pylist()}
+            for row in dataset.qrels(split).to_pylist():
+                qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
+        return RetrievalEvaluator(
+            dataset=dataset.dataset,
+            query_ids={split: dataset.queries(split)["id"].to_pylist() for split in SPLITS},
+            document_ids=corpus["id"].to_pylist(),
+            qrels=qrels,
+            paper=paper,
+            standard=standard,
+            pooling=pooling,
+            cutoff=fine_tuning.cutoff,
+        )
 
     def evaluated(self, dataset: LocalDataset) -> dict[str, pa.Table]:
         """Return by name what a model reads in evaluation."""
@@ -136,11 +169,6 @@ class ContrastiveObjective:
         """The whole batch: every query sees all its documents."""
         return self.fine_tuning.batch
 
-    @property
-    def groups(self) -> int:
-        """One: nothing is accumulated."""
-        return 1
-
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the batch's gradient.
 
@@ -158,16 +186,17 @@ class ContrastiveObjective:
             loss = info_nce(vectors[: len(rows)], vectors[len(rows) :], self.fine_tuning.temperature)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss.detach()
-        state = torch.get_rng_state(), device.kind.random_state(device.torch_device)
-        with torch.no_grad():
+        generators = device.kind.generators(device.torch_device)
+        with (
+            torch.no_grad(),
+            torch.random.fork_rng(generators),
+        ):  # the second pass draws the masks of this one
             leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
         leaf.requires_grad_()
         vectors = leaf[order]
         loss = info_nce(vectors[: len(rows)], vectors[len(rows) :], self.fine_tuning.temperature)
         loss.backward()  # type: ignore[no-untyped-call]
         assert leaf.grad is not None
-        torch.set_rng_state(state[0])
-        device.kind.restore_random_state(state[1], device.torch_device)
         start = 0
         for part in passes:
             again = self._embed(model, texts, part, device)
@@ -180,7 +209,7 @@ class ContrastiveObjective:
 
     def _passes(self, texts: Ragged, device: Device) -> list[NDArray[np.int64]]:
         if not device.exact_micro_batches:
-            return padded_batches(texts.lengths, device.train_positions, device.overhead)
+            return padded_batches(texts.lengths, device.train_positions, device.kind.overhead)
         size = self.fine_tuning.micro_batch
         half = len(texts) // 2
         starts = [*range(0, half, size), *range(half, 2 * half, size)]
@@ -189,13 +218,9 @@ class ContrastiveObjective:
 
     def _embed(self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], device: Device) -> Tensor:
         ids = device.tensor(texts.padded(part, self.pad)).long()
-        return embed(model, ids, device.tensor(texts.lengths[part]), self.pooling, device)
-
-
-def embed(model: nn.Module, ids: Tensor, lengths: Tensor, pooling: Pooling, device: Device) -> Tensor:
-    """Return the vectors (B, H) of texts in float32."""
-    with device.autocast():
-        return pooling.pool(model(ids, lengths), lengths).float()
+        lengths = device.tensor(texts.lengths[part])
+        with device.autocast():
+            return self.pooling.pool(model(ids, lengths), lengths).float()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +283,10 @@ class RetrievalEvaluator:
         """Return unit vectors (size, H) on the device."""
         out: Tensor | None = None
         for batch in batches:
-            vectors = _embed_or_split(model, batch.ids, batch.lengths, self.pooling, device)
+            vectors = in_halves(
+                lambda ids, lengths: self.pooling.pool(model(ids, lengths), lengths),
+                batch.ids, batch.lengths, device,
+            )  # fmt: skip
             if out is None:
                 out = vectors.new_empty((size, vectors.shape[1]))
             out[device.tensor(batch.rows)] = F.normalize(vectors, dim=-1)
@@ -268,78 +296,9 @@ class RetrievalEvaluator:
         return out
 
 
-def retrieval_evaluator(
-    dataset: LocalDataset, loaded: LoadedModel, device: Device, *, pooling: Pooling, cutoff: int
-) -> RetrievalEvaluator:
-    """Tokenise and batch a retrieval dataset.
-
-    Args:
-        dataset: with queries, documents and judgements of both splits.
-        loaded: tokenizer and limits.
-        device: gives the device and the size of a batch.
-        pooling: how a text becomes a vector.
-        cutoff: depth of the paper's ranking.
-    """
-    corpus = dataset.corpus
-    documents = [
-        document_text(text, title)
-        for text, title in zip(corpus["text"].to_pylist(), corpus["title"].to_pylist(), strict=True)
-    ]
-    queries = {
-        split: [query_text(text) for text in dataset.queries(split)["text"].to_pylist()] for split in SPLITS
-    }
-    pad = loaded.tokenizer.pad_token_id
-
-    def batches(texts: list[str], *, paper: bool) -> list[PaddedBatch]:
-        encode, limit = (
-            (encode_retrieval_paper, loaded.limits[1]) if paper else (encode_texts, loaded.limits[0])
-        )
-        return PaddedBatch.cut(encode(loaded.tokenizer, texts, limit), device, pad)
-
-    paper, standard = (
-        _Texts(
-            queries={split: batches(texts, paper=kind) for split, texts in queries.items()},
-            documents=batches(documents, paper=kind),
-        )
-        for kind in (True, False)
-    )
-    qrels: dict[str, dict[str, dict[str, int]]] = {}
-    for split in SPLITS:
-        qrels[split] = {query: {} for query in dataset.queries(split)["id"].to_pylist()}
-        for row in dataset.qrels(split).to_pylist():
-            qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
-    return RetrievalEvaluator(
-        dataset=dataset.dataset,
-        query_ids={split: dataset.queries(split)["id"].to_pylist() for split in SPLITS},
-        document_ids=corpus["id"].to_pylist(),
-        qrels=qrels,
-        paper=paper,
-        standard=standard,
-        pooling=pooling,
-        cutoff=cutoff,
-    )
-
-
 def _rank(queries: Tensor, documents: Tensor, depth: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return cosine similarities and numbers of each query's nearest documents, best first."""
     depth = min(depth, len(documents))
     best = [torch.topk(part @ documents.T, depth, dim=1) for part in torch.split(queries, 1_024)]
     similarities = torch.cat([found.values for found in best]).double().cpu().numpy()
     return similarities, torch.cat([found.indices for found in best]).cpu().numpy()
-
-
-def _embed_or_split(
-    model: nn.Module, ids: Tensor, lengths: Tensor, pooling: Pooling, device: Device
-) -> Tensor:
-    try:
-        return embed(model, ids.long(), lengths, pooling, device)
-    except torch.OutOfMemoryError:
-        if len(ids) == 1:
-            raise FineTuningError("out of memory in evaluation with one row; use a larger device") from None
-    half = len(ids) // 2
-    return torch.cat(
-        [
-            _embed_or_split(model, ids[part], lengths[part], pooling, device)
-            for part in (slice(half), slice(half, None))
-        ]
-    )

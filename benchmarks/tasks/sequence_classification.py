@@ -10,19 +10,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import SequenceHead
-from benchmarks.finetuning.poolings import Pooling
+from benchmarks.finetuning.heads import Pooling, SequenceHead
 from benchmarks.finetuning.tokenization import classification_text, encode_texts
 from benchmarks.metrics.metric import ClassPredictions
-from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import SupervisedFamily
-from benchmarks.tasks.supervised import PaddedBatch, SupervisedObjective, TaskModel, predict
+from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, predict
 
-__all__ = ["SequenceClassification", "SequenceClassificationSplit", "sequence_classification_split"]
+__all__ = ["SequenceClassification", "SequenceClassificationSplit"]
 
 
 class SequenceClassification(SupervisedFamily):
@@ -30,30 +28,24 @@ class SequenceClassification(SupervisedFamily):
 
     name = "SC"
 
-    def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> SupervisedObjective:
-        """Tokenise the training examples that the runs use."""
-        ids, labels = _encode(dataset.dataset, dataset.train.take(rows), loaded)
-        return SupervisedObjective(
-            ids=ids,
-            labels=labels,
-            size=dataset.train.num_rows,
-            fine_tuning=fine_tuning,
-            pad=loaded.tokenizer.pad_token_id,
-            rows=rows,
-        )
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> tuple[Ragged, NDArray[np.int64]]:
+        """Return token ids, and the class of each example."""
+        texts = [
+            classification_text(dataset, first, second)
+            for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
+        ]
+        ids = encode_texts(loaded.tokenizer, texts, loaded.limits[0])
+        return ids, table["label"].to_numpy().astype(np.int64)
 
     def split(
-        self, dataset: LocalDataset, table: pa.Table, loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
     ) -> SequenceClassificationSplit:
         """Tokenise and batch a split."""
-        return sequence_classification_split(dataset.dataset, table, loaded, device)
+        ids, gold = self.examples(dataset, table, loaded)
+        batches = PaddedBatch.cut(ids, device, loaded.tokenizer.pad_token_id)
+        return SequenceClassificationSplit(gold=gold, batches=batches)
 
     def new_head(self, width: int, labels: int, pooling: Pooling) -> SequenceHead:
         """Return the head on hidden states of that width."""
@@ -79,21 +71,3 @@ class SequenceClassificationSplit:
         for rows, logits in predict(model, self.batches, device):
             predicted[rows] = logits.argmax(axis=1)
         return ClassPredictions(predicted=predicted, gold=self.gold)
-
-
-def sequence_classification_split(
-    dataset: Dataset, table: pa.Table, loaded: LoadedModel, device: Device
-) -> SequenceClassificationSplit:
-    """Tokenise and batch a split."""
-    ids, labels = _encode(dataset, table, loaded)
-    batches = PaddedBatch.cut(ids, device, loaded.tokenizer.pad_token_id)
-    return SequenceClassificationSplit(gold=labels, batches=batches)
-
-
-def _encode(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, NDArray[np.int64]]:
-    texts = [
-        classification_text(dataset, first, second)
-        for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
-    ]
-    ids = encode_texts(loaded.tokenizer, texts, loaded.limits[0])
-    return ids, table["label"].to_numpy().astype(np.int64)

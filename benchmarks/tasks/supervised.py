@@ -1,45 +1,39 @@
-"""What the three families with labels share: a model with a head, the loss over micro-batches, and predictions.
+"""What the three families with labels share: the loss over micro-batches, batches, and predictions.
 
 Shape suffixes: B examples, L padded length, K classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
-from benchmarks.finetuning.encoders import Encoder
-from benchmarks.finetuning.heads import SequenceHead, TokenHead
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import Pooling, SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import FineTuningError, Groups
-from benchmarks.protocol import FineTuning
+from benchmarks.metrics.metric import Evaluation, evaluate
+from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
+from benchmarks.tasks.family import Evaluator, Family, TaskModel
+from common.errors import UserError
 
-__all__ = ["IGNORED", "PaddedBatch", "SupervisedObjective", "TaskModel", "predict"]
+__all__ = [
+    "IGNORED", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "in_halves", "predict",
+]  # fmt: skip
 
 IGNORED = -100
 """Label of positions without one."""
-
-
-class TaskModel(nn.Module):
-    """An encoder with the head of a family, or without one for retrieval."""
-
-    def __init__(self, encoder: Encoder, head: SequenceHead | TokenHead | None) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.head = head
-
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head."""
-        hidden: Tensor = self.encoder(ids, lengths)
-        return hidden if self.head is None else self.head(hidden, lengths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +57,6 @@ class SupervisedObjective:
     def micro_batch(self) -> int:
         """Examples of a micro-batch."""
         return self.fine_tuning.micro_batch
-
-    @property
-    def groups(self) -> int:
-        """Micro-batches of a step."""
-        return self.fine_tuning.batch // self.fine_tuning.micro_batch
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
@@ -110,7 +99,7 @@ class SupervisedObjective:
         """Yield which examples of a step share a forward pass."""
         widths = self.ids.lengths[rows]
         if not device.exact_micro_batches:
-            yield from padded_batches(widths, device.train_positions, device.overhead)
+            yield from padded_batches(widths, device.train_positions, device.kind.overhead)
             return
         start = 0
         for group in groups:
@@ -143,7 +132,7 @@ class PaddedBatch:
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
-        for blocks in padded_batches(widths * block, device.eval_positions, device.overhead):
+        for blocks in padded_batches(widths * block, device.eval_positions, device.kind.overhead):
             rows = np.concatenate([np.arange(s, min(s + block, len(ids))) for s in starts[blocks]])
             batches.append(
                 cls(
@@ -166,20 +155,104 @@ def predict(
     """
     model.eval()
     for batch in batches:
-        logits = _logits(model, batch.ids, batch.lengths, device)
+        logits = in_halves(model, batch.ids, batch.lengths, device)
         if not bool(torch.isfinite(logits).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
         yield batch.rows, logits.cpu().numpy()
 
 
-def _logits(model: nn.Module, ids: Tensor, lengths: Tensor, device: Device) -> Tensor:
+def in_halves(
+    compute: Callable[[Tensor, Tensor], Tensor], ids: Tensor, lengths: Tensor, device: Device
+) -> Tensor:
+    """Return what `compute` makes of ids and lengths, in float32, of fewer rows at a time while memory runs out.
+
+    Raises:
+        FineTuningError: memory does not suffice for one row.
+    """
     try:
         with device.autocast():
-            return model(ids.long(), lengths).float()  # type: ignore[no-any-return]
+            return compute(ids.long(), lengths).float()
     except torch.OutOfMemoryError:
         if len(ids) == 1:
             raise FineTuningError("out of memory in evaluation with one row; use a larger device") from None
     half = len(ids) // 2
     return torch.cat(
-        [_logits(model, ids[part], lengths[part], device) for part in (slice(half), slice(half, None))]
+        [in_halves(compute, ids[part], lengths[part], device) for part in (slice(half), slice(half, None))]
     )
+
+
+class Split(Protocol):
+    """A split to evaluate on, tokenised and batched once for all runs."""
+
+    def predict(self, model: TaskModel, device: Device) -> object:
+        """Return a fine-tuned model's predictions, of the class that the task's metrics read."""
+
+
+class SupervisedFamily(Family):
+    """A family with a head and labels, whose splits are evaluated one by one."""
+
+    @abstractmethod
+    def examples(
+        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
+    ) -> tuple[Ragged, NDArray[np.int64] | Ragged]:
+        """Return token ids and labels to train on: a class an example, or one a token."""
+
+    @abstractmethod
+    def split(
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
+    ) -> Split:
+        """Tokenise and batch a split; `labels` are the names of classes or tags by id."""
+
+    def new_head(self, width: int, labels: int, pooling: Pooling) -> SequenceHead | TokenHead:
+        """Return the head on hidden states of that width."""
+        return TokenHead(width, labels)
+
+    def head(self, dataset: Dataset, width: int, pooling: Pooling) -> SequenceHead | TokenHead:
+        """Return a dataset's head on hidden states of that width."""
+        if dataset.labels is None:
+            raise UserError(f"{dataset.name} has no number of labels in benchmarks/protocol.py")
+        return self.new_head(width, dataset.labels, pooling)
+
+    def objective(
+        self,
+        dataset: LocalDataset,
+        rows: NDArray[np.int64],
+        loaded: LoadedModel,
+        fine_tuning: FineTuning,
+        pooling: Pooling,
+    ) -> SupervisedObjective:
+        """Tokenise the training examples that the runs use."""
+        ids, labels = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
+        return SupervisedObjective(
+            ids=ids,
+            labels=labels,
+            size=dataset.train.num_rows,
+            fine_tuning=fine_tuning,
+            pad=loaded.tokenizer.pad_token_id,
+            rows=rows,
+        )
+
+    def evaluator(
+        self,
+        dataset: LocalDataset,
+        loaded: LoadedModel,
+        device: Device,
+        fine_tuning: FineTuning,
+        pooling: Pooling,
+    ) -> Evaluator:
+        """Tokenise and batch a dataset's two evaluation splits."""
+        entry, labels = dataset.dataset, dataset.labels
+        tables = self.evaluated(dataset).items()
+        splits = {name: self.split(entry, table, labels, loaded, device) for name, table in tables}
+        return _Splits(dataset=entry, splits=splits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Splits:
+    dataset: Dataset
+    splits: Mapping[str, Split]
+
+    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
+        return {
+            name: evaluate(self.dataset, split.predict(model, device)) for name, split in self.splits.items()
+        }

@@ -10,19 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import TokenHead
-from benchmarks.finetuning.poolings import Pooling
 from benchmarks.finetuning.tokenization import Words, encode_words
 from benchmarks.metrics.metric import TagPredictions
-from benchmarks.protocol import Dataset, FineTuning
+from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import SupervisedFamily
-from benchmarks.tasks.supervised import IGNORED, PaddedBatch, SupervisedObjective, TaskModel, predict
+from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.supervised import IGNORED, PaddedBatch, SupervisedFamily, predict
 
-__all__ = ["TokenClassification", "TokenClassificationSplit", "token_classification_split"]
+__all__ = ["TokenClassification", "TokenClassificationSplit"]
 
 
 class TokenClassification(SupervisedFamily):
@@ -30,38 +27,25 @@ class TokenClassification(SupervisedFamily):
 
     name = "TC"
 
-    def objective(
-        self,
-        dataset: LocalDataset,
-        rows: NDArray[np.int64],
-        loaded: LoadedModel,
-        fine_tuning: FineTuning,
-        pooling: Pooling,
-    ) -> SupervisedObjective:
-        """Tokenise the training sentences that the runs use; every sub-token carries its word's tag."""
-        taken = dataset.train.take(rows)
-        words = encode_words(loaded.tokenizer, taken["words"].to_pylist(), loaded.limits[0])
-        tags = Ragged.of(taken["tags"].to_pylist())
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, Ragged]:
+        """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
+        words, tags = _encode(table, loaded)
         number = _word_numbers(words, tags)
         labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
-        return SupervisedObjective(
-            ids=words.ids,
-            labels=Ragged(labels, words.ids.offsets),
-            size=dataset.train.num_rows,
-            fine_tuning=fine_tuning,
-            pad=loaded.tokenizer.pad_token_id,
-            rows=rows,
-        )
+        return words.ids, Ragged(labels, words.ids.offsets)
 
     def split(
-        self, dataset: LocalDataset, table: pa.Table, loaded: LoadedModel, device: Device
+        self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
     ) -> TokenClassificationSplit:
         """Tokenise and batch a split."""
-        return token_classification_split(table, dataset.labels, loaded, device)
-
-    def new_head(self, width: int, labels: int, pooling: Pooling) -> TokenHead:
-        """Return the head on hidden states of that width."""
-        return TokenHead(width, labels)
+        words, gold = _encode(table, loaded)
+        return TokenClassificationSplit(
+            names=labels,
+            gold=gold,
+            words=_word_numbers(words, gold),
+            offsets=words.ids.offsets,
+            batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
+        )
 
     def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
         """Return the text that a model reads of a row."""
@@ -94,19 +78,9 @@ class TokenClassificationSplit:
         return TagPredictions(tokens=tokens, words=self.words, gold=self.gold, names=self.names)
 
 
-def token_classification_split(
-    table: pa.Table, names: tuple[str, ...], loaded: LoadedModel, device: Device
-) -> TokenClassificationSplit:
-    """Tokenise and batch a split."""
+def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Words, Ragged]:
     words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits[0])
-    gold = Ragged.of(table["tags"].to_pylist())
-    return TokenClassificationSplit(
-        names=names,
-        gold=gold,
-        words=_word_numbers(words, gold),
-        offsets=words.ids.offsets,
-        batches=PaddedBatch.cut(words.ids, device, loaded.tokenizer.pad_token_id),
-    )
+    return words, Ragged.of(table["tags"].to_pylist())
 
 
 def _word_numbers(words: Words, tags: Ragged) -> NDArray[np.int64]:

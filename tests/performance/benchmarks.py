@@ -167,7 +167,7 @@ def breakdown(options: argparse.Namespace) -> None:
     from benchmarks.datasets.local_dataset import load as load_data
     from benchmarks.finetuning.device import choose_device
     from benchmarks.finetuning.encoders import load
-    from benchmarks.finetuning.poolings import MEAN
+    from benchmarks.finetuning.heads import MEAN
     from benchmarks.finetuning.trainer import example_order, make_optimiser
     from benchmarks.protocol import FINE_TUNING
     from benchmarks.ragged import padded_batches
@@ -202,7 +202,7 @@ def breakdown(options: argparse.Namespace) -> None:
         import numpy as np
 
         rows = np.searchsorted(objective.rows, np.concatenate(groups))
-        for part in padded_batches(objective.ids.lengths[rows], device.train_positions, device.overhead):
+        for part in padded_batches(objective.ids.lengths[rows], device.train_positions, device.kind.overhead):
             device.tensor(objective.ids.padded(rows[part], objective.pad))
         batches = clock() - at_batches
         spent["batches"] += batches
@@ -255,7 +255,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     from benchmarks.finetuning.encoders import load
     from benchmarks.finetuning.heads import SequenceHead, initialise_head
     from benchmarks.finetuning.tokenization import classification_text
-    from benchmarks.tasks.supervised import TaskModel
+    from benchmarks.tasks.family import TaskModel
 
     loaded, dataset = load(str(options.model)), load_data(options.data, options.dataset)
     tokenizer, encoder = loaded.tokenizer, loaded.encoder

@@ -80,7 +80,8 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
     if kind_of(path).columnar:
-        yield from _wanted_rows(path, wanted)
+        with parquet_file(path) as file:
+            yield from _wanted_rows(path, wanted, file)
     elif kind_of(path).bare:
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
@@ -96,12 +97,7 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
                 yield where, identity, row.get("title"), str(found)
 
 
-def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
-    with parquet_file(path) as file:
-        yield from _wanted_batches(path, file, wanted)
-
-
-def _wanted_batches(path: Path, file: pq.ParquetFile, wanted: Mapping[str, object]) -> Iterator[Text]:
+def _wanted_rows(path: Path, wanted: Mapping[str, object], file: pq.ParquetFile) -> Iterator[Text]:
     names = file.schema_arrow.names
     key = next((name for name in _ID if name in names), None)
     text = next((name for name in ("text", "query") if name in names), None)

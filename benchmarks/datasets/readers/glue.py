@@ -42,15 +42,7 @@ _QQP = _Columns(
 
 
 def _read(columns: _Columns, inputs: Inputs) -> Content:
-    counts: dict[str, int] = {}
-
-    def rows(path: Path, role: str) -> list[Row]:
-        found = _rows(path, columns, inputs.reading)
-        first = counts.get(role, 0)
-        counts[role] = first + len(found)
-        return [{"id": f"{role}-{first + i}", **row} for i, row in enumerate(found)]
-
-    return carved_or_given(inputs, rows, columns.labels)
+    return carved_or_given(inputs, lambda path, role: _rows(path, columns, inputs.reading), columns.labels)
 
 
 def _rows(path: Path, columns: _Columns, reading: Reading) -> list[Row]:

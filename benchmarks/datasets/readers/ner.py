@@ -155,14 +155,9 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
 
 
 def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:
-    counts: dict[str, int] = {}
-
     def rows(path: Path, role: str) -> list[Row]:
-        first = counts.get(role, 0)
         read = _line_rows if kind_of(path).bare else _hub_rows
-        found = [row for part in _parts(path) for row in read(part, labels, inputs.reading)]
-        counts[role] = first + len(found)
-        return [{"id": f"{role}-{first + i}", **row} for i, row in enumerate(found)]
+        return [row for part in _parts(path) for row in read(part, labels, inputs.reading)]
 
     return given(inputs, rows, labels)
 

@@ -78,8 +78,6 @@ class FileKind:
     """A kind of original file, known by the end of its name without .gz or .zst."""
 
     name: str
-    """What it is called."""
-    suffix: str
     """How the names of such files end."""
     rows: Callable[[Path, Reading, Sequence[str]], Iterator[tuple[str, Row]]]
     """Reads the rows, see `records`."""
@@ -94,7 +92,7 @@ class FileKind:
 def kind_of(path: Path) -> FileKind:
     """Return the kind of a file by its name; a file of lines where the name says nothing."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".zst")]
-    return next((kind for kind in FILE_KINDS.values() if kind.suffix == "".join(suffixes[-1:])), TEXT)
+    return FILE_KINDS.get("".join(suffixes[-1:]), TEXT)
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -289,14 +287,14 @@ def _tsv_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
 
 
-TEXT = FileKind(name="text", suffix=".tsv", rows=_tsv_rows, bare=True)
+TEXT = FileKind(name=".tsv", rows=_tsv_rows, bare=True)
 
 FILE_KINDS: Registry[FileKind] = Registry(
     "kind of file",
     [
-        FileKind(name="parquet", suffix=".parquet", rows=_parquet_rows, columnar=True),
-        FileKind(name="jsonl", suffix=".jsonl", rows=_json_line_rows),
-        FileKind(name="json", suffix=".json", rows=_json_rows, whole=True),
+        FileKind(name=".parquet", rows=_parquet_rows, columnar=True),
+        FileKind(name=".jsonl", rows=_json_line_rows),
+        FileKind(name=".json", rows=_json_rows, whole=True),
         TEXT,
     ],
 )

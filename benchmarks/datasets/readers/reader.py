@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from benchmarks.datasets.local_dataset import Content, table
 from benchmarks.datasets.readers.original_files import Reading, Row
+from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.splits import CARVE_SEED, TRAIN_SHARE, carve
 from benchmarks.protocol import Dataset
 from common.errors import UserError
@@ -71,17 +72,11 @@ READERS: Registry[DatasetReader] = Registry("reader of the dataset")
 
 def given(inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...]) -> Content:
     """Return the three splits as they are given (token classification)."""
-    needed = {
-        "train": "a training file",
-        "validation": "a validation file",
-        "test": "a test file",
-    }
-    parts = {
-        role: [row for path in inputs.need(role, what) for row in rows(path, role)]
-        for role, what in needed.items()
-    }
+    inputs.need("train", "a training file")
+    inputs.need("validation", "a validation file")
+    inputs.need("test", "a test file")
     return Content(
-        tables=_tables(inputs, parts), labels=labels, splits="as published", notes=inputs.reading.notes()
+        tables=_tables(inputs, rows), labels=labels, splits="as published", notes=inputs.reading.notes()
     )
 
 
@@ -96,11 +91,7 @@ def carved_or_given(
     inputs.need("train", "a training file")
     if not inputs.of("test"):
         inputs.need("validation", "the official validation file, which the paper tests on")
-    parts = {
-        role: [row for path in inputs.of(role) for row in rows(path, role)]
-        for role in ("train", "validation", "test")
-    }
-    tables = _tables(inputs, {role: part for role, part in parts.items() if inputs.of(role)})
+    tables = _tables(inputs, rows)
     if len(tables) == 3:
         splits = "as given: three files"
     else:
@@ -111,7 +102,7 @@ def carved_or_given(
             "validation": tables["train"].take(pa.array(validation)),
             "test": test,
         }
-        tested = "test file given" if parts["test"] else "official validation set"
+        tested = "test file given" if inputs.of("test") else "official validation set"
         splits = (
             f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
             f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
@@ -119,5 +110,12 @@ def carved_or_given(
     return Content(tables=tables, labels=labels, splits=splits, notes=inputs.reading.notes())
 
 
-def _tables(inputs: Inputs, parts: Mapping[str, list[Row]]) -> dict[str, pa.Table]:
-    return {role: table(inputs.dataset.task, role, part) for role, part in parts.items()}
+def _tables(inputs: Inputs, rows: Callable[[Path, str], list[Row]]) -> dict[str, pa.Table]:
+    """Return a table for each split that has files; rows without an id are numbered."""
+    tables = {}
+    for role in SPLIT_TABLES:
+        if paths := inputs.of(role):
+            read = [row for path in paths for row in rows(path, role)]
+            numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
+            tables[role] = table(inputs.dataset.task, role, numbered)
+    return tables

@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoTokenizer
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS

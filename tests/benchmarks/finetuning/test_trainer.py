@@ -16,7 +16,7 @@ from transformers import Trainer, TrainingArguments, get_linear_schedule_with_wa
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import (
     FineTuningError,
     decayed,
@@ -27,8 +27,9 @@ from benchmarks.finetuning.trainer import (
 )
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.tasks.family import TaskModel
 from benchmarks.tasks.registry import objective_of
-from benchmarks.tasks.supervised import SupervisedObjective, TaskModel
+from benchmarks.tasks.supervised import SupervisedObjective
 
 CPU = choose_device("cpu", "fp32")
 DATASETS = ("mnli_m", "uner_en", "squad_v2", "msmarco")
@@ -148,7 +149,7 @@ def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
-    step = next(example_order(objective.size, 0, objective.micro_batch, objective.groups))
+    step = next(example_order(objective.size, 0, objective.micro_batch, 32 // objective.micro_batch))
     model = resettable.reset(dataset.dataset, 0).train()
     devices = [
         replace(CPU, exact_micro_batches=True),

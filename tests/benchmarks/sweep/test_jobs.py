@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.finetuning.trainer import FineTuningError
-from benchmarks.metrics.registry import Evaluation
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.metrics.metric import Evaluation
+from benchmarks.protocol import DATASETS, FINE_TUNING, LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import jobs
+from benchmarks.sweep.request import Request
 from benchmarks.sweep.run import COMPLETE, FAILED
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from common.errors import UserError
@@ -133,10 +134,11 @@ def test_a_label_set_that_is_not_the_heads_is_refused(
 
 
 def test_the_default_grid_is_the_papers(data: Path) -> None:
-    found = jobs.jobs_of(
-        tuple(DATASETS), model="m", lrs=LEARNING_RATES, seeds=SEEDS, data=data, store=Path("s"),
-        fine_tuning=None,
+    request = Request(
+        model="m", name="m", datasets=tuple(DATASETS), lrs=LEARNING_RATES, seeds=SEEDS, data=data,
+        store=Path("s"), fine_tuning=FINE_TUNING,
     )  # fmt: skip
+    found = jobs.jobs_of(request)
     assert sum(len(job.keys) for job in found) == 360
     assert len(found) == 10
     assert RunKey(model="m", dataset="nq", lr=1e-5, seed=4) in found[-1].keys

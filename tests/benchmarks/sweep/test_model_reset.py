@@ -10,8 +10,7 @@ import torch
 
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import SequenceHead, TokenHead
-from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
 from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.sweep.model_reset import ResettableModel
 from common.errors import UserError

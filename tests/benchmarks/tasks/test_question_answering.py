@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import table
 from benchmarks.finetuning.device import Device
-from benchmarks.metrics.registry import Evaluation, evaluate
+from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import get_dataset
-from benchmarks.tasks.question_answering import QuestionAnsweringSplit, best_span, question_answering_split
+from benchmarks.tasks.question_answering import QuestionAnswering, QuestionAnsweringSplit, best_span
 from tests.benchmarks.tasks.oracle import CONTEXT, CPU, TOKENIZER, Oracle, loaded
 
 
@@ -38,8 +38,8 @@ def questions(*rows: tuple[str, str | None]) -> object:
 
 
 def test_the_right_tokens_score_one_in_both_protocols() -> None:
-    split = question_answering_split(
-        questions((CONTEXT, "brown fox"), (CONTEXT, None)), loaded(), CPU, may_abstain=True
+    split = QuestionAnswering().split(
+        get_dataset("squad_v2"), questions((CONTEXT, "brown fox"), (CONTEXT, None)), (), loaded(), CPU
     )
     found = evaluated(split, Oracle("brown", "fox"), CPU)
     assert found.scores == [1.0, 0.0]
@@ -52,7 +52,9 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
 
 
 def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> None:
-    split = question_answering_split(questions((CONTEXT, "brown fox")), loaded(), CPU, may_abstain=False)
+    split = QuestionAnswering().split(
+        get_dataset("squad"), questions((CONTEXT, "brown fox")), (), loaded(), CPU
+    )
     assert evaluated(split, Oracle(), CPU).standard["instances"]["predicted"] != [""]
 
 
@@ -66,20 +68,20 @@ def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
         (short, "fox"),
         (short, "brown fox"),
     ]
-    split = question_answering_split(questions(*rows), loaded(), CPU, may_abstain=True)
+    split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), loaded(), CPU)
     widths = split.gold.lengths
     assert widths[0] == widths[1] == widths[2] == widths[3] > widths[4]
     padded = widths[0] - len(split.questions.ids[0])
     for device in (CPU, replace(CPU, eval_positions=1), replace(CPU, eval_positions=10**6)):
-        split = question_answering_split(questions(*rows), loaded(), device, may_abstain=True)
+        split = QuestionAnswering().split(get_dataset("squad_v2"), questions(*rows), (), loaded(), device)
         scores = evaluated(split, Oracle("brown", "fox", padding=3.0), device).scores
         assert scores[1] == scores[4] == 1.0
         assert scores[0] == pytest.approx(2 * 2 / (2 + 2 + padded))
 
 
 def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_standard() -> None:
-    split = question_answering_split(
-        questions((CONTEXT, "Malmo"), ("a dog", "dog")), loaded(34), CPU, may_abstain=True
+    split = QuestionAnswering().split(
+        get_dataset("squad_v2"), questions((CONTEXT, "Malmo"), ("a dog", "dog")), (), loaded(34), CPU
     )
     assert split.owners.tolist() and set(split.owners.tolist()) == {0}
     found = evaluated(split, Oracle("Malmo", "dog"), CPU)

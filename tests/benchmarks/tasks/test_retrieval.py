@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.poolings import MEAN
+from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import table
-from benchmarks.metrics.registry import Evaluation, evaluate
+from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import get_dataset
-from benchmarks.tasks.sequence_classification import sequence_classification_split
+from benchmarks.tasks.sequence_classification import SequenceClassification
 from tests.benchmarks.tasks.oracle import CPU, loaded
 
 
 def evaluated(name: str, model: Any, rows: list[dict[str, Any]]) -> Evaluation:
     dataset = get_dataset(name)
-    split = sequence_classification_split(dataset, table("SC", "test", rows), loaded(), CPU)
+    split = SequenceClassification().split(dataset, table("SC", "test", rows), (), loaded(), CPU)
     return evaluate(dataset, split.predict(model, CPU))
 
 

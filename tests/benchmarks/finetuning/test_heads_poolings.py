@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.finetuning.heads import SequenceHead
-from benchmarks.finetuning.poolings import MEAN, POOLINGS, Pooling, get_pooling
+from benchmarks.finetuning.heads import MEAN, POOLINGS, Pooling, SequenceHead
 from common.errors import UserError
 
 
@@ -26,7 +25,7 @@ def test_pooling_reads_the_real_tokens_only() -> None:
     one = hidden[:, :1]
     torch.testing.assert_close(late(one, torch.ones(2, dtype=torch.long)), linear(one, torch.tensor([1, 1])))
     with pytest.raises(UserError, match="did you mean 'mean'"):
-        get_pooling("meen")
+        _ = POOLINGS["meen"]
 
 
 def test_a_made_up_pooling_is_used_by_a_run_and_recorded(

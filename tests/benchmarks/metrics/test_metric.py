@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.metrics.metric import ClassPredictions, Metric, RankingPredictions, Score
-from benchmarks.metrics.registry import METRICS, evaluate, metrics_of
+from benchmarks.metrics.metric import (
+    METRICS,
+    ClassPredictions,
+    Metric,
+    RankingPredictions,
+    Score,
+    evaluate,
+    metrics_of,
+)
 from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, get_dataset
 from common.errors import UserError
 

@@ -1,0 +1,35 @@
+"""Forward passes in evaluation that do not fit into memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks.finetuning.trainer import FineTuningError
+from benchmarks.tasks.supervised import in_halves
+from tests.benchmarks.tasks.oracle import CPU
+
+
+@pytest.mark.parametrize("fitting", [1, 2, 7])
+def test_a_batch_is_halved_until_it_fits(fitting: int) -> None:
+    sizes = []
+
+    def compute(ids: Tensor, lengths: Tensor) -> Tensor:
+        if len(ids) > fitting:
+            raise torch.OutOfMemoryError
+        sizes.append(len(ids))
+        return ids.double().sum(1) * lengths
+
+    ids, lengths = torch.arange(21, dtype=torch.int32).view(7, 3), torch.arange(1, 8)
+    found = in_halves(compute, ids, lengths, CPU)
+    assert found.dtype == torch.float32 and found.tolist() == (ids.sum(1) * lengths).tolist()
+    assert sum(sizes) == 7 and max(sizes) <= fitting
+
+
+def test_a_row_that_does_not_fit_fails_the_run() -> None:
+    def compute(ids: Tensor, lengths: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(FineTuningError, match="out of memory in evaluation with one row"):
+        in_halves(compute, torch.zeros(3, 2, dtype=torch.int32), torch.ones(3), CPU)
