@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.figure_types import SPREAD, PaperFigure
+from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from pretraining.study import FIGURES
@@ -44,5 +44,6 @@ FIGURE = PaperFigure(
     note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
     "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, single "
     "scores by rising learning rate. Each panel has its own range.",
-    measure=SPREAD,
+    averaged=False,
+    selected=False,
 )

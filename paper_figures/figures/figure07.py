@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from analysis.statistics.selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
-from paper_figures.figure_types import SELECTED_SPREAD, PaperFigure
+from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from paper_figures.spread import describe_spread, draw_columns, spread_data, task_averages
 from pretraining.study import FIGURES, RATIOS
@@ -44,5 +44,5 @@ FIGURE = PaperFigure(
     note="Test scores of 610M models after 42K steps, MLM only or its last 2K steps after 40K of CLM, at every seed "
     "and masking ratio from 20 to 50 %, centred on their mean: bar, one standard deviation; small points, single "
     "scores by rising ratio. Each panel has its own range.",
-    measure=SELECTED_SPREAD,
+    averaged=False,
 )

@@ -71,8 +71,7 @@ def _supplementary_alt_text(figure: SupplementaryFigure[Any], data: object, inpu
 
 def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return where the numbers come from and what the interval is."""
-    measure = figure.measure
-    if measure.from_logs:
+    if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     if runs is None:
@@ -83,8 +82,8 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-    chosen = "" if runs is None or not measure.selected else f", {inputs.settings.rule.words}"
-    if not measure.averaged:
+    chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
+    if not figure.averaged:
         return f"Source: {where}{chosen}."
     seeds = data["n_seeds"]
     low, high = int(seeds.min()), int(seeds.max())
@@ -157,7 +156,7 @@ def describe_differences(
 
 
 def _why(figure: PaperFigure, inputs: Inputs) -> str:
-    if figure.measure.from_logs:
+    if figure.from_logs:
         return "of which there is no log"
     return "which no published table holds" if inputs.source.is_published else "which the source lacks"
 
