@@ -78,7 +78,7 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
         where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
     else:
         drawn = {name for names in data["model"] for name in names.split()}
-        size = f"{runs['model'].isin(drawn).sum():,} runs of {_count(len(drawn), 'model')}"
+        size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
@@ -134,7 +134,6 @@ def describe_differences(
     *,
     x_text: Callable[[float | str], str],
     panel_text: Callable[[str], str] | None = None,
-    values: bool = True,
 ) -> str:
     """Return, for each panel, the values at every x and by how much the first series is above the second."""
     sentences = []
@@ -143,15 +142,11 @@ def describe_differences(
         parts = []
         for x in dict.fromkeys(rows["x"]):
             here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
-            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here) if values else ""
+            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here)
             if len(names) > 1 and names[0] in here and names[1] in here:
-                gap = here[names[0]] - here[names[1]]
-                text += f" (difference {gap:+.2f})" if values else f"{gap:+.2f}"
-            if text:
-                parts.append(f"{text} at {x_text(x)}")
-        lead = "" if values or len(names) < 2 else f"{names[0]} minus {names[1]} "
-        if parts:
-            sentences.append(f"{_panel(str(panel), panel_text)}: {lead}{'; '.join(parts)}.")
+                text += f" (difference {here[names[0]] - here[names[1]]:+.2f})"
+            parts.append(f"{text} at {x_text(x)}")
+        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
@@ -181,7 +176,3 @@ def _tables(numbers: Sequence[int]) -> str:
 def _and(names: Iterable[str]) -> str:
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
