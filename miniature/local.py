@@ -18,7 +18,7 @@ from common.errors import UserError
 from common.files import write_text
 from miniature.folders import Folders, dataset_job
 from miniature.forms import Form
-from miniature.sampling import answer_sentence, spread
+from miniature.sample import answer_sentence, spread
 from pretraining.data.corpus import decompressed
 from workflow.jobs import Job
 

@@ -19,8 +19,7 @@ from pretraining.data.manifest import MANIFEST
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import load_study
 from pretraining.study import Model
-from workflow.jobs import Job, Workflow, by_marker, marker
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
 __all__ = ["analysis_job", "plan", "workflow_for"]

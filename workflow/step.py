@@ -25,8 +25,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
-from workflow.jobs import Job, Workflow, load
-from workflow.state import write_marker
+from workflow.jobs import Job, Workflow, load, write_marker
 
 __all__ = ["MISTAKE", "do", "prefix_of", "processes_of", "run_until", "seconds_left"]
 

@@ -20,8 +20,7 @@ from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
-from workflow.jobs import Command, Job, Workflow, by_marker, marker
-from workflow.kinds import KINDS, Kind
+from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.settings import Settings
 
 __all__ = [

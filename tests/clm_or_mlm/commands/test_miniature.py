@@ -11,7 +11,7 @@ from clm_or_mlm.commands.miniature import run
 from common.errors import UserError
 from miniature.__main__ import main
 from miniature.forms import FORMS
-from miniature.made_up import MADE_UP
+from miniature.data_source import MADE_UP
 
 
 def test_options_reach_the_miniature(
