@@ -256,9 +256,8 @@ def load(folder: Path) -> Workflow:
 def _fields(job: Job) -> dict[str, Any]:
     """Return what of a job differs from the defaults."""
     values = {item.name: (getattr(job, item.name), item.default) for item in dataclasses.fields(Job)}
-    return {key: value for key, (value, default) in values.items() if value != default} | {
-        "kind": job.kind.name
-    }
+    changed = {key: value for key, (value, default) in values.items() if value != default}
+    return changed | {"kind": job.kind.name}
 
 
 def _tuples(value: Any) -> Any:
