@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.frames import records
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
@@ -136,12 +137,10 @@ def _describe(data: pd.DataFrame) -> str:
     """Return each column's standard deviation, in sentences."""
     sentences = []
     for task, rows in data.groupby("panel", sort=False):
-        single = rows[rows["interval"] == SINGLE]
+        single = rows.loc[rows["interval"] == SINGLE, "x"]
         parts = [
-            f"{column} {high:.2f} points over {int((single['x'] == column).sum())} scores"
-            for column, high in zip(
-                *(rows.loc[rows["interval"] == SD, c] for c in ("series", "high")), strict=True
-            )
+            f"{column} {high:.2f} points over {int((single == column).sum())} scores"
+            for column, high in records(rows[rows["interval"] == SD], "series", "high")
         ]
         sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
     return "Standard deviations in four panels, one a task. " + " ".join(sentences)
