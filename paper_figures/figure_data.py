@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -101,7 +102,11 @@ def collect(
     data = rows.rename(columns={"task": "panel"}).assign(
         series=[positions[n].series for n in rows["model"]], x=[positions[n].x for n in rows["model"]]
     )
-    ranks = {"panel": list(TASKS).index, "series": series.index, "x": _x_rank}
+    ranks: dict[str, Callable[[Any], float]] = {
+        "panel": list(TASKS).index,
+        "series": series.index,
+        "x": _x_rank,
+    }
     return data.sort_values(
         list(ranks), key=lambda column: column.map(ranks[str(column.name)]), ignore_index=True, kind="stable"
     )[COLUMNS]

@@ -10,8 +10,8 @@ import pytest
 from clm_or_mlm.commands.miniature import run
 from common.errors import UserError
 from miniature.__main__ import main
-from miniature.forms import FORMS
 from miniature.data_source import MADE_UP
+from miniature.forms import FORMS
 
 
 def test_options_reach_the_miniature(
