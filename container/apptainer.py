@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from container.probe import program_of, version_of
-from container.site import Site
+from container.site import Site, program_of, version_of
 
 __all__ = ["apptainer", "execute", "labels", "stream", "version"]
 

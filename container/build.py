@@ -142,11 +142,7 @@ def build(
     """
     target = target or image.path
     packed = squashfs_options(compression, version())
-    if relock:
-        now = f"{datetime.now(UTC):%Y%m%d}T000000Z"
-        snapshot = now
-    else:
-        snapshot = snapshot_of(image.debian_lock)
+    snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
     mirror = (mirror or mirror_of(os.environ)).replace("{snapshot}", snapshot).rstrip("/")
     commit = git_commit()
     if commit == "unknown":
@@ -259,12 +255,15 @@ def _download(image: Image, wheels: Path) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    command += ["--dest", str(wheels), "--requirement", str(image.requirements)]
-    answer = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    answer = _pip("download", "--require-hashes", "--dest", wheels, "--requirement", image.requirements)
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise UserError(f"the packages could not be downloaded: {(errors or ['pip failed'])[-1]}")
+
+
+def _pip(command: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "pip", command, "--quiet", "--no-deps", *map(str, words)]
+    return subprocess.run(line, stderr=subprocess.PIPE, text=True)
 
 
 def _wheels_of_sources(wheels: Path, built: Path) -> set[str]:
@@ -275,17 +274,7 @@ def _wheels_of_sources(wheels: Path, built: Path) -> set[str]:
         shutil.rmtree(built, ignore_errors=True)
         built.mkdir()
         if sources:
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "wheel",
-                "--quiet",
-                "--no-deps",
-                "--wheel-dir",
-                str(built),
-            ]
-            answer = subprocess.run([*command, *map(str, sources)], stderr=subprocess.PIPE, text=True)
+            answer = _pip("wheel", "--wheel-dir", built, *sources)
             if answer.returncode:
                 last = answer.stderr.strip().splitlines()[-1:]
                 raise UserError(f"{', '.join(path.name for path in sources)} could not be built: {last}")

@@ -6,16 +6,18 @@ fail), with what was seen and what to do.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import util
 from pathlib import Path
 
 from common.provenance import ROOT
-from container.probe import is_setuid, namespace_problem, program_of, version_of
-from container.site import Site, SiteError
+from container.site import Site, SiteError, is_setuid, namespace_problem, program_of, version_of
 from container.start import SCRATCH, driver_problem, scratch_of
 
 __all__ = ["CHECKS", "Line", "examine", "report"]
@@ -35,16 +37,11 @@ class Line:
     """What to do; empty when all is well."""
 
 
-def _ok(what: str, seen: str) -> Line:
-    return Line(status="ok", what=what, seen=seen)
+def _line(status: str, what: str, seen: str, advice: str = "") -> Line:
+    return Line(status=status, what=what, seen=seen, advice=advice)
 
 
-def _warn(what: str, seen: str, advice: str) -> Line:
-    return Line(status="warn", what=what, seen=seen, advice=advice)
-
-
-def _fail(what: str, seen: str, advice: str) -> Line:
-    return Line(status="fail", what=what, seen=seen, advice=advice)
+_ok, _warn, _fail = (partial(_line, status) for status in ("ok", "warn", "fail"))
 
 
 def _inside(site: Site) -> bool:
@@ -82,8 +79,6 @@ def user_namespaces(site: Site) -> Line:
 
 def build_rights(site: Site) -> Line:
     """What building (not running) an image without root needs."""
-    import os
-
     what, user = "building images", site.environ.get("USER", "")
     if _inside(site):
         return _ok(what, "not done inside an image")
@@ -116,9 +111,8 @@ def python_leaks(site: Site) -> Line:
     if _inside(site):
         leaks = [key for key in leaks if key != "PYTHONPATH"]
     if leaks:
-        return _warn(
-            what, f"{', '.join(leaks)} set", f"unset {' '.join(leaks)}; images ignore them, make does not"
-        )
+        advice = f"unset {' '.join(leaks)}; images ignore them, make does not"
+        return _warn(what, f"{', '.join(leaks)} set", advice)
     user = Path(site.environ.get("HOME", "/")) / ".local/lib/python3.11/site-packages"
     if user.is_dir() and not site.environ.get("PYTHONNOUSERSITE"):
         return _warn(what, f"{user} exists", "export PYTHONNOUSERSITE=1 (make and the images do)")
@@ -147,9 +141,8 @@ def temporary(site: Site) -> Line:
                      "export TMPDIR and APPTAINER_TMPDIR to a folder of the scratch file system")  # fmt: skip
     free = site.free_bytes(folder) / 1e9
     if free < 1:
-        return _fail(
-            "/tmp", f"{free:.2f} GB free", "empty it, or export TMPDIR and APPTAINER_TMPDIR elsewhere"
-        )
+        advice = "empty it, or export TMPDIR and APPTAINER_TMPDIR elsewhere"
+        return _fail("/tmp", f"{free:.2f} GB free", advice)
     if free < 25 and not site.environ.get("APPTAINER_TMPDIR"):
         return _warn("/tmp", f"{free:.0f} GB free",
                      "building the full image takes 20 GB there: export APPTAINER_TMPDIR elsewhere")  # fmt: skip
@@ -159,12 +152,8 @@ def temporary(site: Site) -> Line:
 def driver(site: Site) -> Line:
     """The NVIDIA driver, and that --nv brings it into the image."""
     what = "GPU driver"
-    if _inside(site):
-        problem = driver_problem(site.environ, site.path("/dev/nvidiactl"))
-        if problem is not None:
-            return _fail(
-                what, problem, "apptainer run --nv ..., or python -m container run, which sees to it"
-            )
+    if _inside(site) and (problem := driver_problem(site.environ, site.path("/dev/nvidiactl"))):
+        return _fail(what, problem, "apptainer run --nv ..., or python -m container run, which sees to it")
     if not site.path("/dev/nvidiactl").exists():
         if site.path("/dev/kfd").exists():
             return _warn(what, "an AMD GPU: --rocm is used",
@@ -216,8 +205,6 @@ def shared_memory(site: Site) -> Line:
 
 def clock(site: Site) -> Line:
     """The clock against the file server's and against the code's own age."""
-    import time
-
     try:
         skew = site.clock_skew(site.study)
     except OSError as error:
@@ -245,9 +232,8 @@ def slurm(site: Site) -> Line:
         return _warn("Slurm", "no sbatch here", "only PROFILE=local works on this machine")
     code, text = site.output(["sinfo", "--noheader", "--format=%P %l %D %G"])
     if code:
-        return _fail(
-            "Slurm", text.splitlines()[-1] if text else f"sinfo ends with {code}", "is slurmctld up?"
-        )
+        seen = text.splitlines()[-1] if text else f"sinfo ends with {code}"
+        return _fail("Slurm", seen, "is slurmctld up?")
     rows = [line.split() for line in text.splitlines() if len(line.split()) >= 4]
     parts = "; ".join(f"{name} {limit} {nodes} node(s) {gres.replace('(null)', 'no GPU')}"
                       for name, limit, nodes, gres, *_ in rows[:6])  # fmt: skip

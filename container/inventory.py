@@ -15,7 +15,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -100,12 +100,8 @@ def sbom(
     """Return the packages as a CycloneDX 1.5 document, sorted, without time stamps."""
 
     def component(kind: str, name: str, version: str) -> dict[str, object]:
-        row: dict[str, object] = {
-            "type": "library",
-            "name": name,
-            "version": version,
-            "purl": f"pkg:{kind}/{name}@{version}",
-        }
+        row: dict[str, object] = {"type": "library", "name": name, "version": version}
+        row["purl"] = f"pkg:{kind}/{name}@{version}"
         if kind.startswith("deb") and name in hashes:
             row["hashes"] = [{"alg": "SHA-256", "content": hashes[name]}]
         return row
@@ -197,11 +193,8 @@ def _check(debian_lock: Path | None, debian: Mapping[str, str], hashes: Mapping[
 
 
 def main(argv: Sequence[str]) -> int | None:
-    parser = argparse.ArgumentParser(
-        prog="python -m container.inventory",
-        description="What this image or environment holds.",
-        allow_abbrev=False,
-    )
+    about = "What this image or environment holds."
+    parser = argparse.ArgumentParser("python -m container.inventory", description=about, allow_abbrev=False)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write an SBOM (CycloneDX JSON) and stop")
     parser.add_argument(
         "--debian-lock", type=Path, metavar="FILE", help="refuse another set of Debian packages"
@@ -215,13 +208,9 @@ def main(argv: Sequence[str]) -> int | None:
         return None
     debian, hashes = debian_packages(), debian_hashes()
     _check(arguments.debian_lock, debian, hashes)
-    document = sbom(python_packages(), debian, hashes, _pairs(arguments.about))
+    document = sbom(python_packages(), debian, hashes, dict(word.split("=", 1) for word in arguments.about))
     write_text(arguments.write, json.dumps(document, indent=1) + "\n")
     return None
-
-
-def _pairs(words: Iterable[str]) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in words)
 
 
 if __name__ == "__main__":

@@ -20,16 +20,9 @@ __all__ = ["IMPORTS", "start"]
 IMPORTS = {
     "analysis": ("numpy", "scipy", "pandas", "pyarrow", "statsmodels.api", "matplotlib", "orjson", "jinja2"),
     "full": (
-        "torch",
-        "transformers",
-        "tokenizers",
-        "safetensors",
-        "composer",
-        "streaming",
-        "datasets",
-        "sklearn",
+        "torch", "transformers", "tokenizers", "safetensors", "composer", "streaming", "datasets", "sklearn",
     ),
-}
+}  # fmt: skip
 """Modules that each image must import; the full one must import the analysis' too."""
 
 

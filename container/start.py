@@ -54,10 +54,8 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
     Raises:
         SiteError: none can be written or has 64 MiB free; the sentence names each and why.
     """
-    if named := environ.get(SCRATCH):
-        places = [named]
-    else:
-        places = [environ[key] for key in ("SLURM_TMPDIR", "TMPDIR") if environ.get(key)] + ["/tmp"]
+    usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
+    places = [place for place in ([environ[SCRATCH]] if environ.get(SCRATCH) else usual) if place]
     problems = []
     for place in dict.fromkeys(places):
         folder = Path(place) / f"clm-or-mlm-{os.getuid()}"

@@ -41,15 +41,13 @@ def final_losses(form: Form, folders: Folders) -> dict[str, float]:
 
     Checkpoints along the way whose step was not validated have none.
     """
-    found = {}
+    losses = {}
     for name, model in form.models.items():
-        if not (folders.pretrained / "models" / name / LOG).is_file():
-            continue
-        rows = read_log(folders.pretrained / "models" / name / LOG)
-        last = [row["loss"] for row in rows if row["split"] == "validation" and row["step"] == model.steps]
-        if last:
-            found[name] = last[-1]
-    return found
+        log = folders.pretrained / "models" / name / LOG
+        for row in read_log(log) if log.is_file() else ():
+            if row["split"] == "validation" and row["step"] == model.steps:
+                losses[name] = row["loss"]
+    return losses
 
 
 def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
@@ -76,12 +74,8 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
         )
         for name in better
     )
-    exported = all((folders.pretrained / "models" / name).is_dir() for name in (mlm, clm))
-    far = (
-        float("nan")
-        if not exported
-        else _distance(folders.pretrained / "models" / mlm, folders.pretrained / "models" / clm)
-    )
+    exported = [folders.pretrained / "models" / name for name in (mlm, clm)]
+    far = _distance(*exported) if all(folder.is_dir() for folder in exported) else float("nan")
     return [
         Check(
             what="a pretrained model beats the same network from random weights on at least 3 of 4 families",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.schema import MANIFEST
-from workflow.jobs import Command, Job
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, Command, Job
 
 __all__ = ["LIMITS", "Folders", "dataset_job"]
 
@@ -17,57 +15,29 @@ LIMITS: dict[str, Any] = {"gpu_hours": 10.0, "limit_hours": 24.0, "lost": 0}
 """Of every job: no time limit that matters, and no second try, for nodes are not lost here."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Folders:
     """Where a miniature keeps what."""
 
-    root: Path
-    """The folder of one form on one kind of data."""
-
-    @property
-    def raw(self) -> Path:
+    def __init__(self, *, root: Path) -> None:
+        """Name what is below `root`, the folder of one form on one kind of data."""
+        self.root = root
+        self.raw = root / "raw"
         """Samples of original files, or made-up text."""
-        return self.root / "raw"
-
-    @property
-    def study(self) -> Path:
+        self.study = root / "study.toml"
         """The study file."""
-        return self.root / "study.toml"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer."""
-        return self.root / "tokenizer"
-
-    @property
-    def shards(self) -> Path:
+        self.tokenizer = root / "tokenizer"
+        self.shards = root / "shards"
         """The text as shards."""
-        return self.root / "shards"
-
-    @property
-    def pretrained(self) -> Path:
+        self.pretrained = root / "pretrained"
         """What `python -m pretraining train` writes: stages and models."""
-        return self.root / "pretrained"
-
-    @property
-    def data(self) -> Path:
+        self.data = root / "data"
         """The datasets in the local form."""
-        return self.root / "data"
-
-    @property
-    def store(self) -> Path:
+        self.store = root / "store"
         """The run store."""
-        return self.root / "store"
-
-    @property
-    def table(self) -> Path:
-        """The runs table."""
-        return self.analysed / "runs.parquet"
-
-    @property
-    def analysed(self) -> Path:
+        self.analysed = root / "analysed"
         """Runs table, tables, figures, claims, report."""
-        return self.root / "analysed"
+        self.table = self.analysed / "runs.parquet"
+        """The runs table."""
 
 
 def dataset_job(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from common.errors import UserError
 from common.files import write_text
 from miniature.folders import Folders, dataset_job
 from miniature.forms import Form
-from miniature.sampling import answer_sentence, spread
+from miniature.sample import answer_sentence, spread
 from pretraining.data.corpus import decompressed
 from workflow.jobs import Job
 
@@ -78,20 +78,29 @@ class LocalFiles:
 
 
 def _sst2(form: Form, data: Path, raw: Path) -> dict[str, Path]:
-    train, rest = form.examples["SC"]
-    parts = zip(("train", "validation", "test"), FILES["sst2"], (train, rest, rest), strict=True)
-    return {
-        role: _written(raw / f"sst2-{role}.tsv", itertools.islice(_lines(data, name), size + 1))
-        for role, name, size in parts
-    }
+    # The first line names the columns.
+    return _splits(form, data, raw, "SC", "sst2", lambda lines, size: itertools.islice(lines, size + 1))
 
 
 def _uner(form: Form, data: Path, raw: Path) -> dict[str, Path]:
-    train, rest = form.examples["TC"]
-    parts = zip(("train", "validation", "test"), FILES["uner_en"], (train, rest, rest), strict=True)
+    return _splits(
+        form, data, raw, "TC", "uner_en", lambda lines, size: spread(list(_sentences(lines)), size)
+    )
+
+
+def _splits(
+    form: Form,
+    data: Path,
+    raw: Path,
+    task: str,
+    name: str,
+    take: Callable[[Iterator[str], int], Iterable[str]],
+) -> dict[str, Path]:
+    train, rest = form.examples[task]
+    parts = zip(("train", "validation", "test"), FILES[name], (train, rest, rest), strict=True)
     return {
-        role: _written(raw / f"uner_en-{role}.iob2", spread(list(_sentences(_lines(data, name))), size))
-        for role, name, size in parts
+        role: _written(raw / f"{name}-{role}{Path(file).suffix}", take(_lines(data, file), size))
+        for role, file, size in parts
     }
 
 
@@ -117,19 +126,16 @@ def _squad(form: Form, data: Path, raw: Path) -> dict[str, Path]:
         "validation": spread(second[:half], rest),
         "test": spread(second[half:], rest),
     }
-    return {
-        role: _written(raw / f"squad-{role}.json", [json.dumps(_squad_file(rows))])
-        for role, rows in parts.items()
-    }
+    files = {}
+    for role, rows in parts.items():
+        content = {"version": "1.1", "data": [{"title": "", "paragraphs": rows}]}
+        files[role] = _written(raw / f"squad-{role}.json", [json.dumps(content)])
+    return files
 
 
 def _paragraphs(data: Path, name: str) -> Iterator[dict[str, Any]]:
     for article in json.loads("".join(_lines(data, name)))["data"]:
         yield from article["paragraphs"]
-
-
-def _squad_file(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {"version": "1.1", "data": [{"title": "", "paragraphs": list(paragraphs)}]}
 
 
 def _shortened(paragraph: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -161,15 +167,9 @@ def _pairs(form: Form, data: Path, raw: Path) -> dict[str, Path]:
     for line in _lines(data, triples):
         query, positive, *_ = line.rstrip("\n").split("\t")
         pairs.append((query, positive))
-    return {
-        "train": _written(
-            raw / "msmarco-train.tsv", (f"{_flat(query)}\t{_flat(positive)}\n" for query, positive in pairs)
-        ),
-        "corpus": corpus,
-        "queries": queries,
-        "validation": judged,
-        "test": judged,
-    }
+    lines = (f"{_flat(query)}\t{_flat(positive)}\n" for query, positive in pairs)
+    written = _written(raw / "msmarco-train.tsv", lines)
+    return {"train": written, "corpus": corpus, "queries": queries, "validation": judged, "test": judged}
 
 
 _SAMPLES: dict[str, Callable[[Form, Path, Path], dict[str, Path]]] = {

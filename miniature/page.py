@@ -14,7 +14,7 @@ from miniature.folders import Folders
 from miniature.forms import FAMILIES, FORMS, RANDOM, SIZES, Form
 from miniature.local import FILES
 from pretraining.paper_settings import SHAPES, TRAINING
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS
 
 __all__ = ["page", "read_timings", "stand_in_note"]
 

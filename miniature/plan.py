@@ -7,7 +7,7 @@ and what a model has for itself: its stages and export are one, its fine-tunings
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from benchmarks.runs import RESULTS, cell_keys
 from common.errors import UserError
@@ -18,9 +18,7 @@ from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.manifest import MANIFEST
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import load_study
-from pretraining.study import Model
-from workflow.jobs import Job, Workflow, by_marker, marker
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
 __all__ = ["analysis_job", "plan", "workflow_for"]
@@ -103,43 +101,28 @@ def _pretraining(form: Form, folders: Folders) -> list[Job]:
     study = load_study(folders.study)
     uses = Counter(stage.name for model in form.models.values() for stage in model.stages)
     out = folders.pretrained.name
-    options = ("--study", folders.study.name, "--out", out)
+
+    def training(kind: str, name: str, makes: tuple[str, ...], parents: Iterable[str]) -> Job:
+        trained = (marker("model" if stage in form.models else "stage", stage) for stage in parents)
+        return Job(
+            kind=KINDS[kind],
+            name=name,
+            commands=(train_command(KINDS[kind], name, "--study", folders.study.name, "--out", out),),
+            makes=makes,
+            needs=(_SHARDS, *trained),
+            checkpoints=f"{out}/stages/{name}/step-*/state.json",
+            **LIMITS,
+        )
+
     jobs = []
     for stage in plan_of(tuple(form.models.values()), study).stages:
         if uses[stage.name] > 1 and stage.name not in form.models:
-            parents = tuple(_trained_by(parent, form) for parent in (stage.parent,) if parent is not None)
-            jobs.append(
-                _training(
-                    "stage", stage.name, options, stage_files(out, stage.name, stage.keep), parents, out
-                )
-            )
-    for model in _parents_first(form):
+            files = stage_files(out, stage.name, stage.keep)
+            jobs.append(training("stage", stage.name, files, filter(None, [stage.parent])))
+    for model in sorted(form.models.values(), key=lambda model: len(model.stages)):  # parents first
         shared = [stage.name for stage in model.stages if uses[stage.name] > 1 and stage.name != model.name]
-        parents = tuple(_trained_by(stage, form) for stage in shared)
-        jobs.append(_training("model", model.name, options, model_files(out, model.name), parents, out))
+        jobs.append(training("model", model.name, model_files(out, model.name), shared))
     return jobs
-
-
-def _parents_first(form: Form) -> list[Model]:
-    return sorted(form.models.values(), key=lambda model: len(model.stages))
-
-
-def _trained_by(stage: str, form: Form) -> str:
-    return marker("model" if stage in form.models else "stage", stage)
-
-
-def _training(
-    kind: str, name: str, options: tuple[str, ...], makes: tuple[str, ...], needs: tuple[str, ...], out: str
-) -> Job:
-    return Job(
-        kind=KINDS[kind],
-        name=name,
-        commands=(train_command(KINDS[kind], name, *options),),
-        makes=makes,
-        needs=(_SHARDS, *needs),
-        checkpoints=f"{out}/stages/{name}/step-*/state.json",
-        **LIMITS,
-    )
 
 
 def _tuning(form: Form, folders: Folders, model: str, datasets: tuple[str, ...]) -> Job:

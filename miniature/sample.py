@@ -1,19 +1,25 @@
-"""A dataset's rows for a miniature, taken of its local form."""
+"""What is taken of a dataset that is too large for a miniature: of its local form, or of its original files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
 from miniature.forms import Form
-from miniature.sampling import answer_sentence, spread
 
-__all__ = ["write_sample"]
+__all__ = ["answer_sentence", "spread", "write_sample"]
+
+Row = TypeVar("Row")
+
+_SHORT = 200
+"""Characters of the SQuAD sentences that are taken: longer ones do not fit into the inputs with their questions."""
+_SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
 
 
 def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
@@ -83,3 +89,26 @@ def _retrieval(found: LocalDataset, train: int, rest: int) -> dict[str, pa.Table
     if "pairs" in found.tables:
         tables["pairs"] = _rows(found.tables["pairs"], train)
     return tables
+
+
+def spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """Return rows at even distances, at most `count`: such files go from source to source and topic to topic."""
+    return [rows[number * len(rows) // count] for number in range(count)] if count < len(rows) else list(rows)
+
+
+def answer_sentence(context: str, answers: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the sentence of a paragraph that holds a question's answers.
+
+    Args:
+        context: the paragraph.
+        answers: start and length of each answer, in characters; at least one.
+
+    Returns:
+        Start and end of the sentence, in characters; None when it is long or does not hold all answers.
+    """
+    begin, length = answers[0]
+    start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)
+    found = _SENTENCE_END.search(context, max(start, begin + length - 1))
+    end = found.start() + 1 if found else len(context)
+    holds_all = all(start <= first and first + size <= end for first, size in answers)
+    return (start, end) if holds_all and end - start <= _SHORT else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -92,24 +93,23 @@ def collect(
     names = [*figure.models, *(name for name in averages["model"].unique() if others or name not in MODELS)]
     models = {name: model for name in names if (model := find_model(name)) is not None}
     positions = {name: there for name, model in models.items() if (there := position(model)) is not None}
-    own = sorted(
-        (name for name in positions if name not in figure.models), key=lambda name: _rank(positions[name])
-    )
+    own = sorted((name for name in positions if name not in figure.models), key=lambda n: _rank(positions[n]))
     order = [*(name for name in figure.models if name in positions), *own]
-    series = {name: rank for rank, name in enumerate(dict.fromkeys(positions[n].series for n in order))}
+    series = list(dict.fromkeys(positions[name].series for name in order))
     rows = averages[averages["model"].isin(order) & averages["task"].isin(list(panels))]
     if required:
         refuse_empty(figure, rows, inputs)
     data = rows.rename(columns={"task": "panel"}).assign(
         series=[positions[n].series for n in rows["model"]], x=[positions[n].x for n in rows["model"]]
     )
-    tasks = list(TASKS)
-    data = data.assign(
-        _panel=data["panel"].map(tasks.index),
-        _series=data["series"].map(series),
-        _x=[_x_rank(x) for x in data["x"]],
-    )
-    return data.sort_values(["_panel", "_series", "_x"], ignore_index=True, kind="stable")[COLUMNS]
+    ranks: dict[str, Callable[[Any], float]] = {
+        "panel": list(TASKS).index,
+        "series": series.index,
+        "x": _x_rank,
+    }
+    return data.sort_values(
+        list(ranks), key=lambda column: column.map(ranks[str(column.name)]), ignore_index=True, kind="stable"
+    )[COLUMNS]
 
 
 def refuse_empty(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,17 +14,7 @@ from paper_figures.inputs import Inputs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LOSS",
-    "MEAN",
-    "SELECTED_SPREAD",
-    "SPREAD",
-    "FigureSpec",
-    "Measure",
-    "PaperFigure",
-    "SupplementaryFigure",
-    "file_stem",
-]
+__all__ = ["FigureSpec", "PaperFigure", "SupplementaryFigure", "file_stem"]
 
 T = TypeVar("T")
 
@@ -35,27 +24,17 @@ def file_stem(name: str) -> str:
     return f"figure{name}" if name.isdecimal() else name
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """What a figure of the paper shows of its models, as far as its caption says it."""
-
-    name: str
-    averaged: bool = False
-    """Whether it shows means over seeds with an interval."""
-    selected: bool = False
-    """Whether the learning rates of its runs were chosen by validation score."""
-    from_logs: bool = False
-    """Whether it reads training logs in place of scores."""
+def _same(data: pd.DataFrame) -> pd.DataFrame:
+    return data
 
 
-MEAN = Measure(name="mean", averaged=True, selected=True)
-SPREAD = Measure(name="spread")
-SELECTED_SPREAD = Measure(name="selected spread", selected=True)
-LOSS = Measure(name="loss", from_logs=True)
+def _no_details(inputs: Inputs) -> str:
+    del inputs
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureSpec(ABC, Generic[T]):
+class FigureSpec(Generic[T]):
     """A figure as data and pure functions: inputs to data of type T, data to a picture and to sentences."""
 
     supplementary: ClassVar[bool]
@@ -75,6 +54,10 @@ class FigureSpec(ABC, Generic[T]):
     """A sentence of the caption on how to read it."""
     models: tuple[str, ...] = ()
     """The models that it shows; empty: all of the source."""
+    tabulate: Callable[[T], pd.DataFrame] = _same  # type: ignore[assignment]
+    """Data -> what the CSV holds; by default the data, which are a frame then."""
+    from_logs: bool = False
+    """Whether it reads training logs in place of scores."""
 
     def load(self) -> FigureSpec[T]:
         """Return the figure itself, so that the registry holds figures as well as names of modules."""
@@ -96,25 +79,21 @@ class FigureSpec(ABC, Generic[T]):
         return f"{self.label}. {self.title}" if self.name.isdecimal() else self.title
 
     def needs_source(self, logs: Path | None) -> bool:
-        """Return whether a source of scores is read when there is such a folder of training logs."""
-        del logs
-        return True
+        """Return whether a source of scores is read; not where logs are given for a figure of losses."""
+        return logs is None or not self.from_logs
 
     def source_name(self, inputs: Inputs) -> str:
         """Return what its data come from, by content."""
-        return inputs.name
+        return "logs" if self.from_logs else inputs.name
 
     def given_as(self, inputs: Inputs) -> str:
         """Return what its data come from, as the user named it."""
-        return inputs.source.label
+        return str(inputs.logs) if self.from_logs else inputs.source.label
 
-    @abstractmethod
     def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
-        """Return the inputs with the interval that the user named or, without one, that suits the figure."""
-
-    @abstractmethod
-    def table(self, data: T) -> pd.DataFrame:
-        """Return the data as its CSV holds them."""
+        """Return the inputs for an interval that the user named, or none; here as they are, with the paper's."""
+        del interval
+        return inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,38 +104,10 @@ class PaperFigure(FigureSpec[pd.DataFrame]):
 
     tables: tuple[int, ...] = ()
     """The paper's tables that hold its cells."""
-    measure: Measure = MEAN
-    """What is drawn of the models."""
-
-    def needs_source(self, logs: Path | None) -> bool:
-        """Return whether a source of scores is read; not where logs are given for a figure of losses."""
-        return logs is None or not self.measure.from_logs
-
-    def source_name(self, inputs: Inputs) -> str:
-        """Return what its data come from, by content."""
-        return "logs" if self.measure.from_logs else inputs.name
-
-    def given_as(self, inputs: Inputs) -> str:
-        """Return what its data come from, as the user named it."""
-        return str(inputs.logs) if self.measure.from_logs else inputs.source.label
-
-    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
-        """Return the inputs as they are: their interval is the user's, or the paper's."""
-        del interval
-        return inputs
-
-    def table(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Return the data, whose columns are `figure_data.COLUMNS`."""
-        return data
-
-
-def _same(data: pd.DataFrame) -> pd.DataFrame:
-    return data
-
-
-def _no_details(inputs: Inputs) -> str:
-    del inputs
-    return ""
+    averaged: bool = True
+    """Whether it shows means over seeds with an interval."""
+    selected: bool = True
+    """Whether the learning rates of its runs were chosen by validation score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +116,6 @@ class SupplementaryFigure(FigureSpec[T]):
 
     supplementary = True
 
-    tabulate: Callable[[T], pd.DataFrame] = _same  # type: ignore[assignment]
-    """Data -> what the CSV holds; by default the data, which are a frame then."""
     details: Callable[[Inputs], str] = _no_details
     """Inputs -> sentences of the caption on how the numbers were computed."""
 
@@ -178,7 +127,3 @@ class SupplementaryFigure(FigureSpec[T]):
 
         chosen = interval or default_interval(inputs.source)
         return Inputs(source=inputs.source, settings=replace(inputs.settings, interval=chosen))
-
-    def table(self, data: T) -> pd.DataFrame:
-        """Return the data as its CSV holds them."""
-        return self.tabulate(data)

@@ -10,32 +10,13 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from common.errors import UserError, nearest
 from common.registry import Registry
 from paper_figures.figure_types import FigureSpec, file_stem
 
 __all__ = ["FIGURES", "FigureEntry", "LazyFigure", "figures_named"]
-
-
-class FigureEntry(Protocol):
-    """What the registry knows of a figure: a `LazyFigure`, or the figure itself."""
-
-    @property
-    def name(self) -> str:
-        """The paper's number, or a word."""
-
-    @property
-    def supplementary(self) -> bool:
-        """Whether `all` leaves it out, which means the paper's figures."""
-
-    @property
-    def stem(self) -> str:
-        """Name of its files without the ending."""
-
-    def load(self) -> FigureSpec[Any]:
-        """Return the figure; its module is imported if need be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +44,9 @@ class LazyFigure:
         figure: FigureSpec[Any] = importlib.import_module(self.module).FIGURE
         return figure
 
+
+FigureEntry = LazyFigure | FigureSpec[Any]
+"""What the registry holds: the place of a figure, or a figure itself."""
 
 FIGURES: Registry[FigureEntry] = Registry(
     "figure",

@@ -6,12 +6,13 @@ seed (and, in Figure 5, the same learning rate). It is centred on the mean of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis.frames import records
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
@@ -21,8 +22,9 @@ from paper_figures.drawing.style import Look
 from paper_figures.figure_data import COLUMNS
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
+from pretraining.study import FIGURES
 
-__all__ = ["SD", "SINGLE", "describe_spread", "draw_columns", "spread_data", "task_averages"]
+__all__ = ["SD", "SINGLE", "spread_figure", "task_averages"]
 
 SD = "sd"
 """`interval` of a column: mean (0) and one standard deviation either side."""
@@ -55,26 +57,65 @@ def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["task", *keys, "score"]]
 
 
-def spread_data(
-    scores: pd.DataFrame,
-    columns: Mapping[str, Sequence[str]],
+def spread_figure(
+    number: int,
+    title: str,
     *,
+    columns: Mapping[str, Sequence[str]],
+    looks: Mapping[str, Look],
+    scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame],
     label: str,
-    figure: PaperFigure,
-    inputs: Inputs,
-) -> pd.DataFrame:
-    """Return the drawn data of a figure of centred scores.
+    note: str,
+    selected: bool,
+) -> PaperFigure:
+    """Return a figure of centred scores, a panel a task.
 
     Args:
-        scores: columns `task, model, seed, score` and what else `label` names.
-        columns: the models of each column of the figure.
+        number: the paper's.
+        title: what it shows, in a few words.
+        columns: the models of each column.
+        looks: the columns' looks, left to right.
+        scores: runs of these models and the inputs -> columns `task, model, seed, score` and what else `label` names.
         label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
-        figure: the figure.
-        inputs: where the scores come from.
-
-    Raises:
-        UserError: no task average of any of the models.
+        note: a sentence of the caption on how to read it.
+        selected: whether the learning rates were chosen by validation score.
     """
+
+    def collect(inputs: Inputs) -> pd.DataFrame:
+        runs = inputs.source.need_runs(figure.label)
+        models = [name for names in columns.values() for name in names]
+        data = _centred(scores(runs[runs["model"].isin(models)], inputs), columns, label)
+        if data.empty:
+            raise UserError(
+                f"{figure.label} cannot be drawn from this source: it holds no task average "
+                f"({inputs.source.average_needs}, at one seed) of {', '.join(models)}"
+            )
+        return data.assign(source=inputs.name)
+
+    def draw(data: pd.DataFrame, caption: str) -> Figure:
+        panels = task_panels(centred=True)
+        page = make_page(title=figure.heading, panels=panels, x_label="", caption=caption)
+        for task, ax in page.axes.items():
+            rows = data[data["panel"] == task]
+            single = rows["interval"] == SINGLE
+            draw_spread(ax, rows[~single], rows[single], looks, columns=list(looks))
+        return page.figure
+
+    figure = PaperFigure(
+        name=str(number),
+        title=title,
+        collect=collect,
+        draw=draw,
+        describe=_describe,
+        models=FIGURES[number],
+        note=note,
+        averaged=False,
+        selected=selected,
+    )
+    return figure
+
+
+def _centred(scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], label: str) -> pd.DataFrame:
     rows: list[list[object]] = []
     for task in TASKS:
         for column, models in columns.items():
@@ -89,36 +130,17 @@ def spread_data(
             for value, single in zip(centred, part.to_dict("records"), strict=True):
                 series = f"{column}: {label.format_map(single)}"
                 rows.append([task, series, single["model"], column, float(value), np.nan, np.nan, 1, SINGLE])
-    if not rows:
-        wanted = ", ".join(name for models in columns.values() for name in models)
-        raise UserError(
-            f"{figure.label} cannot be drawn from this source: it holds no task average "
-            f"({inputs.source.average_needs}, at one seed) of {wanted}"
-        )
-    return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
+    return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 
-def draw_columns(title: str, data: pd.DataFrame, caption: str, look: Mapping[str, Look]) -> Figure:
-    """Return the figure: a panel a task, a column each of `look`."""
-    page = make_page(title=title, panels=task_panels(centred=True), x_label="", caption=caption)
-    for task, ax in page.axes.items():
-        rows = data[data["panel"] == task]
-        draw_spread(
-            ax, rows[rows["interval"] == SD], rows[rows["interval"] == SINGLE], look, columns=list(look)
-        )
-    return page.figure
-
-
-def describe_spread(data: pd.DataFrame) -> str:
+def _describe(data: pd.DataFrame) -> str:
     """Return each column's standard deviation, in sentences."""
     sentences = []
     for task, rows in data.groupby("panel", sort=False):
-        single = rows[rows["interval"] == SINGLE]
+        single = rows.loc[rows["interval"] == SINGLE, "x"]
         parts = [
-            f"{column} {high:.2f} points over {int((single['x'] == column).sum())} scores"
-            for column, high in zip(
-                *(rows.loc[rows["interval"] == SD, c] for c in ("series", "high")), strict=True
-            )
+            f"{column} {high:.2f} points over {int((single == column).sum())} scores"
+            for column, high in records(rows[rows["interval"] == SD], "series", "high")
         ]
         sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
     return "Standard deviations in four panels, one a task. " + " ".join(sentences)

@@ -1,8 +1,14 @@
-"""Runs a workflow in a folder by Snakemake, here or on a cluster; the same call resumes where one stopped."""
+"""Runs a workflow in a folder by Snakemake, here or on a cluster; the same call resumes where one stopped.
+
+Snakemake looks at markers (`done/<kind>/<name>.json`), which follow what is on disk, never the other way round:
+`reconcile` first removes those whose artefact is gone and writes those whose artefact is complete, so that a deleted
+run is done again and nothing else is, and a store that was copied here counts.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -16,10 +22,11 @@ from common.errors import UserError
 from common.locks import try_lock
 from common.processes import end_with_parent
 from common.provenance import ROOT
-from workflow.jobs import Job, Workflow, save
-from workflow.state import forget_interrupted, reconcile
+from workflow.jobs import Job, Workflow, save, write_marker
 
-__all__ = ["PROFILES", "run_workflow"]
+__all__ = ["PROFILES", "reconcile", "run_workflow"]
+
+log = logging.getLogger(__name__)
 
 PROFILES = ("local", "slurm")
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
@@ -56,13 +63,55 @@ def run_workflow(
             announce(todo)
         if dry_run:
             return True
-        forget_interrupted(folder)
+        _forget_interrupted(folder)
         save(workflow, folder)
         for job in workflow.jobs.values():
             # A new call counts from the start, and tries again what a user's mistake stopped.
             for name in (job.refused, job.saved):
                 (folder / name).unlink(missing_ok=True)
         return _snakemake(workflow, folder, profile, words)
+
+
+def _forget_interrupted(folder: Path) -> None:
+    """Drop Snakemake's notes of jobs that were under way when it was killed.
+
+    Markers are written last, so none is ever incomplete. With such a note for a marker that `reconcile` accepts,
+    Snakemake does that job alone, and then reports that all is done.
+    """
+    shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
+
+
+def reconcile(workflow: Workflow, folder: Path) -> tuple[list[Job], list[Job]]:
+    """Make the markers say what is on disk; return the jobs to do, and those a finished job makes needless.
+
+    Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
+    already: deleting old trunks to save space must not train them again.
+    """
+    complete = {marker: job.is_complete(folder) for marker, job in workflow.jobs.items()}
+    for marker, job in workflow.jobs.items():
+        # Tables follow from cells: those made before one of them was lost are made again.
+        complete[marker] = complete[marker] and not (
+            job.kind.follows and any(not complete[need] for need in job.needs)
+        )
+    todo: list[Job] = []
+    needless: list[Job] = []
+    wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
+    for marker, job in reversed(workflow.jobs.items()):
+        if marker in wanted and (job.kind.follows or not complete[marker]):
+            # Tables follow from the cells whether or not they were made before.
+            wanted.update(job.needs)
+    for marker, job in workflow.jobs.items():
+        path = folder / marker
+        if complete[marker]:
+            if not path.is_file() and not job.kind.follows:
+                log.info("%s %s: complete already", job.kind.name, job.name)
+                write_marker(job, folder)
+        else:
+            if path.is_file():
+                log.info("%s %s: what it made is gone, it is done again", job.kind.name, job.name)
+                path.unlink()
+            (todo if marker in wanted else needless).append(job)
+    return todo, needless
 
 
 def _wait_for_earlier_jobs(prefix: str) -> None:

@@ -1,5 +1,7 @@
 """A workflow as data: jobs with their commands, what each makes, needs and takes; written to a folder and read there.
 
+A job's kind says what it may end with and when it is complete; each kind is one rule of Snakemake.
+
 `workflow.study` plans those of a study, `miniature.plan` those of the miniature. Standard library only.
 """
 
@@ -8,21 +10,87 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.runs import RUN
 from common.files import write_text
-from workflow.kinds import KINDS, Kind
+from common.registry import Registry
 
-__all__ = ["WORKFLOW", "Command", "Job", "Workflow", "by_marker", "load", "marker", "save"]
+__all__ = [
+    "KINDS",
+    "WORKFLOW",
+    "Command",
+    "Job",
+    "Kind",
+    "Workflow",
+    "by_marker",
+    "load",
+    "marker",
+    "save",
+    "write_marker",
+]
 
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 
 Command = tuple[str, ...]
 """A room and the words after it: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
+
+
+def _all_there(paths: Sequence[Path]) -> bool:
+    return all(path.is_file() for path in paths)
+
+
+def _done_or_failed(results: Sequence[Path]) -> bool:
+    """Return whether every run has its results or is recorded as failed: a loss that diverged does so again."""
+    return all(path.is_file() or _failed(path.with_name(RUN)) for path in results)
+
+
+def _failed(record: Path) -> bool:
+    try:
+        content = json.loads(record.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("status") == "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of job."""
+
+    name: str
+    """The name of its rule, and of the folders of its markers and logs."""
+    title: str
+    """What its jobs are, in the summary."""
+    part: str
+    """The part of a study that its time is counted for."""
+    accepted: tuple[int, ...] = (0,)
+    """Exit codes of its commands that are no failure."""
+    complete: Callable[[Sequence[Path]], bool] = _all_there
+    """Whether a job is complete, from the files that it makes."""
+    priority: int = 0
+    """Of jobs that could start, those of the highest priority do."""
+    goal: bool = False
+    """Whether its jobs are what a study is for; jobs of other kinds are done when one of these waits for them."""
+    follows: bool = False
+    """Whether its jobs are done again whenever one that they wait for is."""
+
+
+KINDS = Registry(
+    "kind of job",
+    (
+        Kind(name="data", title="datasets", part="data"),
+        Kind(name="shards", title="shards", part="data"),
+        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
+        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
+        Kind(name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
+        Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
+    ),
+)  # fmt: skip
+"""All kinds, in the order of a study. 3 is the exit code of `python -m benchmarks run` when some runs failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +231,11 @@ def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
     return {job.marker: job for job in jobs}
 
 
+def write_marker(job: Job, folder: Path) -> None:
+    """Write a job's marker."""
+    write_text(folder / job.marker, json.dumps({"kind": job.kind.name, "name": job.name}) + "\n")
+
+
 def save(workflow: Workflow, folder: Path) -> None:
     """Write what `load` reads, unless it is there already."""
     values = {item.name: getattr(workflow, item.name) for item in dataclasses.fields(Workflow)}
@@ -183,9 +256,8 @@ def load(folder: Path) -> Workflow:
 def _fields(job: Job) -> dict[str, Any]:
     """Return what of a job differs from the defaults."""
     values = {item.name: (getattr(job, item.name), item.default) for item in dataclasses.fields(Job)}
-    return {key: value for key, (value, default) in values.items() if value != default} | {
-        "kind": job.kind.name
-    }
+    changed = {key: value for key, (value, default) in values.items() if value != default}
+    return changed | {"kind": job.kind.name}
 
 
 def _tuples(value: Any) -> Any:

@@ -29,11 +29,8 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
         raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
     if not settings.make_datasets:
         folder = Path(settings.data) if settings.data else None
-        missing = [
-            name
-            for name in settings.needed_datasets
-            if folder is None or not (folder / name / "manifest.json").is_file()
-        ]
+        wanted = settings.needed_datasets
+        missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
         if missing:
             where = folder or "the settings (data = ...)"
             raise UserError(f"{where} lacks {', '.join(missing)}; bring them: python -m benchmarks fetch")

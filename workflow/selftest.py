@@ -26,18 +26,10 @@ def train_and_tune() -> None:
         write_tiny_study(folder, documents=300)
         text, tokenizer, shards = folder / "text.jsonl", folder / "tokenizer", folder / "shards"
         start("pretraining", "tokenizer", "--train", str(text), "--vocab", "384", "--out", str(tokenizer))
+        sizes = ("--validation-tokens", "2000", "--validation-share", "0.05", "--workers", "1")
         start(
             *("pretraining", "shards", "--source", str(text), "--tokenizer", str(tokenizer)),
-            *(
-                "--validation-tokens",
-                "2000",
-                "--validation-share",
-                "0.05",
-                "--workers",
-                "1",
-                "--out",
-                str(shards),
-            ),
+            *(*sizes, "--out", str(shards)),
         )
         start(
             *("pretraining", "train", model, "--study", str(folder / "study.toml")),

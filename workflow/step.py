@@ -25,8 +25,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
-from workflow.jobs import Job, Workflow, load
-from workflow.state import write_marker
+from workflow.jobs import Job, Workflow, load, write_marker
 
 __all__ = ["MISTAKE", "do", "prefix_of", "processes_of", "run_until", "seconds_left"]
 
@@ -40,12 +39,8 @@ def prefix_of(workflow: Workflow, folder: Path) -> list[str]:
     """Return the words before a room's name: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    binds = [
-        word
-        for place in workflow.binds
-        if not Path(place).is_relative_to(folder)
-        for word in ("--bind", place)
-    ]
+    outside = [place for place in workflow.binds if not Path(place).is_relative_to(folder)]
+    binds = [word for place in outside for word in ("--bind", place)]
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
 
@@ -175,18 +170,14 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
-            then = (
-                "the next job resumes"
-                if further
-                else "no checkpoint since its start; the next job repeats it"
-            )
-            log.info("%s: stopped; %s", what, then)
+            repeats = "no checkpoint since its start; the next job repeats it"
+            log.info("%s: stopped; %s", what, "the next job resumes" if further else repeats)
             if further:
                 _append(folder / job.saved, os.environ.get("SLURM_JOB_ID", "here"))
             return AGAIN
         if code not in job.kind.accepted:
             sys.stderr.write(f"{what} ended with code {code}; the end of {log_file}:\n")
-            tail = _tail(log_file)
+            tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
             sys.stderr.write("".join(f"    {line}\n" for line in tail))
             if code == MISTAKE:
                 write_text(folder / job.refused, "".join(f"{line}\n" for line in tail[-1:]))
@@ -194,12 +185,9 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     if not job.is_complete(folder):
         raise UserError(f"{what}: the commands ended well but not all that they should make is there")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = {
-        "kind": job.kind.name,
-        "name": job.name,
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-    }
-    _append(folder / job.timings, json.dumps(seconds))
+    seconds = round(used.ru_utime + used.ru_stime, 2)
+    timing = {"kind": job.kind.name, "name": job.name, "cpu_seconds": seconds}
+    _append(folder / job.timings, json.dumps(timing))
     write_marker(job, folder)
     return 0
 
@@ -211,10 +199,6 @@ def _append(path: Path, line: str) -> None:
 
 def _checkpoints(job: Job, folder: Path) -> set[Path]:
     return set(folder.glob(job.checkpoints)) if job.checkpoints else set()
-
-
-def _tail(path: Path, lines: int = 15) -> list[str]:
-    return path.read_text("utf-8", errors="replace").splitlines()[-lines:]
 
 
 def main(argv: Sequence[str]) -> int:

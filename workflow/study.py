@@ -20,8 +20,7 @@ from pretraining.plan.flops import PEAK_FLOPS, effective_length, model_flops_per
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.study import FIGURES, MODELS, TABLES, Model
-from workflow.jobs import Command, Job, Workflow, by_marker, marker
-from workflow.kinds import KINDS, Kind
+from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.settings import Settings
 
 __all__ = [
@@ -128,9 +127,9 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     jobs.append(_shards(plan_of(models, study), settings))
     for model in models:
         jobs += _pretraining(model, plan, study, settings)
-    jobs += [
-        _cell(model, source, datasets, study, settings) for model in models for source in _sources(settings)
-    ]
+    # Cells that share fine-tunings are one job.
+    sources = dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets)
+    jobs += [_cell(model, source, datasets, study, settings) for model in models for source in sources]
     cells = [job for job in jobs if job.kind is KINDS["cell"]]
     return Workflow(
         target=target,
@@ -199,14 +198,11 @@ def _pretraining(model: Model, plan: Plan, study: Study, settings: Settings) -> 
     by_name = {item.name: item for item in plan.stages}
     for stage in model.stages:
         if stage.name not in (model.name, *study.models):
-            item = by_name[stage.name]
-            makes = stage_files("pretraining", stage.name, item.keep)
-            yield _training(KINDS["stage"], stage.name, item, makes, plan, study, settings)
+            yield _training(KINDS["stage"], stage.name, by_name[stage.name], plan, study, settings)
         elif stage.name != model.name:
             # A decayed model that another continues: its own job trains it.
             yield from _pretraining(study.models[stage.name], plan, study, settings)
-    makes = model_files("pretraining", model.name)
-    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], makes, plan, study, settings)
+    yield _training(KINDS["model"], model.name, by_name[model.stages[-1].name], plan, study, settings)
 
 
 def stage_files(out: str, stage: str, steps: Iterable[int]) -> tuple[str, ...]:
@@ -227,16 +223,9 @@ def train_command(kind: Kind, name: str, *options: str) -> Command:
     return ("pretraining", "train", name, "--data", "shards", *options, "--stop-file", stop)
 
 
-def _training(
-    kind: Kind,
-    name: str,
-    item: PlannedStage,
-    makes: tuple[str, ...],
-    plan: Plan,
-    study: Study,
-    settings: Settings,
-) -> Job:
+def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Study, settings: Settings) -> Job:
     own = item.name == name
+    makes = model_files("pretraining", name) if kind.goal else stage_files("pretraining", name, item.keep)
     costs = plan.costs([item], device=settings.device, utilisation=settings.mfu)
     parent = item.parent if own else item.name
     needs = [marker("shards", "shards")]
@@ -260,11 +249,6 @@ def _training(
         disk_bytes=(costs.checkpoint_bytes if own else 0.0) + exported,
         **_takes(settings, nodes, gpus),
     )
-
-
-def _sources(settings: Settings) -> tuple[str, ...]:
-    """Return what the datasets are trained on: cells that share fine-tunings are one job."""
-    return tuple(dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets))
 
 
 def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, settings: Settings) -> Job:

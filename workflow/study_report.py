@@ -82,7 +82,7 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
 
 def main(argv: Sequence[str]) -> int | None:
     parser = argparse.ArgumentParser(
-        prog="python -m workflow.study_report", description=__doc__, allow_abbrev=False
+        "python -m workflow.study_report", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("source", help="a runs table or a run store")
     parser.add_argument("--pretraining", type=Path, metavar="DIR", help="folder of the trained models")

@@ -9,12 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from paper_figures.drawing.layout import axis_limits, make_page, task_panels
+from paper_figures.drawing.layout import axis_limits
 from paper_figures.drawing.style import GREY, INK, Look
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "draw_bars",
     "draw_lines",
     "draw_spread",
-    "draw_task_lines",
     "empty_panel",
     "line_handles",
 ]
@@ -82,26 +80,6 @@ def draw_lines(
     for x in _apart(absent, set(), log_x) if absent else []:
         ax.annotate("no score", (x, 0), xycoords=("data", "axes fraction"), xytext=(0, 4), rotation=90, ha="center",
                     textcoords="offset points", va="bottom", fontsize=5.6, color=GREY)  # fmt: skip
-
-
-def draw_task_lines(
-    title: str,
-    data: pd.DataFrame,
-    caption: str,
-    look: Mapping[str, Look],
-    *,
-    x_label: str,
-    expected: Mapping[str, Sequence[float]],
-    ticks: Sequence[float],
-    log_x: bool = False,
-    legend: bool = True,
-) -> Figure:
-    """Return a figure of lines, a panel a task; arguments as `make_page` and `draw_lines` take them."""
-    handles = line_handles(look) if legend else ()
-    page = make_page(title=title, panels=task_panels(), x_label=x_label, caption=caption, handles=handles)
-    for task, ax in page.axes.items():
-        draw_lines(ax, data[data["panel"] == task], look, expected=expected, ticks=ticks, log_x=log_x)
-    return page.figure
 
 
 def draw_bars(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look], *, groups: Sequence[str]) -> None:

@@ -26,10 +26,11 @@ BUDGET = 42_000
 """Steps of the paper's full budget."""
 
 
-def objective_series(model: Model, *, size: str | None = "610m") -> str:
-    """Return `MLM` or `CLM` for a one-stage model, with the ratio when it is not 40 % and the size when not `size`."""
-    name = _objective(model.objectives[0])
-    return name if size is None or model.size == size else f"{model.size.upper()} {name}"
+def objective_series(model: Model) -> str:
+    """Return `MLM` or `CLM` for a one-stage model, with the ratio when it is not 40 % and the size when not 610M."""
+    objective = model.objectives[0]
+    name = {"clm": "CLM", "mlm40": "MLM"}.get(objective, f"MLM {objective[3:]} %")
+    return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
 def start_series(model: Model) -> str:
@@ -79,9 +80,3 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
-
-
-def _objective(objective: str) -> str:
-    if objective == "clm":
-        return "CLM"
-    return "MLM" if objective == "mlm40" else f"MLM {objective[3:]} %"

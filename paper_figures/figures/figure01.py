@@ -13,7 +13,7 @@ from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
-from paper_figures.figure_data import Position, collect, refuse_empty
+from paper_figures.figure_data import Position, PositionRule, collect, refuse_empty
 from paper_figures.figure_types import PaperFigure
 from paper_figures.figures import figure06, figure08
 from paper_figures.inputs import Inputs
@@ -60,17 +60,13 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    collect(
-        FIGURE, lambda model: position_by_share(model) or figure08.position(model), inputs, panels=("SC",)
-    )
-    parts = []
-    for name, position in ((_SHARE, position_by_share), (_CPT, figure08.position)):
-        part = collect(FIGURE, position, inputs, panels=("SC",), required=False, others=name == _CPT)
-        if name == _CPT:
-            part = continued_only(part, figure08.LOOKS)
-        parts.append(part.assign(panel=name))
-    held = [part for part in parts if len(part)]
-    return refuse_empty(FIGURE, pd.concat(held or parts, ignore_index=True), inputs)
+    def part(position: PositionRule, *, others: bool = False) -> pd.DataFrame:
+        return collect(FIGURE, position, inputs, panels=("SC",), required=False, others=others)
+
+    shares = part(position_by_share).assign(panel=_SHARE)
+    cpt = continued_only(part(figure08.position, others=True), figure08.LOOKS).assign(panel=_CPT)
+    held = [rows for rows in (shares, cpt) if len(rows)]
+    return refuse_empty(FIGURE, pd.concat(held or [shares], ignore_index=True), inputs)
 
 
 FIGURE = PaperFigure(

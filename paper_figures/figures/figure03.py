@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
-from matplotlib.figure import Figure
-
-from paper_figures.drawing.marks import draw_task_lines
-from paper_figures.drawing.style import RAMP_BLUE, looks
-from paper_figures.drawing.x_positions import BUDGET, expected_points
-from paper_figures.figure_data import Position, collect
-from paper_figures.figure_types import PaperFigure
+from paper_figures.drawing.style import RAMP_BLUE
+from paper_figures.drawing.x_positions import BUDGET
+from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_points
-from pretraining.study import FIGURES, Model
+from paper_figures.task_figures import Lines, task_figure
+from pretraining.study import Model
 
 __all__ = ["FIGURE"]
-
-_LOOKS = dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True))
 
 
 def position(model: Model) -> Position | None:
@@ -25,31 +19,14 @@ def position(model: Model) -> Position | None:
     return Position(series=model.size.upper(), x=float(model.ratio))
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
-    """Return lines over the masking ratio: a panel a task, a line a size."""
-    look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    ticks = sorted({float(x) for x in data["x"]})
-    return draw_task_lines(
-        FIGURE.heading, data, caption, look, x_label="Masking ratio (%)",
-        expected=expected_points(FIGURE.models, position), ticks=ticks,
-    )  # fmt: skip
-
-
-def describe(data: pd.DataFrame) -> str:
-    """Return what is seen."""
-    return (
-        "Lines in four panels, one a task: score against the masking ratio of MLM, a line a model size. "
-        + (describe_points(data, x_text=lambda x: f"{x:g} % masking"))
-    )
-
-
-FIGURE: PaperFigure = PaperFigure(
-    name="3",
-    title="MLM masking ratio by model size",
-    collect=lambda inputs: collect(FIGURE, position, inputs),
-    draw=draw,
-    describe=describe,
-    models=FIGURES[3],
+FIGURE = task_figure(
+    3,
+    "MLM masking ratio by model size",
     tables=(2, 3, 4, 5),
+    position=position,
+    looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
+    marks=Lines(x_label="Masking ratio (%)"),
+    seen="Lines in four panels, one a task: score against the masking ratio of MLM, a line a model size.",
+    numbers=lambda data: describe_points(data, x_text=lambda x: f"{x:g} % masking"),
     note="42K steps. Axes do not start at 0, and each panel has its own range.",
 )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pandas as pd
-from matplotlib.figure import Figure
-
-from paper_figures.drawing.marks import draw_task_lines
-from paper_figures.drawing.style import RAMP_PURPLE, looks
-from paper_figures.drawing.x_positions import clm_share, expected_points
-from paper_figures.figure_data import Position, collect
-from paper_figures.figure_types import PaperFigure
+from paper_figures.drawing.style import RAMP_PURPLE
+from paper_figures.drawing.x_positions import clm_share
+from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_points
-from pretraining.study import FIGURES, Model, format_steps
+from paper_figures.task_figures import Lines, task_figure
+from pretraining.study import Model, format_steps
 
-__all__ = ["FIGURE"]
+__all__ = ["FIGURE", "X_LABEL"]
 
-_LOOKS = dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True))
+X_LABEL = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
 def position(model: Model) -> Position | None:
@@ -26,32 +22,15 @@ def position(model: Model) -> Position | None:
     return Position(series=f"{format_steps(model.steps).upper()} steps", x=share)
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
-    """Return lines over the share of CLM: a panel a task, a line a budget."""
-    look = looks(list(dict.fromkeys(data["series"])), _LOOKS)
-    ticks = sorted({float(x) for x in data["x"]} | {0.0, 100.0})
-    return draw_task_lines(
-        FIGURE.heading, data, caption, look, x_label="CLM share of the budget (%): 0 is MLM only, 100 CLM only",
-        expected=expected_points(FIGURE.models, position), ticks=ticks,
-    )  # fmt: skip
-
-
-def describe(data: pd.DataFrame) -> str:
-    """Return what is seen."""
-    return (
-        "Lines in four panels, one a task: score against the share of CLM steps in the budget, a line a budget. "
-        + describe_points(data, x_text=lambda x: f"{x:g} % CLM")
-    )
-
-
-FIGURE: PaperFigure = PaperFigure(
-    name="6",
-    title="CLM, then MLM, within one budget",
-    collect=lambda inputs: collect(FIGURE, position, inputs),
-    draw=draw,
-    describe=describe,
-    models=FIGURES[6],
+FIGURE = task_figure(
+    6,
+    "CLM, then MLM, within one budget",
     tables=(10, 11, 12, 13),
+    position=position,
+    looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
+    marks=Lines(x_label=X_LABEL, ticks=lambda shares: sorted(shares | {0.0, 100.0})),
+    seen="Lines in four panels, one a task: score against the share of CLM steps in the budget, a line a budget.",
+    numbers=lambda data: describe_points(data, x_text=lambda x: f"{x:g} % CLM"),
     note="610M, MLM masks 40 %. Shares are nominal: the splits are whole thousands of steps. "
     "Axes do not start at 0, and each panel has its own range.",
 )

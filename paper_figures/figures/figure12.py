@@ -16,7 +16,7 @@ from paper_figures.drawing.marks import empty_panel, line_handles
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.drawing.x_positions import BUDGET, start_series
 from paper_figures.figure_data import COLUMNS
-from paper_figures.figure_types import LOSS, PaperFigure
+from paper_figures.figure_types import PaperFigure
 from paper_figures.figures.figure08 import LOOKS
 from paper_figures.inputs import Inputs
 from paper_figures.training_curves import placed_losses
@@ -168,5 +168,7 @@ FIGURE = PaperFigure(
     note="610M. Up to 42K the pretraining loss of either start (MLM or CLM), from there the MLM loss at 40 %; the two "
     "losses are of different tasks. Line: mean of equally long stretches; band: their range. "
     "Steps without a log are left out.",
-    measure=LOSS,
+    averaged=False,
+    selected=False,
+    from_logs=True,
 )

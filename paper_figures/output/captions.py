@@ -71,20 +71,19 @@ def _supplementary_alt_text(figure: SupplementaryFigure[Any], data: object, inpu
 
 def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return where the numbers come from and what the interval is."""
-    measure = figure.measure
-    if measure.from_logs:
+    if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     if runs is None:
         where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
     else:
         drawn = {name for names in data["model"] for name in names.split()}
-        size = f"{runs['model'].isin(drawn).sum():,} runs of {_count(len(drawn), 'model')}"
+        size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
         where = (
             f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
         )
-    chosen = "" if runs is None or not measure.selected else f", {inputs.settings.rule.words}"
-    if not measure.averaged:
+    chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
+    if not figure.averaged:
         return f"Source: {where}{chosen}."
     seeds = data["n_seeds"]
     low, high = int(seeds.min()), int(seeds.max())
@@ -135,7 +134,6 @@ def describe_differences(
     *,
     x_text: Callable[[float | str], str],
     panel_text: Callable[[str], str] | None = None,
-    values: bool = True,
 ) -> str:
     """Return, for each panel, the values at every x and by how much the first series is above the second."""
     sentences = []
@@ -144,20 +142,16 @@ def describe_differences(
         parts = []
         for x in dict.fromkeys(rows["x"]):
             here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
-            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here) if values else ""
+            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here)
             if len(names) > 1 and names[0] in here and names[1] in here:
-                gap = here[names[0]] - here[names[1]]
-                text += f" (difference {gap:+.2f})" if values else f"{gap:+.2f}"
-            if text:
-                parts.append(f"{text} at {x_text(x)}")
-        lead = "" if values or len(names) < 2 else f"{names[0]} minus {names[1]} "
-        if parts:
-            sentences.append(f"{_panel(str(panel), panel_text)}: {lead}{'; '.join(parts)}.")
+                text += f" (difference {here[names[0]] - here[names[1]]:+.2f})"
+            parts.append(f"{text} at {x_text(x)}")
+        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
 def _why(figure: PaperFigure, inputs: Inputs) -> str:
-    if figure.measure.from_logs:
+    if figure.from_logs:
         return "of which there is no log"
     return "which no published table holds" if inputs.source.is_published else "which the source lacks"
 
@@ -182,7 +176,3 @@ def _tables(numbers: Sequence[int]) -> str:
 def _and(names: Iterable[str]) -> str:
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -73,11 +73,8 @@ def save_figure(
         UserError: the inputs do not allow the figure.
     """
     data = figure.collect(inputs)
-    table, caption, description = (
-        figure.table(data),
-        caption_of(figure, data, inputs),
-        alt_text(figure, data, inputs),
-    )
+    table = figure.tabulate(data)
+    caption, description = caption_of(figure, data, inputs), alt_text(figure, data, inputs)
     with paper_style():
         drawing = figure.draw(data, caption)
         title = entitle(drawing, figure.heading, inputs.source)

@@ -38,18 +38,12 @@ def claims_data(assessment: Assessment) -> pd.DataFrame:
     """
     rows: list[dict[str, object]] = []
     for verdict in assessment.verdicts:
-        decisive, known = verdict.decisive, bool(verdict.known)
         base = {"id": verdict.claim.id, "claim": verdict.claim.short, "verdict": verdict.verdict}
-        numbers = {
-            "p": verdict.p if known else math.nan,
-            "p_holm": verdict.p_adjusted if known else math.nan,
-        }
-        rows.append(base | {"role": "decisive"} | _point(decisive) | numbers)
-        rows += [
-            base | {"role": "other"} | _point(finding) | {"p": math.nan, "p_holm": math.nan}
-            for finding in verdict.known
-            if finding is not decisive
-        ]
+        none = {"p": math.nan, "p_holm": math.nan}
+        numbers = {"p": verdict.p, "p_holm": verdict.p_adjusted} if verdict.known else none
+        rows.append(base | {"role": "decisive"} | _point(verdict.decisive) | numbers)
+        others = (finding for finding in verdict.known if finding is not verdict.decisive)
+        rows += [base | {"role": "other"} | _point(finding) | none for finding in others]
     return pd.DataFrame(rows)
 
 
@@ -94,14 +88,8 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
                 if math.isfinite(end) and end:
                     ax.plot([end, end], [row - 0.3, row + 0.16], color=INK, linewidth=0.7, linestyle=":")
             ax.plot([record["low"], record["high"]], [row - 0.06] * 2, color=color, linewidth=1.4)
-            ax.scatter(
-                [record["effect"]],
-                [row - 0.06],
-                s=20,
-                color=color,
-                marker=MARKERS[record["verdict"]],
-                zorder=3,
-            )
+            marker = MARKERS[record["verdict"]]
+            ax.scatter([record["effect"]], [row - 0.06], s=20, color=color, marker=marker, zorder=3)
         middle = (foot + _ROW * (len(decisive) - 0.5 - row)) / height
         word = "not decidable" if record["verdict"] == UNDECIDABLE else record["verdict"]
         ratio = " (ratio)" if record["unit"].startswith("ratio") and math.isfinite(record["effect"]) else ""

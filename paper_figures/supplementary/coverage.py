@@ -7,7 +7,6 @@ from itertools import cycle
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.frames import records
 from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
@@ -86,11 +85,7 @@ def describe(data: pd.DataFrame) -> str:
     ]
     for target in TARGETS:
         part = data[(data["target"] == target) & (data["dataset"] != AVERAGE)]
-        ranges = [
-            f"{kind} {100 * min(v for (v,) in records(part, kind)):.0f} to "
-            f"{100 * max(v for (v,) in records(part, kind)):.0f} %"
-            for kind in KINDS
-        ]
+        ranges = [f"{kind} {100 * part[kind].min():.0f} to {100 * part[kind].max():.0f} %" for kind in KINDS]
         sentences.append(f"For the mean {_TITLES[target]}: {', '.join(ranges)}.")
     return " ".join(sentences)
 

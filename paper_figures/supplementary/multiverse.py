@@ -30,9 +30,8 @@ _RULES = {"seed": "o", "mean": "s", "pooled": "^"}
 def multiverse_data(multiverse: Multiverse) -> pd.DataFrame:
     """Return what is drawn: a row a claim and analysis, with the claim's share of supporting analyses."""
     shares = multiverse.shares()["share_supporting"]
-    frame = multiverse.verdicts.copy()
-    frame["share_supporting"] = [float(shares.get(name, math.nan)) for name in frame["id"]]
-    return frame
+    ids = multiverse.verdicts["id"]
+    return multiverse.verdicts.assign(share_supporting=[float(shares.get(name, math.nan)) for name in ids])
 
 
 def draw(multiverse: Multiverse, caption: str) -> Figure:

@@ -15,8 +15,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from container.build import IMAGES, record_of
-from container.probe import namespace_problem, version_of
-from container.site import Site
+from container.site import Site, namespace_problem, version_of
 
 pytestmark = [
     pytest.mark.apptainer,

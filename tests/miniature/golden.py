@@ -15,8 +15,8 @@ from pathlib import Path
 
 from analysis.store.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
+from miniature.data_source import MADE_UP
 from miniature.forms import FORMS, RANDOM
-from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of
 
 

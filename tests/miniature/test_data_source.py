@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from miniature.data_source import get_data_source
-from miniature.hub import HUB
+from miniature.data_source import HUB, MADE_UP, get_data_source
 from miniature.local import LocalFiles
-from miniature.made_up import MADE_UP
 
 
 def test_data_is_a_folder_the_hub_or_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from common.provenance import ROOT
 from miniature.checks import Check
+from miniature.data_source import MADE_UP
 from miniature.folders import Folders
 from miniature.forms import FORMS, RANDOM
 from miniature.local import LocalFiles
-from miniature.made_up import MADE_UP
 from miniature.page import page, read_timings, stand_in_note
 from tests.miniature.test_checks import MLM, folders, runs_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from common.errors import UserError
 from miniature import pipeline
+from miniature.data_source import MADE_UP
 from miniature.folders import Folders
 from miniature.forms import FORMS
-from miniature.made_up import MADE_UP
 from miniature.pipeline import _refuse_other_data, folders_of, show_miniature
 from miniature.plan import plan, workflow_for
 from workflow.jobs import load, save

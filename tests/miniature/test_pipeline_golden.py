@@ -11,10 +11,9 @@ import pytest
 from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import Check, checks
-from miniature.data_source import DataSource
+from miniature.data_source import MADE_UP, DataSource
 from miniature.forms import FORMS, RANDOM
 from miniature.local import LocalFiles
-from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of, make_miniature
 from tests.miniature.golden import ends
 

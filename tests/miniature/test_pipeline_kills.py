@@ -14,8 +14,8 @@ import pytest
 
 from common.files import sha256_file
 from common.provenance import ROOT
+from miniature.data_source import MADE_UP
 from miniature.folders import Folders
-from miniature.made_up import MADE_UP
 from miniature.pipeline import folders_of
 from pretraining.training.log import LOG, MEASURED, read_log
 from tests.miniature.tiny import TINY

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from miniature.data_source import MADE_UP
 from miniature.folders import Folders
 from miniature.forms import FORMS, RANDOM
-from miniature.made_up import MADE_UP
 from miniature.plan import analysis_job, plan, workflow_for
 from workflow.jobs import Job, load, save
 

@@ -7,8 +7,8 @@ import logging
 import sys
 from pathlib import Path
 
+from miniature.data_source import MADE_UP
 from miniature.forms import FORMS
-from miniature.made_up import MADE_UP
 from miniature.pipeline import make_miniature
 from pretraining.paper_settings import Shape
 

@@ -63,12 +63,12 @@ def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{oops", "line 2 is not a row"),
-        ([1], "line 2 is not a row"),
-        ({"step": 3}, "line 2 is not a row"),
+        ("{oops", "line 2 is not a row of a training log"),
+        ([1], "line 2 is not a row of a training log"),
+        ({"step": 3}, "line 2 is not a row of a training log"),
         (row(-1), "a row has step -1"),
         (row(True), "a row has step True"),
-        (row("5"), "line 2 is not a row"),
+        (row("5"), "line 2 is not a row of a training log"),
         (row(5, objective="rtd"), "step 5 has objective 'rtd'"),
         (row(5, float("nan")), "step 5 has loss nan"),
         (row(5, 0.0), r"step 5 has loss 0\.0"),

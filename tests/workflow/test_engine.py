@@ -14,8 +14,7 @@ from common.errors import UserError
 from common.locks import try_lock
 from common.provenance import ROOT
 from workflow.engine import run_workflow
-from workflow.jobs import Job, Workflow
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, Job, Workflow
 
 
 def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
@@ -48,7 +47,7 @@ def test_killed_alone_it_leaves_nothing_behind(tmp_path: Path) -> None:
     """As by `kill -9` of the one process that a user sees; a job is a grandchild's child of it."""
     code = (
         "import sys\nfrom pathlib import Path\nfrom workflow import engine\n"
-        "from workflow.jobs import Job, Workflow\nfrom workflow.kinds import KINDS\n"
+        "from workflow.jobs import Job, Workflow\nfrom workflow.jobs import KINDS\n"
         "job = Job(kind=KINDS['model'], name='m', commands=(('analysis', 'table', '2'),) * 200, makes=('m',))\n"
         "engine.run_workflow(Workflow(target='m', jobs={job.marker: job}), Path(sys.argv[1]))\n"
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.jobs import WORKFLOW, Job, Workflow, by_marker, load, save
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, load, save
 from workflow.settings import Settings
 from workflow.study import workflow_of
 

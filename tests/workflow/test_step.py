@@ -14,8 +14,7 @@ import pytest
 from common.errors import UserError
 from common.processes import AGAIN
 from common.provenance import ROOT
-from workflow.jobs import Job, Workflow, save
-from workflow.kinds import KINDS
+from workflow.jobs import KINDS, Job, Workflow, save
 from workflow.step import do, prefix_of, processes_of, run_until, seconds_left
 
 TRAINER = """

@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import UserError
 from miniature.__main__ import main
+from miniature.data_source import MADE_UP
 from miniature.forms import FORMS
-from miniature.made_up import MADE_UP
 
 
 def test_options_reach_the_miniature(

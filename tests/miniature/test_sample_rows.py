@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from miniature.sampling import answer_sentence, spread
+from miniature.sample import answer_sentence, spread
 
 
 def test_a_question_is_asked_of_its_answers_sentence() -> None:

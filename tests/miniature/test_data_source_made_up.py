@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from miniature.data_source import MADE_UP
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, FORMS
-from miniature.made_up import MADE_UP
 
 FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
 

@@ -11,9 +11,9 @@ import pytest
 from benchmarks.runs import write_results
 from common.files import write_text
 from pretraining.plan.plan import plan_of
-from workflow.jobs import Workflow
+from workflow.engine import reconcile
+from workflow.jobs import Workflow, write_marker
 from workflow.settings import Settings, load_settings
-from workflow.state import reconcile, write_marker
 from workflow.study import cell_runs, study_of, workflow_of
 from workflow.tiny import write_tiny_study
 

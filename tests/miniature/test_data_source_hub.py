@@ -19,9 +19,9 @@ from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import HuggingFaceHub
 from benchmarks.datasets.hub_pins import Pin
 from benchmarks.datasets.local_dataset import load, verify
+from miniature.data_source import HUB, TEXT
 from miniature.folders import Folders
 from miniature.forms import FORMS
-from miniature.hub import HUB, TEXT
 from miniature.pipeline import folders_of
 from miniature.plan import plan
 from pretraining.data.manifest import load_manifest

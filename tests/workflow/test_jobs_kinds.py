@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.registry import UnknownNameError
-from workflow.jobs import Job
-from workflow.kinds import KINDS, Kind
+from workflow.jobs import KINDS, Job, Kind
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest() -> None:

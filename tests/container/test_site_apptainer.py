@@ -13,8 +13,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from container import doctor
-from container.probe import namespace_problem, version_of
-from container.site import Site
+from container.site import Site, namespace_problem, version_of
 
 
 def _program(folder: Path, name: str, text: str) -> None:
@@ -123,9 +122,9 @@ def test_every_command_says_it_in_one_sentence(site: Site, tmp_path: Path, words
     # The image has to seem to be there, and the limit is the real one but for its length.
     code = (
         "import sys, pathlib\n"
-        "from container import apptainer, build, probe, __main__ as m\n"
+        "from container import apptainer, build, site, __main__ as m\n"
         "from common.cli import run\n"
-        "apptainer.version_of = lambda site: probe.version_of(site, 1.0)\n"
+        "apptainer.version_of = lambda where: site.version_of(where, 1.0)\n"
         "build.BUILD = pathlib.Path(sys.argv[1])\n"
         "run(m.main, sys.argv[2:])\n"
     )
