@@ -1,8 +1,8 @@
 """How many of the project's files one has to open to follow two journeys through the code.
 
-    python -m tests.performance.files_entered [--list]          (in the repository, with the full environment)
+    python -m tests.performance.files_entered          # --list names the files
 
-The journeys: from `results.json` to a pixel of Figure 3, and from a text document to a training loss. Every command
+Run it in the repository, with the full environment. The journeys: from `results.json` to a pixel of Figure 3, and from a text document to a training loss. Every command
 runs as a user runs it, on made-up input. A file counts when one of its functions or methods is called, by the command
 or a process it starts. Importing a file does not count, nor do class bodies, what a decorator generates, and what is
 called while a module is imported. The command lines count (`__main__.py`, `common/cli.py`), tests do not.
@@ -23,7 +23,9 @@ from itertools import product
 from pathlib import Path
 from types import CodeType, FrameType
 
-ROOT = Path.cwd()  # the tree that is measured
+ROOT = Path.cwd()
+"""The tree that is measured."""
+
 OBJECTIVES = ("clm", "mlm20", "mlm30", "mlm40", "mlm50")
 DATASETS = """SC/sst2 SC/qqp SC/mnli_m TC/ontonotes TC/conll2003_en TC/uner_en
 QA/squad QA/squad_v2 QA/record IR/nq IR/msmarco IR/mldr_en"""
@@ -41,7 +43,7 @@ TRAIN = "pretraining train mini-s-mlm40-2 --study study.toml --data data --out t
 
 def follow(root: str, trace: str) -> None:
     """Append a line to `trace` for every function of the files below `root` that this process enters."""
-    place = os.open(trace, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    descriptor = os.open(trace, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     own, others = f"{root}{os.sep}", (f"{root}{os.sep}tests{os.sep}", f"{root}{os.sep}.")
     seen: set[CodeType] = set()
 
@@ -55,14 +57,14 @@ def follow(root: str, trace: str) -> None:
             return  # it may be called again, on the way
         seen.add(code)
         if ours:
-            os.write(place, f"{file.removeprefix(own)}\t{code.co_qualname}\n".encode())
+            os.write(descriptor, f"{file.removeprefix(own)}\t{code.co_qualname}\n".encode())
 
     threading.setprofile(note)
     sys.setprofile(note)
 
 
 def importing(frame: FrameType | None) -> bool:
-    """Tell whether a call happens while a module is imported."""
+    """Return whether a call happens while a module is imported."""
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     return frame is not None
@@ -105,11 +107,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         write_inputs(Path(name))
-        found = {"results.json to a pixel of Figure 3": entered(Path(name), "paper_figures 3 --source store")}
-        found["text to shards"] = entered(Path(name), TOKENIZER, SHARDS)
-        found["shards to a loss"] = entered(Path(name), TRAIN)
-    found["text to a loss"] = found["text to shards"] | found["shards to a loss"]
-    for journey, functions in found.items():
+        entries = {
+            "results.json to a pixel of Figure 3": entered(Path(name), "paper_figures 3 --source store")
+        }
+        entries["text to shards"] = entered(Path(name), TOKENIZER, SHARDS)
+        entries["shards to a loss"] = entered(Path(name), TRAIN)
+    entries["text to a loss"] = entries["text to shards"] | entries["shards to a loss"]
+    for journey, functions in entries.items():
         files = Counter(file for file, _ in functions)
         print(f"{journey}: {len(files)} files, {len(functions)} functions")
         for file in sorted(files) if arguments.list else ():
