@@ -2,10 +2,11 @@
 
     python -m tests.performance.files_entered          # --list names the files
 
-Run it in the repository, with the full environment. The journeys: from `results.json` to a pixel of Figure 3, and from a text document to a training loss. Every command
-runs as a user runs it, on made-up input. A file counts when one of its functions or methods is called, by the command
-or a process it starts. Importing a file does not count, nor do class bodies, what a decorator generates, and what is
-called while a module is imported. The command lines count (`__main__.py`, `common/cli.py`), tests do not.
+Run it in the repository, with the full environment. The journeys: from `results.json` to a pixel of Figure 3, and
+from a text document to a training loss. Every command runs as a user runs it, on made-up input. A file counts when
+one of its functions or methods is called, by the command or a process it starts. Importing a file does not count, nor
+do class bodies, what a decorator generates, and what is called while a module is imported. The command lines count
+(`__main__.py`, `common/cli.py`), tests do not.
 """
 
 from __future__ import annotations
