@@ -1,0 +1,281 @@
+"""docs/extend.md does what it says: its code blocks and commands are run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import norm
+from sklearn.metrics import matthews_corrcoef
+from transformers import AutoModel
+
+import benchmarks.metrics.standard as standard_metrics
+from analysis.__main__ import main as analysis_main
+from analysis.claims.evidence import RunEvidence
+from analysis.claims.statements import difference
+from analysis.statistics import intervals, selection
+from analysis.statistics.scores import Settings, run_scores, seed_scores
+from benchmarks.__main__ import main as benchmarks_main
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.finetuning import poolings
+from benchmarks.metrics.metric import ClassPredictions
+from benchmarks.metrics.registry import METRICS, evaluate
+from benchmarks.protocol import get_dataset
+from common.provenance import ROOT
+from common.registry import Registry
+from paper_figures import registry
+from paper_figures.__main__ import main as figures_main
+from pretraining import study
+from pretraining.__main__ import main as pretraining_main
+from pretraining.model.masking import MaskRule
+from pretraining.model.packed_batch import PackedBatch
+from pretraining.plan.study_file import load_study
+from pretraining.training import objectives
+from pretraining.training.log import read_log
+from tests.analysis.made_up import made_up_runs
+from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.pretraining.small_study import STUDY, make_shards
+
+PAGE = ROOT / "docs" / "extend.md"
+SECTIONS = {
+    text.splitlines()[0]: text for text in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
+}
+MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
+AS_IF_IN_THE_FILE = """
+import importlib, json, sys
+module, tuple_, block, room, *words = sys.argv[1:]
+changed = importlib.import_module(module)
+exec(block, vars(changed))
+if tuple_:
+    name, entry = tuple_.split("+")
+    vars(changed)[name] += (vars(changed)[entry],)
+    importlib.reload(sys.modules[changed.__package__])
+from common.cli import run
+run(importlib.import_module(f"{room}.__main__").main, words)
+"""
+
+
+def blocks(section: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", SECTIONS[section], re.DOTALL)
+
+
+def commands(section: str) -> list[list[str]]:
+    return [
+        shlex.split(line)[2:] for line in SECTIONS[section].splitlines() if line.startswith("    python -m ")
+    ]
+
+
+def output(section: str, module: str, command: list[str], *, entry: str = "") -> str:
+    """What a command of the page prints where the section's block is at the end of `module`.
+
+    `entry` is `TUPLE+NAME` for a block whose NAME joins the file's TUPLE.
+    """
+    (block,) = blocks(section)
+    words = [sys.executable, "-c", AS_IF_IN_THE_FILE, module, entry, block, *command]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def added(module: ModuleType, block: str, registered: Registry[Any]) -> Iterator[dict[str, Any]]:
+    """The names of `module` with a block at its end; what the block registered is removed afterwards."""
+    before, names = set(registered), dict(vars(module))
+    exec(compile(block, str(PAGE), "exec"), names)
+    try:
+        yield names
+    finally:
+        for name in set(registered) - before:
+            registered.unregister(name)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small made-up SST-2 in `data` and a tiny model in `model`."""
+    folder = tmp_path_factory.mktemp("tiny")
+    make_synthetic(folder / "data", "sst2", train=96, evaluation=24)
+    tokenizer = make_tokenizer(load(folder / "data", "sst2").train["first"].to_pylist())
+    torch.manual_seed(0)
+    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    return folder
+
+
+def records(tiny: Path, out: Path, command: list[str]) -> list[dict[str, Any]]:
+    """The `run.json` of each run of a command of the page, made small."""
+    places = {"PATH_OR_ID": str(tiny / "model"), "data": str(tiny / "data"), "results": str(out)}
+    room, *words = [places.get(word, word) for word in command]
+    small = ["--steps", "2", "--lr", "1e-3", "--seed", "0", "--device", "cpu", "--workers", "1"]
+    assert room == "benchmarks" and benchmarks_main([*words, *small]) == 0
+    return [json.loads(path.read_text()) for path in out.rglob("run.json")]
+
+
+def test_every_section_has_a_test_and_a_command() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert [section for section in SECTIONS if f'"{section}"' not in source] == []
+    assert all(commands(section) for section in SECTIONS)
+
+
+def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
+    runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01})
+    with added(intervals, blocks("An interval")[0], intervals.INTERVALS):
+        settings = Settings(interval="population")
+        scores = run_scores(runs, settings, source="x").set_index(["model", "task", "dataset"])
+        for key, values in seed_scores(runs).iterrows():
+            half = norm.ppf(0.975) * values.std(ddof=0) / len(values) ** 0.5
+            row = scores.loc[key]
+            assert [row["low"], row["high"]] == pytest.approx(
+                [row["mean"] - half, row["mean"] + half], rel=1e-4
+            )
+        gap = difference("MLM - CLM", MLM, CLM, "SC")
+        ours, paper = (
+            RunEvidence(runs, Settings(interval=name)).finding(gap) for name in ("population", "paper")
+        )
+        assert ours.test == "paired by seed, sd over n"
+        assert ours.effect == paper.effect
+        assert (ours.high - ours.low) / (paper.high - paper.low) == pytest.approx(0.8**0.5)
+    assert "population" not in intervals.INTERVALS
+
+
+def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    scores, claims = commands("An interval")
+    printed = output("An interval", "analysis.statistics.intervals", scores).splitlines()
+    assert all(",population," in line for line in printed[1:])
+    assert not analysis_main([word.replace("population", "paper") for word in scores[1:]])
+    plain = capsys.readouterr().out.splitlines()
+    for ours, paper in zip(printed[1:], plain[1:], strict=True):
+        (mean, low), (_, wide) = (map(float, line.split(",")[3:5]) for line in (ours, paper))
+        assert mean - low == pytest.approx((mean - wide) * 0.8**0.5, abs=1e-5)
+    assert "F15" in output("An interval", "analysis.statistics.intervals", claims)
+
+
+def test_a_selection_rule_selects() -> None:
+    section = "A selection rule"
+    (command,) = commands(section)
+    with added(selection, blocks(section)[0], selection.SELECTIONS):
+        runs = pd.read_csv(ROOT / command[command.index("--source") + 1])
+        scores = run_scores(
+            runs.rename(columns={"val_score": "validation_score"}), Settings(selection="fixed"), source="x"
+        )
+        expected = 100 * runs[runs["lr"] == 5e-5]["test_score"].mean()
+        assert scores["mean"].iloc[0] == pytest.approx(expected)
+    printed = output(section, "analysis.statistics.selection", command).splitlines()
+    assert float(printed[1].split(",")[3]) == pytest.approx(expected)
+
+
+def test_a_claim_is_judged() -> None:
+    section = "A claim"
+    (command,) = commands(section)
+    printed = output(section, "analysis.claims.catalogue.ratio", command, entry="CLAIMS+_F16")
+    assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
+    assert re.search(r"^  verdict +(supported|contradicted|inconclusive)", printed, re.MULTILINE)
+    assert [f"20 % - 50 % on TC, {size}" in printed for size in ("210m", "610m", "1b")] == [True] * 3
+    everything = output(section, "analysis.claims.catalogue.ratio", command[:2], entry="CLAIMS+_F16")
+    assert everything.index("F15") < everything.index("F16")
+
+
+def test_a_figure_is_drawn_and_is_in_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, entry = blocks("A figure")
+    ((room, *words),) = commands("A figure")
+    module = ModuleType("paper_figures.figures.sizes")
+    exec(compile(code, str(PAGE), "exec"), vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with added(registry, entry, registry.FIGURES):
+        assert "sizes" in [figure.name for figure in registry.figures_named(["all"])]
+        assert room == "paper_figures" and figures_main([*words, "--out", str(tmp_path)]) == 0
+    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
+        f"sizes.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json")
+    ]
+    data = pd.read_csv(tmp_path / "sizes.csv")
+    assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}
+    assert set(data["x"]) == {210, 610, 1000}
+    assert len(data) == 48
+
+
+def test_a_study_file_has_another_ratio_and_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = "A masking ratio or a model size"
+    own, of_the_paper = commands(section)
+    (tmp_path / "build").mkdir()
+    (tmp_path / own[-1]).write_text(blocks(section, "toml")[0])
+    monkeypatch.chdir(tmp_path)
+    models = load_study(Path(own[-1])).models
+    assert [model.ratio for model in models.values()] == [40, 60, None, 60]
+    assert load_study(Path(own[-1])).shapes["2b"].encoder_parameters == pytest.approx(2e9, rel=0.15)
+    assert not pretraining_main(own[1:])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in models)
+    assert not pretraining_main(of_the_paper[1:])
+    assert "610m-mlm60-42k" in capsys.readouterr().out
+
+
+def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    word, function = blocks("An objective")
+    plan, train = commands("An objective")
+    model = "mini-s-clm-4-mntp20-12"
+    small = STUDY.replace("prefix", f'models = ["{model}"]\nprefix', 1)
+    (tmp_path / "mini.toml").write_text(re.sub(r"^models = \[\n.*?\]\n", "", small, flags=re.M | re.S))
+    data = make_shards(tmp_path)
+    with (
+        added(study, word, study.OBJECTIVES),
+        added(objectives, function, objectives.OBJECTIVES) as names,
+    ):
+        batch = PackedBatch.of([np.arange(5, 45), np.arange(50, 80)], [0, 1], epoch=0)
+        rule = MaskRule(ratio=0.5, seed=0, mask_token_id=2, special_ids=(0, 1, 2))
+        made, masked = names["mntp"](batch, rule), objectives.mlm(batch, rule)
+        assert torch.equal(made.labels, batch.tokens[made.positions + 1])
+        assert (made.inputs.tokens[made.positions + 1] == 2).all()
+        firsts = set(batch.cu_seqlens[:-1].tolist()) & set(masked.positions.tolist())
+        assert made.count == len(made.positions) == masked.count - len(firsts)
+        assert not pretraining_main(plan[1:])
+        assert "610m-clm-10k-mntp20" in capsys.readouterr().out
+        words = [model if "mntp" in word else word for word in train[1:]]
+        words[words.index("shards")], words[words.index("pretrained")] = str(data), str(tmp_path / "out")
+        assert not pretraining_main([*words, "--study", str(tmp_path / "mini.toml")])
+    rows = read_log(tmp_path / "out" / "models" / model / "log.jsonl")
+    trained = [row for row in rows if row["split"] == "train"]
+    assert [row["objective"] for row in trained] == ["clm"] * 4 + ["mntp"] * 8
+    assert all(np.isfinite(row["loss"]) for row in trained)
+    assert not json.loads((tmp_path / "out" / "models" / model / "config.json").read_text())["is_causal"]
+
+
+def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
+    (command,) = commands("A pooling")
+    with added(poolings, blocks("A pooling")[0], poolings.POOLINGS):
+        hidden = torch.tensor([[[1.0, -3.0], [2.0, -4.0], [9.0, 9.0]]])
+        assert poolings.get_pooling("max").pool(hidden, torch.tensor([2])).tolist() == [[2.0, -3.0]]
+        (record,) = records(tiny, tmp_path, command)
+    assert record["settings"]["pooling"] == "max"
+    assert "max" not in poolings.POOLINGS
+
+
+def test_a_metric_is_in_the_evaluation_of_a_run(tiny: Path, tmp_path: Path) -> None:
+    (command,) = commands("A metric")
+    rng = np.random.default_rng(0)
+    with added(standard_metrics, blocks("A metric")[0], METRICS) as names:
+        METRICS.register(names["_MATTHEWS"])
+        for classes, dataset in ((2, "sst2"), (3, "mnli_m")):
+            predicted, gold = rng.integers(0, classes, (2, 50))
+            made = evaluate(get_dataset(dataset), ClassPredictions(predicted=predicted, gold=gold)).standard
+            assert made["matthews"] == pytest.approx(matthews_corrcoef(gold, predicted))
+        constant = ClassPredictions(predicted=np.zeros(4, dtype=int), gold=np.array([0, 1, 0, 1]))
+        assert evaluate(get_dataset("sst2"), constant).standard["matthews"] == 0
+        (record,) = records(tiny, tmp_path, command)
+    assert all(-1 <= record["standard"][split]["matthews"] <= 1 for split in ("validation", "test"))
+    assert "standard SC matthews" not in METRICS
