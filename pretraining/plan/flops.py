@@ -15,24 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.registry import Registry
-from pretraining.paper_settings import TRAINING, Shape
+from pretraining.paper_settings import Shape
+from pretraining.sequence_lengths import effective_length
 
 __all__ = [
-    "CONVENTIONS", "PEAK_FLOPS", "Convention", "effective_length", "gpu_hours", "hoffmann_flops_per_token", "mfu",
+    "CONVENTIONS", "PEAK_FLOPS", "Convention", "gpu_hours", "hoffmann_flops_per_token", "mfu",
     "model_flops_per_token", "peak_flops", "six_nd_flops_per_token",
 ]  # fmt: skip
-
-
-def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:
-    """Return the length whose FLOPs per token are the expectation over uniform lengths [shortest, longest].
-
-    Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:
-    1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
-    """
-    if not 1 <= shortest <= longest:
-        raise ValueError(f"lengths must satisfy 1 <= shortest <= longest, not {shortest} and {longest}")
-    count, mean = longest - shortest + 1, (shortest + longest) / 2
-    return mean + (count**2 - 1) / 12 / mean
 
 
 def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None, predicted: float = 1.0) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmarks.metrics.registry import METRICS, evaluate
 from scipy.stats import norm
 from sklearn.metrics import matthews_corrcoef
 from transformers import AutoModel
@@ -32,7 +33,6 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning import poolings
 from benchmarks.metrics.metric import ClassPredictions
-from benchmarks.metrics.registry import METRICS, evaluate
 from benchmarks.protocol import get_dataset
 from common.provenance import ROOT
 from common.registry import Registry

@@ -6,7 +6,6 @@ import pytest
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.flops import (
     CONVENTIONS,
-    effective_length,
     gpu_hours,
     hoffmann_flops_per_token,
     mfu,
@@ -45,12 +44,6 @@ def test_six_nd_is_close_to_hoffmann_as_their_table_says() -> None:
     for shape in SHAPES.values():
         ratio = hoffmann_flops_per_token(shape) / six_nd_flops_per_token(shape)
         assert 0.9 < ratio < 1.15
-
-
-def test_effective_length_is_the_expectation_over_uniform_lengths() -> None:
-    lengths = range(12, 2049)
-    assert effective_length(12, 2048) == pytest.approx(sum(n * n for n in lengths) / sum(lengths), rel=1e-12)
-    assert effective_length(7, 7) == 7
 
 
 @pytest.mark.parametrize(("size", "expected"), [("210m", 1.50e9), ("610m", 4.38e9), ("1b", 8.32e9)])
