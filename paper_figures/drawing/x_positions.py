@@ -27,7 +27,7 @@ BUDGET = 42_000
 
 
 def objective_series(model: Model, *, size: str | None = "610m") -> str:
-    """Return `MLM` or `CLM` for a one-stage model, with the ratio when it is not 40 % and the size when not `size`."""
+    """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not `size`."""
     name = _objective(model.objectives[0])
     return name if size is None or model.size == size else f"{model.size.upper()} {name}"
 
@@ -82,6 +82,6 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
 
 
 def _objective(objective: str) -> str:
-    if objective == "clm":
-        return "CLM"
-    return "MLM" if objective == "mlm40" else f"MLM {objective[3:]} %"
+    name = objective.rstrip("0123456789")
+    ratio = objective.removeprefix(name)
+    return name.upper() if ratio in ("", "40") else f"{name.upper()} {ratio} %"
