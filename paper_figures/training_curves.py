@@ -16,13 +16,12 @@ import pandas as pd
 
 from analysis.store.stand_ins import StandIns
 from common.errors import UserError
+from pretraining.study import OBJECTIVES
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["COLUMNS", "placed_losses", "training_losses"]
 
 COLUMNS = ["stage", "step", "objective", "loss"]
-
-_OBJECTIVES = ("clm", "mlm")
 
 
 def placed_losses(
@@ -83,9 +82,9 @@ def _checked(row: dict[str, Any], path: Path) -> tuple[int, str, float]:
     step, objective, loss = row["step"], row["objective"], row.get("loss")
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise UserError(f"{path}: a row has step {step!r}, which is no whole number from 0 on")
-    if objective not in _OBJECTIVES:
+    if objective not in OBJECTIVES:
         raise UserError(
-            f"{path}: step {step} has objective {objective!r}; it is one of {', '.join(_OBJECTIVES)}"
+            f"{path}: step {step} has objective {objective!r}; it is one of {', '.join(OBJECTIVES)}"
         )
     if not isinstance(loss, int | float) or isinstance(loss, bool) or not math.isfinite(loss) or loss <= 0:
         raise UserError(f"{path}: step {step} has loss {loss!r}, which a logarithmic axis cannot show")

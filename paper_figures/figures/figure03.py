@@ -14,7 +14,7 @@ __all__ = ["FIGURE"]
 
 def position(model: Model) -> Position | None:
     """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
-    if model.kind != "base" or model.steps != BUDGET or model.ratio is None:
+    if model.kind != "base" or model.steps != BUDGET or model.objective != "mlm" or model.ratio is None:
         return None
     return Position(series=model.size.upper(), x=float(model.ratio))
 

@@ -9,6 +9,7 @@ import pytest
 
 from common.errors import UserError
 from paper_figures.training_curves import training_losses
+from pretraining.study import OBJECTIVES, ObjectiveName
 
 TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
 
@@ -93,3 +94,12 @@ def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
         training_losses(tmp_path / "absent", TRUNK)
     with pytest.raises(UserError, match=r"no log\.jsonl below it"):
         training_losses(tmp_path, TRUNK)
+
+
+def test_the_losses_of_a_made_up_objective_are_read(tmp_path: Path) -> None:
+    log(tmp_path, row(0, objective="rtd"))
+    OBJECTIVES.register(ObjectiveName(name="rtd"))
+    try:
+        assert set(training_losses(tmp_path, TRUNK)["objective"]) == {"rtd"}
+    finally:
+        OBJECTIVES.unregister("rtd")

@@ -6,9 +6,10 @@ import pytest
 
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.drawing.x_positions import clm_share
+from paper_figures.drawing.x_positions import clm_share, objective_series
+from paper_figures.figures import figure03
 from paper_figures.output.captions import caption
-from pretraining.study import parse
+from pretraining.study import OBJECTIVES, ObjectiveName, parse
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
 OWN = (
@@ -59,3 +60,14 @@ def test_shares_of_clm_are_nominal_for_the_papers_splits(name: str, share: float
 def test_an_own_base_that_nothing_continues_is_no_figure_of_its_own(number: int) -> None:
     with pytest.raises(UserError, match=f"Figure {number} cannot be drawn from "):
         paper_figure(number).collect(from_runs(made_up_runs(["610m-mlm60-42k"])))
+
+
+def test_a_made_up_objective_is_named_as_it_is_called() -> None:
+    OBJECTIVES.register(ObjectiveName(name="mntp", has_ratio=True))
+    try:
+        names = ("610m-mntp20-42k", "610m-mntp40-42k", "1b-mntp20-42k", "610m-mlm20-42k", "610m-clm-42k")
+        series = [objective_series(parse(name)) for name in names]
+        assert figure03.position(parse("610m-mntp20-42k")) is None
+    finally:
+        OBJECTIVES.unregister("mntp")
+    assert series == ["MNTP 20 %", "MNTP", "1B MNTP 20 %", "MLM 20 %", "CLM"]
