@@ -230,7 +230,7 @@ def _open_zst(raw: IO[bytes]) -> IO[bytes]:
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": _open_zst,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[return-value]
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[dict-item,return-value]
 }
 """What a compressed file of any kind holds, by its suffix."""
 
