@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 import orjson
 import pyarrow
@@ -230,7 +230,7 @@ def _open_zst(raw: IO[bytes]) -> IO[bytes]:
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": _open_zst,
-    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw)),
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[dict-item,return-value]
 }
 """What a compressed file of any kind holds, by its suffix."""
 

@@ -122,10 +122,9 @@ class TextTokenizer:
 
     def save(self, folder: Path, *, max_length: int = 2048) -> None:
         """Write a folder that `transformers.AutoTokenizer` loads, each file atomically."""
-        names = {"eos_token": self._text(self.eos_id), "pad_token": self._text(self.eos_id)}
-        names["mask_token"] = self._text(self.mask_id)
-        if self.bos_id is not None:
-            names["bos_token"] = self._text(self.bos_id)
+        ids = {"eos_token": self.eos_id, "pad_token": self.eos_id, "mask_token": self.mask_id}
+        ids |= {} if self.bos_id is None else {"bos_token": self.bos_id}
+        names = {name: str(self.inner.id_to_token(token)) for name, token in ids.items()}
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
@@ -136,9 +135,6 @@ class TextTokenizer:
         write_text(folder / "tokenizer.json", self._json)
         write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
         write_text(folder / "special_tokens_map.json", json.dumps(names, indent=2, sort_keys=True) + "\n")
-
-    def _text(self, token: int) -> str:
-        return str(self.inner.id_to_token(token))
 
 
 def load_tokenizer(source: str) -> TextTokenizer:

@@ -99,14 +99,6 @@ class _LanguageModel(_Headed):
     def _add_head(self, config: EncoderConfig) -> None:
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the head."""
-        return self.lm_head
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the head."""
-        self.lm_head = new_embeddings
-
     def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         del attention_mask
         logits: Tensor = self.lm_head(hidden)

@@ -137,13 +137,9 @@ class Weighting:
     """Weight of a micro-batch's mean loss, from its number of predicted tokens."""
 
 
-WEIGHTINGS = Registry(
-    "micro-batch weighting",
-    [
-        Weighting(name="equal", weight=lambda count: int(count > 0)),
-        Weighting(name="token", weight=lambda count: count),
-    ],
-)
+EQUAL = Weighting(name="equal", weight=lambda count: int(count > 0))
+TOKEN = Weighting(name="token", weight=lambda count: count)
+WEIGHTINGS = Registry("micro-batch weighting", [EQUAL, TOKEN])
 """`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
 micro-batch that holds more of them, and the gradient depends on how the batch is cut. `token`: the mean over all
 predicted tokens, which does not."""

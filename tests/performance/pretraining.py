@@ -282,7 +282,7 @@ def step_speed(
         step(batch)
     wait(device)
     seconds = time.perf_counter() - start
-    lengths = torch.cat([batch.inputs.lengths for batch in used]).double()
+    lengths = torch.cat([batch.inputs.cu_seqlens.diff() for batch in used]).double()
     tokens = float(lengths.sum())
     context = float(lengths.square().sum()) / tokens
     predicted = sum(batch.count for batch in used) / tokens

@@ -16,7 +16,7 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
 
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
-    assert main(["shards", "verify", str(copy)]) is None
+    assert main(["shards", "verify", str(copy)]) == 0
     shard = copy / "train/shard.00001.mds.zstd"
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1

@@ -53,7 +53,7 @@ def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
             seen += part.inputs.sample_ids.tolist()
     assert len(set(seen)) == len(seen)
     fixed = Data(data, changed(study, "cut=fixed"), config).step(0, "mlm", 40)
-    assert {int(n) for part in fixed.microbatches for n in part.inputs.lengths} == {64}
+    assert {int(n) for part in fixed.microbatches for n in part.inputs.cu_seqlens.diff()} == {64}
 
 
 def test_validation_masks_never_change(study: Study, data: Path) -> None:

@@ -74,7 +74,9 @@ def test_loss_and_gradients_equal_the_plain_computation(
     labels = made.labels
     if made.positions is not None:
         labels = torch.full_like(batch.tokens, -100).index_copy(0, made.positions, made.labels)
-    expected = plain_loss(tiny_model, made.inputs, list(labels.split(batch.lengths.tolist())), made.is_causal)
+    expected = plain_loss(
+        tiny_model, made.inputs, list(labels.split(batch.cu_seqlens.diff().tolist())), made.is_causal
+    )
     expected.backward()
     theirs = grads(tiny_model)
     loss = loss_sum(tiny_model, made, chunk=17)
