@@ -26,18 +26,13 @@ BUDGET = 42_000
 """Steps of the paper's full budget."""
 
 
-<<<<<<< HEAD
 def objective_series(model: Model) -> str:
-    """Return `MLM` or `CLM` for a one-stage model, with the ratio when it is not 40 % and the size when not 610M."""
+    """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
     objective = model.objectives[0]
-    name = {"clm": "CLM", "mlm40": "MLM"}.get(objective, f"MLM {objective[3:]} %")
+    letters = objective.rstrip("0123456789")
+    ratio = objective.removeprefix(letters)
+    name = letters.upper() if ratio in ("", "40") else f"{letters.upper()} {ratio} %"
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
-=======
-def objective_series(model: Model, *, size: str | None = "610m") -> str:
-    """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not `size`."""
-    name = _objective(model.objectives[0])
-    return name if size is None or model.size == size else f"{model.size.upper()} {name}"
->>>>>>> k-f
 
 
 def start_series(model: Model) -> str:
@@ -87,12 +82,3 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
-<<<<<<< HEAD
-=======
-
-
-def _objective(objective: str) -> str:
-    name = objective.rstrip("0123456789")
-    ratio = objective.removeprefix(name)
-    return name.upper() if ratio in ("", "40") else f"{name.upper()} {ratio} %"
->>>>>>> k-f
