@@ -78,9 +78,10 @@ class Bars:
 
 
 def task_figure(
-    number: int,
+    name: int | str,
     title: str,
     *,
+    models: tuple[str, ...] = (),
     tables: tuple[int, ...],
     position: PositionRule,
     looks: dict[str, Look],
@@ -93,8 +94,9 @@ def task_figure(
     """Return a figure with a panel for each task.
 
     Args:
-        number: the paper's.
+        name: the paper's number, or a word for a figure of your own.
         title: what it shows, in a few words.
+        models: the models that it shows; with a number those of the paper's figure.
         tables: the paper's tables that hold its cells.
         position: where it draws a model.
         looks: how the paper's series look.
@@ -118,12 +120,12 @@ def task_figure(
         return page.figure
 
     figure = PaperFigure(
-        name=str(number),
+        name=str(name),
         title=title,
         collect=collected,
         draw=draw,
         describe=lambda data: f"{seen} {numbers(data)}",
-        models=FIGURES[number],
+        models=FIGURES[name] if isinstance(name, int) else models,
         tables=tables,
         note=note,
     )

@@ -28,7 +28,10 @@ BUDGET = 42_000
 
 def objective_series(model: Model) -> str:
     """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
-    name = _objective(model.objectives[0])
+    objective = model.objectives[0]
+    letters = objective.rstrip("0123456789")
+    ratio = objective.removeprefix(letters)
+    name = letters.upper() if ratio in ("", "40") else f"{letters.upper()} {ratio} %"
     return name if model.size == "610m" else f"{model.size.upper()} {name}"
 
 
@@ -79,9 +82,3 @@ def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, 
         if there is not None and not isinstance(there.x, str):
             points.setdefault(there.series, []).append(there.x)
     return {series: sorted(xs) for series, xs in points.items()}
-
-
-def _objective(objective: str) -> str:
-    name = objective.rstrip("0123456789")
-    ratio = objective.removeprefix(name)
-    return name.upper() if ratio in ("", "40") else f"{name.upper()} {ratio} %"

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmarks.metrics.registry import METRICS, evaluate
 from scipy.stats import norm
 from sklearn.metrics import matthews_corrcoef
 from transformers import AutoModel
@@ -31,8 +30,8 @@ from analysis.statistics.scores import Settings, run_scores, seed_scores
 from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.finetuning import poolings
-from benchmarks.metrics.metric import ClassPredictions
+from benchmarks.finetuning import heads
+from benchmarks.metrics.metric import METRICS, ClassPredictions, evaluate
 from benchmarks.protocol import get_dataset
 from common.provenance import ROOT
 from common.registry import Registry
@@ -257,19 +256,18 @@ def test_an_objective_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
     (command,) = commands("A pooling")
-    with added(poolings, blocks("A pooling")[0], poolings.POOLINGS):
+    with added(heads, blocks("A pooling")[0], heads.POOLINGS):
         hidden = torch.tensor([[[1.0, -3.0], [2.0, -4.0], [9.0, 9.0]]])
-        assert poolings.get_pooling("max").pool(hidden, torch.tensor([2])).tolist() == [[2.0, -3.0]]
+        assert heads.POOLINGS["max"].pool(hidden, torch.tensor([2])).tolist() == [[2.0, -3.0]]
         (record,) = records(tiny, tmp_path, command)
     assert record["settings"]["pooling"] == "max"
-    assert "max" not in poolings.POOLINGS
+    assert "max" not in heads.POOLINGS
 
 
 def test_a_metric_is_in_the_evaluation_of_a_run(tiny: Path, tmp_path: Path) -> None:
     (command,) = commands("A metric")
     rng = np.random.default_rng(0)
-    with added(standard_metrics, blocks("A metric")[0], METRICS) as names:
-        METRICS.register(names["_MATTHEWS"])
+    with added(standard_metrics, blocks("A metric")[0], METRICS):
         for classes, dataset in ((2, "sst2"), (3, "mnli_m")):
             predicted, gold = rng.integers(0, classes, (2, 50))
             made = evaluate(get_dataset(dataset), ClassPredictions(predicted=predicted, gold=gold)).standard

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clm_or_mlm.rooms import program_of, room
+from clm_or_mlm.rooms import ROOMS
 from common.provenance import ROOT
 from tests.test_imports import ALLOWED
 from tests.test_project import TRACKED
@@ -95,9 +95,9 @@ def check(words: list[str]) -> None:
 
 
 def check_room(name: str, words: list[str]) -> None:
-    app = program_of(name)
+    app = ROOMS[name].program()
     depth = 0
-    while room(name).commands and depth < len(words) and app.default_command is None:
+    while ROOMS[name].commands and depth < len(words) and app.default_command is None:
         one = words[depth].split("|")[0]  # `test|verify` stands for both
         assert all(each in app for each in words[depth].split("|")), (name, words)
         app, depth = app[one], depth + 1

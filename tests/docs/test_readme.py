@@ -7,6 +7,7 @@ import re
 import pytest
 
 from common.provenance import ROOT
+from tests.test_imports import ALLOWED
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 
@@ -31,3 +32,12 @@ def test_make_targets_exist(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"(?:`|^    )make ([a-z0-9-]+)", text, flags=re.MULTILINE)):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_table_of_rooms_has_every_room_with_its_folders() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|.*\|(.*)\|$", readme, flags=re.MULTILINE)
+    folders = {room: set(re.findall(r"`(\w+)`", listed)) for room, listed in rows}
+    assert set(ALLOWED) <= set(folders)
+    for room in ALLOWED:
+        assert folders[room] == {path.parent.name for path in (ROOT / room).glob("*/__init__.py")}, room

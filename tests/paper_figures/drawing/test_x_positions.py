@@ -63,11 +63,11 @@ def test_an_own_base_that_nothing_continues_is_no_figure_of_its_own(number: int)
 
 
 def test_a_made_up_objective_is_named_as_it_is_called() -> None:
-    OBJECTIVES.register(ObjectiveName(name="mntp", has_ratio=True))
+    OBJECTIVES.register(ObjectiveName(name="rtd", has_ratio=True))
     try:
-        names = ("610m-mntp20-42k", "610m-mntp40-42k", "1b-mntp20-42k", "610m-mlm20-42k", "610m-clm-42k")
+        names = ("610m-rtd20-42k", "610m-rtd40-42k", "1b-rtd20-42k", "610m-mlm20-42k", "610m-clm-42k")
         series = [objective_series(parse(name)) for name in names]
-        assert figure03.position(parse("610m-mntp20-42k")) is None
+        assert figure03.position(parse("610m-rtd20-42k")) is None
     finally:
-        OBJECTIVES.unregister("mntp")
-    assert series == ["MNTP 20 %", "MNTP", "1B MNTP 20 %", "MLM 20 %", "CLM"]
+        OBJECTIVES.unregister("rtd")
+    assert series == ["RTD 20 %", "RTD", "1B RTD 20 %", "MLM 20 %", "CLM"]
