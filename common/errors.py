@@ -1,4 +1,4 @@
-"""Mistakes a user can mend, and the sentence that tells how."""
+"""Mistakes that a user can correct, in one sentence that says how."""
 
 from __future__ import annotations
 
