@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SHAPES", "SPECIAL_TOKENS", "TINY", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings"]
+__all__ = ["SHAPES", "TINY", "TRAINING", "Shape", "TrainingSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,28 +69,6 @@ SHAPES: dict[str, Shape] = {
 
 TINY = Shape(hidden=64, layers=2, heads=4, kv_heads=2, mlp=192)
 """A shape for tests and first tries on a CPU; no model of the paper has it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecialTokens:
-    """Special tokens of Llama 3's tokenizer that pretraining uses; the mask was its first reserved one."""
-
-    begin: str = "<|begin_of_text|>"
-    """Begin of text."""
-    begin_id: int = 128_000
-    """Its id, the first one after the ranks."""
-    end: str = "<|end_of_text|>"
-    """End of text, which is the padding, too."""
-    end_id: int = 128_001
-    """Its id."""
-    mask: str = "<|mask|>"
-    """The mask."""
-    mask_id: int = 128_002
-    """Its id."""
-
-
-SPECIAL_TOKENS = SpecialTokens()
-"""Those of the paper's tokenizer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 
 LIGHT_MODULES = {
     "benchmarks.protocol", "benchmarks.runs", "pretraining.study", "pretraining.paper_settings",
-    "pretraining.plan.flops", "pretraining.sequence_lengths", "pretraining.training.log",
+    "pretraining.plan.flops", "pretraining.sequence_lengths", "pretraining.special_tokens",
+    "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
-from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.base import TaskModel
 from common.files import atomic_path
 
 __all__ = ["FinetunedWeights", "weights_path"]

@@ -23,8 +23,8 @@ from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
-from benchmarks.tasks.family import Evaluator
-from benchmarks.tasks.registry import family_of, fine_tuning_steps, objective_of
+from benchmarks.tasks.base import Evaluator
+from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError
 from common.files import write_text
 from common.progress import progress

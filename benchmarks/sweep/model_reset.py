@@ -11,8 +11,8 @@ from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import Pooling, initialise_head
 from benchmarks.protocol import Dataset
-from benchmarks.tasks.family import TaskModel
-from benchmarks.tasks.registry import family_of
+from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.families import family_of
 
 __all__ = ["ResettableModel"]
 

@@ -20,7 +20,7 @@ from benchmarks.finetuning.tokenization import encode_texts
 from benchmarks.sweep.jobs import check_labels, jobs_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import is_done
-from benchmarks.tasks.registry import family_of, fine_tuning_steps
+from benchmarks.tasks.families import family_of, fine_tuning_steps
 from common.progress import progress
 
 __all__ = ["Workload", "activation_bytes", "validate", "workload"]

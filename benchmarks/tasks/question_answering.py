@@ -16,7 +16,7 @@ from benchmarks.finetuning.tokenization import Questions, encode_questions, enco
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]

@@ -26,7 +26,7 @@ from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.family import Family, TaskModel
+from benchmarks.tasks.base import Family, TaskModel
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 __all__ = [

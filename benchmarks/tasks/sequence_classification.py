@@ -17,7 +17,7 @@ from benchmarks.finetuning.tokenization import classification_text, encode_texts
 from benchmarks.metrics.metric import ClassPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["SequenceClassification", "SequenceClassificationSplit"]

@@ -25,7 +25,7 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.family import Evaluator, Family, TaskModel
+from benchmarks.tasks.base import Evaluator, Family, TaskModel
 from common.errors import UserError
 
 __all__ = [

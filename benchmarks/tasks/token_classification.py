@@ -16,7 +16,7 @@ from benchmarks.finetuning.tokenization import Words, encode_words
 from benchmarks.metrics.metric import TagPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
-from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.supervised import IGNORED, PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["TokenClassification", "TokenClassificationSplit"]

@@ -31,7 +31,7 @@ from common.errors import UserError
 from common.files import write_text
 from common.processes import worker_pool
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
-from pretraining.paper_settings import SPECIAL_TOKENS
+from pretraining.special_tokens import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from pretraining.data.corpus import Document

@@ -9,7 +9,8 @@ from transformers import AutoConfig, PretrainedConfig
 
 from common.errors import UserError, nearest
 from pretraining.model.pooling import POOLINGS
-from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
+from pretraining.paper_settings import SHAPES, TINY, Shape
+from pretraining.special_tokens import SPECIAL_TOKENS
 
 __all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
 

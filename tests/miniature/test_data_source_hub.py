@@ -19,6 +19,7 @@ from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import HuggingFaceHub
 from benchmarks.datasets.hub_pins import Pin
 from benchmarks.datasets.local_dataset import load, verify
+from clm_or_mlm.commands.benchmarks import datasets as commands
 from miniature.data_source import HUB, TEXT
 from miniature.folders import Folders
 from miniature.forms import FORMS
@@ -123,7 +124,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     )
     hub = FakeHub({**repos(), "HuggingFaceFW/fineweb-edu": {"main": (COMMIT, {"README.md": b""})}})
     with hub.serve() as endpoint:
-        monkeypatch.setattr(fetching, "HuggingFaceHub", lambda: HuggingFaceHub(endpoint))
+        for module in (fetching, commands):
+            monkeypatch.setattr(module, "HuggingFaceHub", lambda: HuggingFaceHub(endpoint))
         monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", _dataset_info)
         yield hub
 

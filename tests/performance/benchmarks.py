@@ -172,7 +172,7 @@ def breakdown(options: argparse.Namespace) -> None:
     from benchmarks.protocol import FINE_TUNING
     from benchmarks.ragged import padded_batches
     from benchmarks.sweep.model_reset import ResettableModel
-    from benchmarks.tasks.registry import family_of, objective_of
+    from benchmarks.tasks.families import family_of, objective_of
     from benchmarks.tasks.supervised import SupervisedObjective
 
     def clock() -> float:
@@ -255,7 +255,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     from benchmarks.finetuning.encoders import load
     from benchmarks.finetuning.heads import SequenceHead, initialise_head
     from benchmarks.finetuning.tokenization import classification_text
-    from benchmarks.tasks.family import TaskModel
+    from benchmarks.tasks.base import TaskModel
 
     loaded, dataset = load(str(options.model)), load_data(options.data, options.dataset)
     tokenizer, encoder = loaded.tokenizer, loaded.encoder

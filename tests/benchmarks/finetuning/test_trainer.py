@@ -27,8 +27,8 @@ from benchmarks.finetuning.trainer import (
 )
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel
-from benchmarks.tasks.family import TaskModel
-from benchmarks.tasks.registry import objective_of
+from benchmarks.tasks.base import TaskModel
+from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective
 
 CPU = choose_device("cpu", "fp32")

@@ -12,7 +12,7 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
-from benchmarks.tasks.family import TaskModel
+from benchmarks.tasks.base import TaskModel
 
 KEY = RunKey(model="m", dataset="nq", lr=1e-4, seed=0)
 

@@ -17,7 +17,7 @@ from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel
-from benchmarks.tasks.registry import objective_of
+from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, info_nce
 
 CPU = choose_device("cpu", "fp32")

@@ -13,7 +13,7 @@ from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, example_order, steps_of
 from benchmarks.protocol import Dataset, FineTuning
-from benchmarks.tasks.family import Family
+from benchmarks.tasks.base import Family
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
 from benchmarks.tasks.sequence_classification import SequenceClassification

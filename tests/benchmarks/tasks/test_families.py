@@ -15,7 +15,7 @@ from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
-from benchmarks.tasks.registry import FAMILIES, family_of, fine_tuning_steps, sampled_rows
+from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
 from common.errors import UserError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.protocol import FINE_TUNING, FineTuning, get_dataset
-from benchmarks.tasks.registry import FAMILIES, family_of
+from benchmarks.tasks.families import FAMILIES, family_of
 from benchmarks.tasks.sequence_classification import SequenceClassification
 
 

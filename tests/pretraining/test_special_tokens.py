@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pretraining.special_tokens import SPECIAL_TOKENS
+
+
+def test_special_tokens_are_written_once() -> None:
+    """Tokenizer, model and masks take them from here."""
+    from pretraining.data.tokenizer import llama3_special_tokens
+    from pretraining.model.configuration import EncoderConfig
+    from pretraining.model.masking import MaskRule
+
+    tokens, config, rule = SPECIAL_TOKENS, EncoderConfig(), MaskRule(ratio=0.4, seed=0)
+    names = llama3_special_tokens()
+    ids = {tokens.begin: tokens.begin_id, tokens.end: tokens.end_id, tokens.mask: tokens.mask_id}
+    assert {name: tokens.begin_id + names.index(name) for name in ids} == ids
+    assert (config.bos_token_id, config.eos_token_id, config.pad_token_id, config.mask_token_id) == (
+        tokens.begin_id, tokens.end_id, tokens.end_id, tokens.mask_id,
+    )  # fmt: skip
+    assert (config.mask_token, rule.mask_token_id) == (tokens.mask, tokens.mask_id)
+    assert rule.special_ids == tuple(ids.values())
