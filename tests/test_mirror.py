@@ -20,7 +20,7 @@ ELSEWHERE = {
     "analysis/claims/catalogue/ratio.py": CLAIMS,
     "analysis/claims/catalogue/terms.py": CLAIMS,
     "analysis/claims/catalogue/two_stage.py": CLAIMS,
-    "analysis/frames.py": "tests/analysis/statistics/test_scores.py",
+    "analysis/rows.py": "tests/analysis/statistics/test_scores.py",
     "miniature/folders.py": "tests/miniature/test_plan.py",
     "miniature/untrained.py": "tests/miniature/test_pipeline_kills.py",
     "pretraining/data/shard_settings.py": "tests/pretraining/data/test_build_shards.py",

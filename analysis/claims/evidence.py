@@ -21,8 +21,8 @@ import pandas as pd
 
 from analysis.claims.inference import brown_forsythe, region_p, spread_ratios
 from analysis.claims.statements import Comparison, Contrast, Spread, Term
-from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.rows import records
 from analysis.statistics.estimates import Estimate, Resampled, welch_estimate
 from analysis.statistics.intervals import INTERVALS, Sample
 from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores

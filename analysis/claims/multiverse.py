@@ -13,8 +13,8 @@ import pandas as pd
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, Verdict
-from analysis.frames import records
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.rows import records
 from analysis.sources import Source
 from analysis.statistics.bounds import standard_error
 from analysis.statistics.intervals import INTERVALS, T

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import Multiverse
 from analysis.claims.verdicts import CONTRADICTED, INCONCLUSIVE, SUPPORTED, UNDECIDABLE
-from analysis.frames import records
+from analysis.rows import records
 from common.text_tables import grid
 
 __all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.frames import records
 from analysis.published_cells import N_SEEDS, published_values
+from analysis.rows import records
 from analysis.statistics.bounds import resample_seeds
 from analysis.statistics.instance_bootstrap import resample_instances
 from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, Interval, Sample

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.frames import records
 from analysis.published_cells import published_cells
+from analysis.rows import records
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from analysis.tables.paper_arithmetic import Check, check_arithmetic

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.frames import records
 from analysis.published_cells import published_cells
+from analysis.rows import records
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of

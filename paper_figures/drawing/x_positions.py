@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from analysis.frames import records
+from analysis.rows import records
 from paper_figures.figure_data import PositionRule, find_model
 from pretraining.study import FIGURES, Model
 

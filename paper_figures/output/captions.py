@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.frames import records
+from analysis.rows import records
 from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Missing, missing
 from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,8 +12,9 @@ from matplotlib.patches import Rectangle
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import Multiverse, explore
 from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
-from analysis.frames import records
+from analysis.rows import records
 from analysis.sources import standard_of
+from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import DATASETS
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
@@ -24,7 +26,8 @@ __all__ = ["FIGURE", "multiverse_data"]
 
 _WIDTH, _ROW, _FOOT, _HEAD = 7.2, 0.2, 0.34, 0.98
 _SIGNS = dict(zip(VERDICTS, ("+", "\u00d7", "o", "\u00b7"), strict=True))
-_RULES = {"seed": "o", "mean": "s", "pooled": "^"}
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Markers of the selection rules in their order; they begin again when there are more."""
 
 
 def multiverse_data(multiverse: Multiverse) -> pd.DataFrame:
@@ -111,12 +114,13 @@ def _draw_gaps(
     )
     ax.tick_params(axis="x", labelsize=5.8)
     places = {pair: row for row, pair in enumerate(pairs)}
-    for rule, marker in _RULES.items():
+    rules = list(SELECTIONS)
+    for place, (rule, marker) in enumerate(zip(rules, cycle(_MARKERS))):
         rows = gaps[gaps["selection"] == rule]
         whole = rows["mlm_from"].str.startswith("runs") & rows["clm_from"].str.startswith("runs")
         heights = [places[pair] for pair in records(rows, "size", "dataset")]
         colors = [INK if known else "white" for known in whole]
-        offset = {"seed": -0.2, "mean": 0.0, "pooled": 0.2}[rule]
+        offset = 0.4 * place / max(1, len(rules) - 1) - 0.2
         ax.scatter(
             rows["gap"], [y + offset for y in heights], marker=marker, s=13, c=colors, edgecolors=INK,
             linewidths=0.7, label=rule, zorder=3,

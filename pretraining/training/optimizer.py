@@ -1,6 +1,7 @@
 """The optimizer: how it is built from the settings, and which of its tensors a checkpoint holds.
 
-Another one is another pair of functions here and its settings in `pretraining.plan.config`.
+Another one is another version of these functions, state names included, with its settings in
+`pretraining.plan.config`.
 """
 
 from __future__ import annotations
