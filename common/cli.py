@@ -9,6 +9,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, default_name_transform
@@ -148,10 +149,11 @@ def whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollec
         if int not in kinds or kinds & {float, str}:
             continue
         for place, token in enumerate(argument.tokens):
-            with contextlib.suppress(ValueError):  # the library refuses what is no number
-                if not float(token.value).is_integer():
+            with contextlib.suppress(InvalidOperation):  # the library refuses what is no number
+                number = Decimal(token.value)
+                if not number.is_finite() or number != number.to_integral_value():
                     raise problems.CoercionError(token=token, target_type=int, argument=argument)
-                argument.tokens[place] = token.evolve(value=str(int(float(token.value))))
+                argument.tokens[place] = token.evolve(value=f"{number:.0f}")
 
 
 def sentence(error: CycloptsError) -> str:

@@ -134,6 +134,11 @@ def test_words_that_cannot_be_understood_are_refused_in_a_sentence(words: list[s
     assert DONE == []
 
 
+def test_a_whole_number_of_any_size_keeps_its_digits() -> None:
+    call(app(), ["show", "a", "--count", str(2**53 + 1)])
+    assert DONE[0][-1] == Place(count=2**53 + 1)
+
+
 def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
