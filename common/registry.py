@@ -49,9 +49,5 @@ class Registry(dict[str, T]):
         self[item.name] = item
         return item
 
-    def unregister(self, name: str) -> None:
-        """Remove an object, as a test does with one that it made up."""
-        del self[name]
-
     def __missing__(self, name: str) -> NoReturn:
         raise UnknownNameError(f"unknown {self.kind} {name!r}{nearest(name, self)}; one of {', '.join(self)}")

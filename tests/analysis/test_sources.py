@@ -106,7 +106,7 @@ def named() -> Iterator[list[Request]]:
 
     SOURCES.register(NamedSource(name="mine", open=open_it))
     yield requests
-    SOURCES.unregister("mine")
+    SOURCES.pop("mine")
 
 
 def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[Request]) -> None:

@@ -24,7 +24,7 @@ def test_objects_come_by_name_in_the_order_of_registration() -> None:
     assert colours["green"] is green
     assert "green" in colours and "pink" not in colours
     assert colours.get("pink") is None
-    colours.unregister("green")
+    colours.pop("green")
     assert len(colours) == 2
 
 

@@ -30,8 +30,8 @@ def entry() -> Iterator[Dataset]:
     entry = DATASETS.register(eval(entry_code, vars(protocol)))
     assert isinstance(entry, Dataset)
     yield entry
-    DATASETS.unregister(entry.name)
-    READERS.unregister(entry.name)
+    DATASETS.pop(entry.name)
+    READERS.pop(entry.name)
 
 
 def test_the_page(tmp_path: Path, entry: Dataset) -> None:

@@ -98,7 +98,7 @@ def added(module: ModuleType, block: str, registered: Registry[Any]) -> Iterator
         yield names
     finally:
         for name in set(registered) - before:
-            registered.unregister(name)
+            registered.pop(name)
 
 
 @pytest.fixture(scope="module")

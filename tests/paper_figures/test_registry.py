@@ -95,7 +95,7 @@ def made_up() -> Iterator[PaperFigure]:
         tables=(2,),
     )
     yield FIGURES.register(figure)  # type: ignore[misc]
-    FIGURES.unregister("13")
+    FIGURES.pop("13")
 
 
 def test_a_new_figure_is_drawn_by_name_and_among_all(

@@ -102,4 +102,4 @@ def test_the_losses_of_a_made_up_objective_are_read(tmp_path: Path) -> None:
     try:
         assert set(training_losses(tmp_path, TRUNK)["objective"]) == {"rtd"}
     finally:
-        OBJECTIVES.unregister("rtd")
+        OBJECTIVES.pop("rtd")

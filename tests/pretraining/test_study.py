@@ -158,4 +158,4 @@ def test_a_made_up_objective_is_part_of_names() -> None:
         ]  # fmt: skip
         assert model.objective == "clm+rtd"
     finally:
-        OBJECTIVES.unregister("rtd")
+        OBJECTIVES.pop("rtd")

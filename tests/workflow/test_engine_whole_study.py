@@ -167,13 +167,13 @@ def test_a_stage_that_meets_slurms_time_limit_goes_on_in_the_next_job(tmp_path: 
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         subprocess.run(["scancel", *_running("stage")], stderr=subprocess.DEVNULL)
-    # Every job goes on where the one before it stopped, and Slurm said when.
+    # Every job resumes where the one before it stopped, and Slurm reported when.
     started = _steps(log, r"tiny-t-mlm40: step (\d+) to")
     assert started[:2] == [0, saved[0]]
     assert 0 < saved[0] < saved[1]
-    told = "\n".join(path.read_text() for path in tmp_path.glob("study/logs/slurm/rule_stage/*/*.log"))
+    reports = "\n".join(path.read_text() for path in tmp_path.glob("study/logs/slurm/rule_stage/*/*.log"))
     who = "by the clock" if _image() else "the scheduler says so by SIGUSR1"
-    assert f"the time limit is near ({who})" in told
+    assert f"the time limit is near ({who})" in reports
 
 
 def _steps(log: Path, pattern: str) -> list[int]:

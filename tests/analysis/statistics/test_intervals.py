@@ -81,7 +81,7 @@ JACKKNIFE = Interval(
 @pytest.fixture
 def registered() -> Iterator[Callable[[Interval], None]]:
     yield INTERVALS.register  # type: ignore[misc]
-    INTERVALS.unregister("jackknife")
+    INTERVALS.pop("jackknife")
 
 
 @pytest.fixture(scope="module")

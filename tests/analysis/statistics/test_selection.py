@@ -98,7 +98,7 @@ def test_a_new_rule_is_used_under_its_own_name_and_words() -> None:
         assert set(run_scores(runs, Settings(selection="smallest"), source="x")["mean"]) == {10.0}
         assert Settings(selection="smallest").rule.words == "the smallest learning rate"
     finally:
-        SELECTIONS.unregister("smallest")
+        SELECTIONS.pop("smallest")
 
 
 @given(st.text(max_size=9).filter(lambda name: name not in SELECTIONS))

@@ -46,7 +46,7 @@ def test_a_made_up_pooling_is_used_by_a_run_and_recorded(
     try:
         assert main(["run", *words]) == 0
     finally:
-        POOLINGS.unregister("middle")
+        POOLINGS.pop("middle")
     assert seen
     records = [json.loads(path.read_text()) for path in tmp_path.rglob("run.json")]
     assert [record["settings"]["pooling"] for record in records] == ["middle", "middle"]

@@ -46,7 +46,7 @@ def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
         with pytest.raises(ValueError, match="there is already a metric called 'standard SC errors'"):
             METRICS.register(metric)
     finally:
-        METRICS.unregister(metric.name)
+        METRICS.pop(metric.name)
     assert "errors" not in evaluate(get_dataset("sst2"), PREDICTIONS).standard
 
 
@@ -59,7 +59,7 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
         ):
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:
-        METRICS.unregister(second.name)
+        METRICS.pop(second.name)
     wrong = Metric(key="rank", protocol=STANDARD, task="SC", needs=RankingPredictions, compute=errors)
     METRICS.register(wrong)
     try:
@@ -68,7 +68,7 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
         ):
             evaluate(get_dataset("sst2"), PREDICTIONS)
     finally:
-        METRICS.unregister(wrong.name)
+        METRICS.pop(wrong.name)
 
 
 @pytest.mark.parametrize(

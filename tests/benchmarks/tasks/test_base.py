@@ -22,4 +22,4 @@ def test_a_made_up_family_is_used_for_its_datasets_alone() -> None:
         assert odd.micro_batch(FINE_TUNING) == 3
         assert family_of(get_dataset("sst2")).micro_batch(FINE_TUNING) == 4
     finally:
-        FAMILIES.unregister("OD")
+        FAMILIES.pop("OD")

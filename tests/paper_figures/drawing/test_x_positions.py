@@ -69,5 +69,5 @@ def test_a_made_up_objective_is_named_as_it_is_called() -> None:
         series = [objective_series(parse(name)) for name in names]
         assert figure03.position(parse("610m-rtd20-42k")) is None
     finally:
-        OBJECTIVES.unregister("rtd")
+        OBJECTIVES.pop("rtd")
     assert series == ["RTD 20 %", "RTD", "1B RTD 20 %", "MLM 20 %", "CLM"]

@@ -18,4 +18,4 @@ def test_the_coverage_is_drawn_from_the_simulation(tmp_path: Path, monkeypatch: 
     data = pd.read_csv(tmp_path / "coverage.csv")
     assert set(data["target"]) == {"seeds", "seeds and instances"} and len(data) == 26
     assert data["t"].between(0, 1).all() and np.isfinite(data["crossed"]).all()
-    assert "MS MARCO" not in (tmp_path / "coverage.txt").read_text()  # ranges are told, not every dataset
+    assert "MS MARCO" not in (tmp_path / "coverage.txt").read_text()  # ranges are given, not every dataset

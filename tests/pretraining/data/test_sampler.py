@@ -156,7 +156,7 @@ def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None
         with pytest.raises(UserError, match="cut='single' is unknown; take random or fixed"):
             TrainingConfig(cut="single")  # type: ignore[arg-type]
     finally:
-        CUTS.unregister("single")
+        CUTS.pop("single")
 
 
 @pytest.mark.parametrize("mode", CUTS)

@@ -106,7 +106,7 @@ def test_every_compression_reads_back(tmp_path: Path, name: str) -> None:
     try:
         entry = write_shard(tmp_path / "train", 0, tokens, COMPRESSIONS[name])
     finally:
-        COMPRESSIONS.unregister("made up")
+        COMPRESSIONS.pop("made up")
     write_index(tmp_path / "train", [entry])
     assert list(damages(tmp_path / "train")) == []
     assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()

@@ -236,4 +236,4 @@ def test_a_made_up_backend_is_used_under_its_name() -> None:
         layout = packed_layout(cumulative((3, 2)), 5, 3, is_causal=False, backend=backend)
         assert (attention(q, k, v, layout) == 7).all()
     finally:
-        BACKENDS.unregister("constant")
+        BACKENDS.pop("constant")

@@ -34,6 +34,6 @@ def test_a_made_up_pooling_is_used_under_its_name(tiny_config: EncoderConfig) ->
         model = EuroBertForSequenceClassification(EncoderConfig(**fields))
         assert (model(torch.tensor([[4, 5]])).logits == 3).all()
     finally:
-        POOLINGS.unregister("threes")
+        POOLINGS.pop("threes")
     with pytest.raises(UserError, match="unknown classifier_pooling 'threes'"):
         EncoderConfig(**fields)

@@ -27,7 +27,7 @@ def test_a_made_up_format_is_used_under_its_name() -> None:
     try:
         assert render(WHOLE, "names", device="A100", utilisation=0.5) == "A100 at 0.5"
     finally:
-        FORMATS.unregister("names")
+        FORMATS.pop("names")
 
 
 def test_a_made_up_flop_count_is_in_every_plan() -> None:
@@ -39,5 +39,5 @@ def test_a_made_up_flop_count_is_in_every_plan() -> None:
         assert f"{tokens:.4g} at one a token" in render(WHOLE)
         assert "one" in json.loads(render(WHOLE, "json"))["costs"]["flops"]
     finally:
-        CONVENTIONS.unregister("one")
+        CONVENTIONS.pop("one")
     assert "one" not in WHOLE.costs().flops

@@ -80,7 +80,7 @@ def test_a_made_up_objective_is_loaded_under_its_name(study: Study, data: Path) 
         assert sum(part.count for part in made.microbatches) == made.tokens
         assert all(torch.equal(part.labels, part.inputs.tokens) for part in made.microbatches)
     finally:
-        OBJECTIVES.unregister("copy")
+        OBJECTIVES.pop("copy")
 
 
 def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:

@@ -180,7 +180,7 @@ def test_a_made_up_weighting_is_used_under_its_name() -> None:
     try:
         assert loss_weights([2, 6], "first") == [0.5, 0.0]
     finally:
-        WEIGHTINGS.unregister("first")
+        WEIGHTINGS.pop("first")
     with pytest.raises(UserError, match="unknown micro-batch weighting 'first'"):
         loss_weights([2, 6], "first")
 

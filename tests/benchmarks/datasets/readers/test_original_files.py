@@ -104,4 +104,4 @@ def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
         assert kind_of(path).name == ".csv2"
         assert [row for _, row in records(path, Reading())] == [{"a": "1", "b": "2"}]
     finally:
-        FILE_KINDS.unregister(".csv2")
+        FILE_KINDS.pop(".csv2")

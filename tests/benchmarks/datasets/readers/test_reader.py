@@ -30,5 +30,5 @@ def test_a_made_up_dataset_is_read_by_its_own_reader(tmp_path_factory: pytest.Te
         assert text[-1].split()[0] == "sst3" and text[-1].endswith("made up")
         assert "made up" not in text[1]
     finally:
-        READERS.unregister("sst3")
-        DATASETS.unregister("sst3")
+        READERS.pop("sst3")
+        DATASETS.pop("sst3")
