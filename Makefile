@@ -32,7 +32,7 @@ cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluste
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not on PATH; install Python 3.11 or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@echo "installing requirements/$*.txt into .venv/$* ..." >&2
 	@$(PYTHON) -m venv --clear .venv/$*
-	@.venv/$*/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/$*.txt
+	@.venv/$*/bin/python -m pip install --quiet --no-input --no-deps --require-hashes -r requirements/$*.txt
 	@touch $@
 
 ## Results
@@ -98,9 +98,10 @@ lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff format --check .
 	@$(FULL)/bin/python -m mypy
 
-UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header
+UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --no-header
 lock: ## write the hash-locked requirements again from the .in files
-	@$(UV) requirements/full.in -o requirements/full.txt
+	@$(UV) --override requirements/overrides.txt requirements/full.in -o requirements/full.txt
 	@$(UV) -c requirements/full.txt requirements/analysis.in -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) requirements/eurobert-check.in -o requirements/eurobert-check.txt
