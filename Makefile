@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	if $$name -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$name; break; fi; done)
 SOURCE ?= published
 OUT ?= build
 IMAGE ?= analysis
@@ -29,8 +30,10 @@ full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine
 cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, no torch
 
 .venv/%/.installed: requirements/%.txt
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not on PATH; install Python 3.11 or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
-	@echo "installing requirements/$*.txt into .venv/$* ..." >&2
+	@if [ -z "$(PYTHON)" ]; then found="none is on PATH"; else found="$(PYTHON) is not one"; fi; \
+	"$(or $(PYTHON),false)" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	echo "error: Python 3.11 or newer with venv is needed, and $$found; install it (on Debian: apt install python3-venv) or name it: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
+	@echo "installing requirements/$*.txt into .venv/$* with $(PYTHON) ..." >&2
 	@$(PYTHON) -m venv --clear .venv/$*
 	@.venv/$*/bin/python -m pip install --quiet --no-input --no-deps --require-hashes -r requirements/$*.txt
 	@touch $@

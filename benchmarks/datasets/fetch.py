@@ -27,7 +27,6 @@ __all__ = ["HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_a
 log = logging.getLogger(__name__)
 
 DOWNLOADS = ".downloads"
-_ATTEMPTS = 8
 
 
 class UnreachableError(UserError):
@@ -80,30 +79,43 @@ class HuggingFaceHub:
                 if isinstance(file, RepoFile)
             }
 
-    def download(self, repo: str, commit: str, path: str, folder: Path) -> Path:
-        """Bring a file to `folder / path`, resuming an interrupted download."""
-        import requests
-        from huggingface_hub import hf_hub_download
+    def download(self, file: LockedFile, target: Path) -> None:
+        """Bring a file to `target`, resuming what an interrupted download left next to it.
 
-        options: dict[str, Any] = {"repo_type": "dataset", "revision": commit, "local_dir": folder}
-        with _sentences(repo):
-            for attempt in range(_ATTEMPTS):
-                try:
-                    return Path(hf_hub_download(repo, path, endpoint=self._endpoint, **options))
-                except requests.exceptions.ChunkedEncodingError:
-                    # The client retries connections, not bodies that end early; the next call resumes.
-                    if attempt == _ATTEMPTS - 1:
-                        raise
-                    log.warning("the connection broke during %s; resuming", path)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+        The hub's own `hf_hub_download` starts again after its process was killed.
+        """
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.file_download import http_get
+        from huggingface_hub.utils import build_hf_headers
+
+        url = hf_hub_url(
+            file.repo, file.path, repo_type="dataset", revision=file.revision, endpoint=self._endpoint
+        )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f"{target.name}.incomplete")
+        if part.is_file() and part.stat().st_size > file.bytes:
+            part.unlink()
+        with _sentences(file.repo), part.open("ab") as opened:
+            http_get(
+                url,
+                opened,
+                resume_size=opened.tell(),
+                headers=build_hf_headers(),
+                expected_size=file.bytes,
+                displayed_filename=file.path,
+            )
+        part.replace(target)
 
 
 @contextlib.contextmanager
 def _sentences(repo: str) -> Iterator[None]:
     """Turn the hub's exceptions into one sentence each."""
-    import requests
+    from httpx2 import HTTPError
     from huggingface_hub import errors
+    from huggingface_hub.utils import logging as hub_logging
 
+    # The client prints every attempt and its address; what comes of them is one sentence here.
+    hub_logging.set_verbosity_error()
     try:
         yield
     except (errors.GatedRepoError, errors.RepositoryNotFoundError) as error:
@@ -114,8 +126,7 @@ def _sentences(repo: str) -> Iterator[None]:
     except (
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
-        errors.HfHubHTTPError,
-        requests.RequestException,
+        HTTPError,
     ) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if isinstance(error, errors.RevisionNotFoundError):
@@ -213,9 +224,8 @@ def _pinned(name: str, file: LockedFile) -> str | None:
     return next((value for value in known if value), None)
 
 
-def _path_of(downloads: Path, file: LockedFile, *, whole: bool = True) -> Path:
-    folder = downloads / file.repo.replace("/", "+") / file.revision
-    return folder / file.path if whole else folder
+def _path_of(downloads: Path, file: LockedFile) -> Path:
+    return downloads / file.repo.replace("/", "+") / file.revision / file.path
 
 
 def _download(file: LockedFile, hub: HuggingFaceHub, downloads: Path, *, pinned: str | None) -> LockedFile:
@@ -227,7 +237,7 @@ def _download(file: LockedFile, hub: HuggingFaceHub, downloads: Path, *, pinned:
     path = _path_of(downloads, file)
     if not (path.is_file() and path.stat().st_size == file.bytes):
         log.info("%s of %s (%s)", file.path, file.repo, _megabytes(file.bytes))
-        hub.download(file.repo, file.revision, file.path, _path_of(downloads, file, whole=False))
+        hub.download(file, path)
     found = sha256_file(path)
     for source, expected in (("the lock", file.sha256), ("the pinned hash", pinned)):
         if expected and found != expected:
@@ -258,9 +268,6 @@ def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
     """Remove the downloaded files, and then the folders with nothing left in them."""
     for file in files:
         _path_of(downloads, file).unlink(missing_ok=True)
-        cache = _path_of(downloads, file, whole=False) / ".cache"
-        if not any(cache.rglob("*.incomplete")):
-            shutil.rmtree(cache, ignore_errors=True)
     folders = [downloads, *(path for path in downloads.rglob("*") if path.is_dir())]
     for path in sorted(folders, reverse=True):
         if path.is_dir() and not any(path.iterdir()):

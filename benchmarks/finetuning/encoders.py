@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub import snapshot_download
+from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import FINE_TUNING
@@ -176,7 +177,7 @@ def load_tokenizer(folder: Path) -> Any:
         UserError: no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{folder} has no tokenizer that loads ({_first_line(error)}); put tokenizer.json and "
@@ -204,6 +205,28 @@ def load_tokenizer(folder: Path) -> Any:
         tokenizer.pad_token = end
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
+
+
+def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
+    """Return a tokenizer that does what the folder's tokenizer.json says.
+
+    transformers 5 makes the tokenizers of some classes (Qwen2's, for one) from the vocabulary alone, by rules and
+    with tokens of the class; the file is what the model was trained with.
+    """
+    file = folder / "tokenizer.json"
+    if not file.is_file() or not tokenizer.is_fast:
+        return tokenizer
+    recorded = Tokenizer.from_file(str(file))
+    if tokenizer.backend_tokenizer.to_str() == recorded.to_str():
+        return tokenizer
+    special = {
+        name: token
+        for name, token in tokenizer.special_tokens_map.items()
+        if recorded.token_to_id(str(token)) is not None
+    }
+    return PreTrainedTokenizerFast.from_pretrained(
+        folder, model_input_names=tokenizer.model_input_names, **special
+    )
 
 
 def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:

@@ -88,7 +88,8 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     f1 = np.divide(2.0 * hits, occurrences, out=np.zeros(size), where=occurrences > 0)
     present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
     total = f1.reshape(len(gold), tags).sum(axis=1)
-    return np.divide(total, present, out=np.ones(len(gold)), where=present > 0)
+    scores: Floats = np.divide(total, present, out=np.ones(len(gold)), where=present > 0)
+    return scores
 
 
 def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
@@ -140,7 +141,8 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     )
     dcg = (gains * weight / np.maximum(members, 1)).reshape(queries, depth).sum(axis=1)
     ideal = -np.sort(-relevances.astype(np.float64), axis=1) @ discounts
-    return np.divide(dcg, ideal, out=np.zeros(queries), where=ideal > 0)
+    scores: Floats = np.divide(dcg, ideal, out=np.zeros(queries), where=ideal > 0)
+    return scores
 
 
 def _accuracy(made: ClassPredictions) -> Score:

@@ -122,7 +122,7 @@ def test_fine_tuning_ends_in_the_weights_that_transformers_trainer_ends_in(
     theirs = _ForTrainer(resettable.reset(dataset.dataset, seed=3))
     arguments = TrainingArguments(
         output_dir=str(tmp_path), max_steps=7, per_device_train_batch_size=4, gradient_accumulation_steps=8,
-        learning_rate=5e-4, warmup_ratio=0.1, lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95,
+        learning_rate=5e-4, warmup_steps=0.1, lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95,
         adam_epsilon=1e-5, weight_decay=0.1, max_grad_norm=1.0, seed=3, save_strategy="no", report_to=[],
         use_cpu=True, optim="adamw_torch", disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
