@@ -21,7 +21,7 @@ from typing import Any
 from common.locks import wait_for_lock
 from common.provenance import ROOT
 
-__all__ = ["LOCK", "CannotInstall", "Oracle", "install"]
+__all__ = ["EUROBERT", "LOCK", "CannotInstall", "Oracle", "install", "older_tokenizer"]
 
 LOCK = ROOT / "requirements" / "oracle.txt"
 
@@ -32,6 +32,26 @@ answer = None
 exec(compile(pathlib.Path("script.py").read_text(), "script.py", "exec"))
 pathlib.Path("answer.json").write_text(json.dumps(answer))
 """
+
+EUROBERT = """
+import torch
+from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel
+
+class EuroBertConfig(LlamaConfig):
+    model_type = "eurobert"
+
+class EuroBertModel(LlamaModel):
+    config_class = EuroBertConfig
+
+    def _update_causal_mask(self, attention_mask, inputs, *_, **__):
+        hidden = attention_mask[:, None, None, :].expand(-1, 1, inputs.shape[1], -1) == 0
+        return torch.zeros(hidden.shape).masked_fill(hidden, torch.finfo(inputs.dtype).min).to(inputs.dtype)
+
+AutoConfig.register("eurobert", EuroBertConfig)
+AutoModel.register(EuroBertConfig, EuroBertModel)
+"""
+"""The start of a script that loads our models: their class in transformers 4.48.3, which lacks it, is Llama's with
+attention in both directions."""
 
 
 class CannotInstall(Exception):
@@ -111,6 +131,17 @@ def install(build: Path = ROOT / "build") -> Oracle:
             raise CannotInstall((errors or done.stderr.splitlines() or ["no reason given"])[-1].strip())
         making.rename(site)
     return Oracle(site)
+
+
+def older_tokenizer(folder: Path) -> None:
+    """Name a tokenizer's class as transformers before 5 does, and its inputs as EuroBERT's tokenizer does."""
+    file = folder / "tokenizer_config.json"
+    fields = json.loads(file.read_text(encoding="utf-8"))
+    fields |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
+    file.write_text(json.dumps(fields), encoding="utf-8")
 
 
 if __name__ == "__main__":
