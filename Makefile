@@ -24,10 +24,12 @@ help: ## this list
 	@awk -F ':.*## ' '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z0-9%_-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ## Environments (made when something needs them)
-.PHONY: analysis-env full-env cluster-env
+.PHONY: analysis-env full-env cluster-env oracle-env
 analysis-env: $(SMALL)/.installed ## the small environment, .venv/analysis: no torch in it
 full-env: $(FULL)/.installed ## the full environment, .venv/full: training, fine-tuning, tests (7 GB)
 cluster-env: $(CLUSTER)/.installed ## the login node's environment, .venv/cluster: images and the workflow, no torch
+oracle-env: $(FULL)/.installed ## sentence-transformers 3.4.1 for the tests, in build/ (they make it too; 180 MB)
+	@$(FULL)/bin/python -m tests.oracle
 
 .venv/%/.installed: requirements/%.txt
 	@if [ -z "$(PYTHON)" ]; then found="none is on PATH"; else found="$(PYTHON) is not one"; fi; \
@@ -108,3 +110,4 @@ lock: ## write the hash-locked requirements again from the .in files
 	@$(UV) -c requirements/full.txt requirements/analysis.in -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) requirements/eurobert-check.in -o requirements/eurobert-check.txt
+	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

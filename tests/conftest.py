@@ -1,4 +1,4 @@
-"""A whole small store of two models and three datasets."""
+"""A whole small store of two models and three datasets, and the libraries of the paper's fine-tunings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.stores import fill
+from tests.oracle import CannotInstall, Oracle, install
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,12 @@ def store(whole_store: Path, tmp_path: Path) -> Path:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files made just now count as settled."""
     monkeypatch.setattr("analysis.store.cell._SETTLED_NS", -1)
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Oracle:
+    """sentence-transformers 3.4.1 and its transformers, as `tests.oracle` installs and runs them."""
+    try:
+        return install()
+    except CannotInstall as error:
+        pytest.skip(f"requirements/oracle.txt cannot be installed here: {error}")

@@ -1,0 +1,167 @@
+"""Retrieval against sentence-transformers 3.4.1 itself: vectors, rankings, scores, and steps of its trainer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.metrics import ndcg_score
+
+from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.heads import MEAN
+from benchmarks.finetuning.tokenization import document_text, query_text
+from benchmarks.finetuning.trainer import fine_tune
+from benchmarks.protocol import FINE_TUNING
+from benchmarks.runs import SPLITS
+from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.tasks.families import family_of, objective_of
+from benchmarks.tasks.retrieval import RetrievalEvaluator
+from tests.oracle import EUROBERT, Oracle, older_tokenizer
+
+CPU = choose_device("cpu", "fp32")
+SEED, STEPS, LR, LIMIT = 1, 3, 2e-3, 507
+
+MODEL = """
+import datasets
+from sentence_transformers import SentenceTransformer, models
+transformer = models.Transformer(given["model"], max_seq_length=512)
+pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="mean")
+model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+assert type(transformer.auto_model).__name__ == "EuroBertModel"
+"""
+
+ENCODE = """
+from sentence_transformers.evaluation import InformationRetrievalEvaluator
+documents = model.encode(list(given["corpus"].values()), batch_size=4)
+answer = {"documents": documents.tolist()}
+for split, part in given["splits"].items():
+    queries = model.encode(list(part["queries"].values()), batch_size=4)
+    relevant = {query: set(found) for query, found in part["relevant"].items()}
+    evaluator = InformationRetrievalEvaluator(
+        part["queries"], given["corpus"], relevant, main_score_function="cosine", write_csv=False)
+    found = evaluator(model)
+    answer[split] = {
+        "similarities": model.similarity(queries, documents).tolist(),
+        "recall": found["cosine_recall@10"],
+        "ndcg": found["cosine_ndcg@10"],
+    }
+"""
+
+TRAIN = """
+from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.data_collator import SentenceTransformerDataCollator
+from sentence_transformers.losses import CachedMultipleNegativesRankingLoss
+
+def tokenize(texts):
+    texts = [text + model.tokenizer.eos_token for text in texts]
+    options = dict(add_special_tokens=False, truncation=True, max_length=given["limit"])
+    return model.tokenizer(texts, padding=True, return_tensors="pt", **options)
+
+arguments = SentenceTransformerTrainingArguments(
+    "out", per_device_train_batch_size=32, max_steps=given["steps"], learning_rate=given["lr"], warmup_ratio=0.1,
+    adam_beta1=0.9, adam_beta2=0.95, adam_epsilon=1e-5, weight_decay=0.1, lr_scheduler_type="linear",
+    seed=given["seed"], logging_steps=1, report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True)
+trainer = SentenceTransformerTrainer(
+    model=model, args=arguments, train_dataset=datasets.Dataset.from_dict(given["pairs"]),
+    loss=CachedMultipleNegativesRankingLoss(model, mini_batch_size=4),
+    data_collator=SentenceTransformerDataCollator(tokenize_fn=tokenize))
+trainer.train()
+save_file({k: v.contiguous() for k, v in transformer.auto_model.state_dict().items()}, "trained.safetensors")
+answer = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+"""
+
+
+@pytest.fixture
+def folder(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
+    """A tiny model of ours, with a tokenizer that transformers 4.48.3 loads."""
+    copy = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
+    older_tokenizer(copy)
+    return copy
+
+
+def evaluator_of(dataset: LocalDataset, folder: Path) -> tuple[ResettableModel, RetrievalEvaluator]:
+    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    family = family_of(dataset.dataset)
+    evaluator = family.evaluator(dataset, resettable.loaded, CPU, FINE_TUNING, MEAN)
+    assert isinstance(evaluator, RetrievalEvaluator)
+    return resettable, evaluator
+
+
+def test_vectors_and_scores_are_those_of_its_encode(
+    oracle: Oracle, data: Path, folder: Path, tmp_path: Path
+) -> None:
+    """Its `encode` gives our unit vectors; its similarities, ranked as the paper's code does, our scores (D3)."""
+    dataset = load_data(data, "msmarco")
+    resettable, evaluator = evaluator_of(dataset, folder)
+    corpus = {row["id"]: document_text(row["text"], row["title"]) for row in dataset.corpus.to_pylist()}
+    splits: dict[str, dict[str, Any]] = {}
+    for split in SPLITS:
+        relevant: dict[str, list[str]] = {}
+        for row in dataset.qrels(split).to_pylist():
+            if row["relevance"] >= 1:
+                relevant.setdefault(row["query_id"], []).append(row["doc_id"])
+        queries = {row["id"]: query_text(row["text"]) for row in dataset.queries(split).to_pylist()}
+        splits[split] = {"queries": queries, "relevant": relevant}
+    found = oracle.run(
+        EUROBERT + MODEL + ENCODE, folder=tmp_path / "run", model=folder, corpus=corpus, splits=splits
+    )
+
+    model = resettable.reset(dataset.dataset, SEED).eval()
+    theirs = torch.tensor(found["documents"])
+    ours = evaluator._vectors(model, evaluator.paper.documents, len(corpus), CPU)
+    torch.testing.assert_close(ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6)
+    assert theirs.std(dim=0).max() > 1e-3
+    scored = evaluator.evaluate(model, CPU)
+    for split in SPLITS:
+        relevant, expected = splits[split]["relevant"], []
+        for query, row in zip(evaluator.query_ids[split], found[split]["similarities"], strict=True):
+            similarity = np.asarray(row)
+            best = np.argsort(-similarity, kind="stable")[:10]
+            labels = [[int(evaluator.document_ids[number] in relevant[query]) for number in best]]
+            expected.append(ndcg_score(labels, similarity[best][None]))
+        np.testing.assert_allclose(scored[split].scores, expected, rtol=0, atol=1e-6)
+        assert 0 < np.mean(expected) < 1
+        # Its own evaluator divides by the ideal ranking of all relevant documents, the paper's code by that of
+        # the ten that were found: never less.
+        assert np.mean(expected) >= found[split]["ndcg"] - 1e-9
+
+
+def test_three_steps_of_its_trainer_end_in_our_weights(
+    oracle: Oracle, data: Path, folder: Path, tmp_path: Path
+) -> None:
+    """`SentenceTransformerTrainer` with the cached loss, in float32, over one epoch of a seed that is not 0."""
+    dataset = load_data(data, "msmarco")
+    rows = dataset.train.to_pylist()
+    pairs = {
+        "anchor": [query_text(row["query"]) for row in rows],
+        "positive": [document_text(row["positive"]) for row in rows],
+    }
+    losses = oracle.run(
+        EUROBERT + MODEL + TRAIN,
+        folder=tmp_path / "run", model=folder, pairs=pairs, steps=STEPS, lr=LR, limit=LIMIT, seed=SEED,
+    )  # fmt: skip
+    assert len(losses) == STEPS and len(rows) == 32 * STEPS
+
+    resettable, _ = evaluator_of(dataset, folder)
+    fine_tuning = replace(FINE_TUNING, steps=STEPS)
+    objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=[SEED], pooling=MEAN)
+    model = resettable.reset(dataset.dataset, SEED)
+    start = {name: value.detach().clone() for name, value in model.encoder.base.named_parameters()}
+    fine_tune(model, objective, CPU, lr=LR, seed=SEED, steps=STEPS, fine_tuning=fine_tuning)
+    theirs = load_file(tmp_path / "run" / "trained.safetensors")
+    ours = dict(model.encoder.base.named_parameters())
+    assert set(ours) == set(theirs)
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name].detach(), value, rtol=2e-3, atol=2e-5, msg=name)
+        assert "layers" not in name or not torch.equal(value, start[name]), name

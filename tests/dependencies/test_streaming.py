@@ -1,0 +1,95 @@
+"""What `pretraining.data.shard_files` relies on in streaming: the bytes of MDS, its readers and its codecs.
+
+streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/dependencies.md).
+`tests/pretraining/data/test_shard_files.py` has its `StreamingDataset` read what we write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zstandard
+from streaming.base.compression import decompress
+from streaming.base.format import MDSWriter, reader_from_json
+
+Tokens = npt.NDArray[np.int32]
+
+SAMPLES = [np.arange(300, dtype=np.int32), np.array([-1, 2**31 - 1], np.int32), np.zeros(70_000, np.int32)]
+
+
+def written(folder: Path, compression: str | None = None) -> tuple[bytes, dict[str, Any]]:
+    """Return one encoded shard and its entry of the index, as `write_shard` uses the writer."""
+    writer = MDSWriter(
+        columns={"tokens": "ndarray:int32"}, out=str(folder), compression=compression, hashes=["sha256"],
+        size_limit=None,
+    )  # fmt: skip
+    for sample in SAMPLES:
+        writer.write({"tokens": sample})
+    assert len(writer.new_samples) == len(SAMPLES)
+    return writer.encode_joint_shard(), writer.get_config()
+
+
+def read_by_hand(data: bytes) -> tuple[dict[str, Any], list[Tokens]]:
+    """Read a shard by the description of the format: count, offsets, configuration, samples.
+
+    A sample of a column `ndarray:int32` is one byte (number of dimensions times four, and the width of a length),
+    the lengths, and the values.
+    """
+    count = int(np.frombuffer(data, "<u4", 1)[0])
+    offsets = np.frombuffer(data, "<u4", count + 1, 4)
+    config = json.loads(data[4 * (count + 2) : offsets[0]])
+    found = []
+    for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        # A column of variable size is preceded by its own length in bytes.
+        (size,) = np.frombuffer(data, "<u4", 1, start)
+        assert start + 4 + size == end
+        kind = data[start + 4]
+        assert kind >> 2 == 1, "one dimension"
+        width = 1 << (kind & 3)
+        (length,) = np.frombuffer(data, f"<u{width}", 1, start + 5)
+        found.append(np.frombuffer(data, "<i4", int(length), start + 5 + width))
+        assert start + 5 + width + 4 * int(length) == end
+    return config, found
+
+
+def test_an_encoded_shard_is_what_the_format_says(tmp_path: Path) -> None:
+    data, entry = written(tmp_path)
+    config, found = read_by_hand(data)
+    for tokens, sample in zip(found, SAMPLES, strict=True):
+        np.testing.assert_array_equal(tokens, sample)
+    assert config["column_names"] == entry["column_names"] == ["tokens"]
+    assert config["column_encodings"] == entry["column_encodings"] == ["ndarray:int32"]
+    assert entry["format"] == "mds" and entry["compression"] is None and entry["hashes"] == ["sha256"]
+
+
+def test_the_same_samples_are_the_same_bytes(tmp_path: Path) -> None:
+    assert written(tmp_path / "a")[0] == written(tmp_path / "b")[0]
+
+
+def test_a_reader_gives_back_every_sample_in_any_order(tmp_path: Path) -> None:
+    data, entry = written(tmp_path / "unused", "zstd:1")
+    (tmp_path / "shard.mds").write_bytes(data)
+    raw = {"basename": "shard.mds", "bytes": len(data), "hashes": {}}
+    info = entry | {"samples": len(SAMPLES), "raw_data": raw, "zip_data": raw}
+    reader = reader_from_json(str(tmp_path), "", info)
+    for number in (2, 0, 1):
+        tokens = reader[number]["tokens"]
+        assert tokens.dtype == np.int32
+        np.testing.assert_array_equal(tokens, SAMPLES[number])
+    (tmp_path / "shard.mds").unlink()
+    with pytest.raises(FileNotFoundError):
+        reader_from_json(str(tmp_path), "", info)[0]
+
+
+def test_zstd_is_read_whoever_wrote_it_and_damage_is_an_error() -> None:
+    data = os.urandom(1000) * 5
+    for level in (1, 19):
+        assert decompress("zstd:1", zstandard.compress(data, level)) == data
+    with pytest.raises(Exception, match="frame header"):
+        decompress("zstd:1", b"nonsense")
