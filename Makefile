@@ -109,5 +109,4 @@ lock: ## write the hash-locked requirements again from the .in files
 	@$(UV) --override requirements/overrides.txt requirements/full.in -o requirements/full.txt
 	@$(UV) -c requirements/full.txt requirements/analysis.in -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
-	@$(UV) requirements/eurobert-check.in -o requirements/eurobert-check.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transformers import AutoConfig, PretrainedConfig
+from transformers import PretrainedConfig
 
 from common.errors import UserError, nearest
 from pretraining.model.pooling import POOLINGS
@@ -33,8 +33,8 @@ _OF_SHAPE = {
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
-    The model type is `eurobert`, which transformers >= 5.3 knows natively; `pretraining.model.modeling` registers its
-    classes under the same type for older versions, so that a folder loads with either and without remote code.
+    The model type is that of transformers' native `eurobert`, so that a folder loads with its classes and with ours,
+    without remote code; which of them `AutoModel` takes is decided by `pretraining.model.heads`.
     """
 
     model_type = "eurobert"
@@ -186,6 +186,3 @@ def _fields(shape: Shape) -> dict[str, object]:
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
     return Shape(**{name: getattr(config, ours) for ours, name in _OF_SHAPE.items()})
-
-
-AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)

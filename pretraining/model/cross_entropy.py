@@ -56,9 +56,7 @@ def linear_cross_entropy(
     # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
-    total: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, labels, rows, compute, wanted, between
-    )
+    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, rows, compute, wanted, between)
     return total
 
 

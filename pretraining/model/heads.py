@@ -1,6 +1,8 @@
 """The encoder with a head: masked and causal language model, sequence and token classifier.
 
-Importing this module makes `AutoModel...from_pretrained` load a `eurobert` folder with these classes.
+Importing this module makes `AutoModel...from_pretrained` load a `eurobert` folder with our classes in place of
+transformers' native ones, base model and heads together; without it the native ones are loaded. The numbers are the
+same, but only ours follow `is_causal` in padded batches, too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import (
+    AutoConfig,
+    AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
@@ -212,6 +216,9 @@ def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) 
             raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")
 
 
+# All of them or none: with the configuration alone, `AutoModel` would know neither our classes nor the native ones.
+AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
+AutoModel.register(EncoderConfig, EuroBertModel, exist_ok=True)
 AutoModelForMaskedLM.register(EncoderConfig, EuroBertForMaskedLM, exist_ok=True)
 AutoModelForCausalLM.register(EncoderConfig, EuroBertForCausalLM, exist_ok=True)
 AutoModelForSequenceClassification.register(EncoderConfig, EuroBertForSequenceClassification, exist_ok=True)

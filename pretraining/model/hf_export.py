@@ -109,9 +109,9 @@ def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
     objective = "causal" if config.is_causal else "bidirectional"
     rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)]
     caution = (
-        "Its last objective was causal language modeling. The native class always attends in both directions; the\n"
-        "class of the package that trained it (`import pretraining.model.heads`, then `AutoModel.from_pretrained`)\n"
-        "reads `is_causal` from the configuration and looks back only, as in training.\n"
+        "Its last objective was causal language modeling. The native class (transformers 5.23) follows `is_causal` in\n"
+        "batches without padding and attends in both directions in those with it; the class of the package that\n"
+        "trained it (`import pretraining.model.heads`, then `AutoModel.from_pretrained`) looks back only in both.\n"
         if config.is_causal
         else "Its last objective was masked language modeling, with attention in both directions.\n"
     )

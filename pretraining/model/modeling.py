@@ -17,17 +17,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from pretraining.model.attention import (
-    BACKENDS,
-    Layout,
-    attention,
-    packed_layout,
-    padded_layout,
-    resolve_backend,
-)
+from pretraining.model.attention import Layout, attention, packed_layout, padded_layout
+from pretraining.model.attention_backends import BACKENDS
+from pretraining.model.attention_choice import resolve_backend
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
@@ -142,7 +137,7 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
         return body
 
     def set_attention_backend(self, backend: str) -> None:
-        """Choose the backend of packed batches: one of `attention.BACKENDS`; padded ones always use sdpa.
+        """Choose the backend of packed batches, a name in `BACKENDS`; padded ones always use sdpa.
 
         Raises:
             UserError: an unknown backend.
@@ -226,7 +221,9 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 hidden.shape[0],
                 max_length or self.config.max_position_embeddings,
                 is_causal=causal,
-                backend=resolve_backend(self.attention_backend, hidden.device, _activation_dtype(hidden)),
+                backend=resolve_backend(
+                    self.attention_backend, hidden.device, _activation_dtype(hidden), self.config.head_dim
+                ),
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
@@ -280,6 +277,3 @@ def _initialise_module(module: nn.Module, std: float, generator: torch.Generator
 def _activation_dtype(hidden: Tensor) -> torch.dtype:
     kind = hidden.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
-
-
-AutoModel.register(EncoderConfig, EuroBertModel, exist_ok=True)

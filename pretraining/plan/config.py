@@ -69,8 +69,10 @@ class TrainingConfig:
     all predicted tokens of the step, which does not depend on micro-batches and ranks."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
-    backend: Literal["auto", "sdpa", "flash", "flex"] = field(default="auto", metadata=_MAY_CHANGE)
-    """Attention kernel: `sdpa`, `flash`, `flex`, or the fastest that is installed."""
+    backend: Literal["auto", "varlen", "flash4", "flash", "flex", "sdpa"] = field(
+        default="auto", metadata=_MAY_CHANGE
+    )
+    """Attention kernel; `auto` measures those that can run on the GPU and takes the fastest, on a CPU sdpa."""
     compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
     """torch.compile: `auto` is on for a GPU; when it fails the run continues without it and logs why."""
     eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)

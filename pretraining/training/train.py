@@ -174,7 +174,7 @@ def _export(
         "plan": [asdict(item) for item in stages],
         "recipe": asdict(context.config),
         "data_source": data["source"] | {"splits": sizes},
-        **{key: state[key] for key in ("hardware", "precision", "compile")},
+        **{key: state[key] for key in ("hardware", "precision", "compile", "attention")},
         "code": provenance("full", ("torch", "mosaicml", "mosaicml-streaming", "transformers")),
         **context.identity(),
     }

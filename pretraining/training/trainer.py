@@ -16,6 +16,8 @@ import torch
 from common.errors import UserError
 from common.progress import Meter
 from pretraining.data.manifest import load_manifest
+from pretraining.model.attention_backends import BACKENDS
+from pretraining.model.attention_choice import Choice, Heads, choose, resolve_backend
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
@@ -27,7 +29,7 @@ from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks, StageRun, train_steps
 from pretraining.training.dataloader import Data, StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
-from pretraining.training.objectives import loss_sum
+from pretraining.training.objectives import OBJECTIVES, loss_sum
 from pretraining.training.optimizer import build_optimizer
 from pretraining.training.schedule import stage_schedule
 
@@ -130,10 +132,11 @@ class Trainer:
         self.config, self.ranks = context.config, context.ranks
         self.folder = context.folder(stage.name)
         self.model = EuroBertForMaskedLM(context.model_config)
-        self.model.set_attention_backend(self.config.backend)
         if start is None:
             initialise(self.model, self.config.seed)
         self.model.to(self.ranks.device)
+        self.attention = self._choose_attention(start)
+        self.model.set_attention_backend(self.attention.backend)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.first, self.tokens = 0, 0
         if start is not None:
@@ -223,6 +226,7 @@ class Trainer:
                 "hardware": {"device": self.ranks.device_name, "processes": self.ranks.world},
                 "precision": "bf16" if self.context.bf16 else "fp32",
                 "compile": self.compiled,
+                "attention": self.attention._asdict(),
                 **self.context.identity(),
             }
             try:
@@ -271,6 +275,27 @@ class Trainer:
             return
         of_stage = {"objective": self.stage.objective, "ratio": self.stage.ratio, "stage": self.stage.name}
         self.log.write({"step": step, "split": split} | of_stage | row | {"tokens": self.tokens})
+
+    def _choose_attention(self, start: checkpoints.Checkpoint | None) -> Choice:
+        """Return the attention backend that the first rank chooses, where every rank can run what is set."""
+        context, model = self.context, self.context.model_config
+        dtype = torch.bfloat16 if context.bf16 else torch.float32
+        resolve_backend(self.config.backend, self.ranks.device, dtype, model.head_dim)
+        names, place, measured = list(BACKENDS), 0, False
+        if self.ranks.rank == 0:
+            own = start is not None and start.path.parent == self.folder
+            choice = choose(
+                self.config.backend,
+                Heads(model.num_attention_heads, model.num_key_value_heads, model.head_dim),
+                self.ranks.device,
+                dtype,
+                is_causal=OBJECTIVES[self.stage.objective].is_causal,
+                max_length=self.config.max_length,
+                recorded=checkpoints.load_state(start).get("attention") if start and own else None,
+            )
+            place, measured = names.index(choice.backend), choice.measured
+        chosen, by_measuring = self.ranks.total(place, measured)
+        return Choice(names[int(chosen)], bool(by_measuring))
 
     def _mfu(self, tokens_per_second: float) -> float | None:
         flops = model_flops_per_token(

@@ -34,7 +34,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from common.cli import MANY, call, program, run
 from common.errors import UserError
-from pretraining.model.attention import flash_available
+from pretraining.model.attention_backends import AUTO
+from pretraining.model.attention_choice import candidates
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
@@ -302,7 +303,7 @@ def compare(
     length: int | None = None,
     steps: int | None = None,
     sizes: Annotated[tuple[str, ...], MANY, Parameter(choices=(*SHAPES, "tiny"))] = (),
-    backends: Annotated[tuple[Literal["sdpa", "flex", "flash"], ...], MANY] = (),
+    backends: Annotated[tuple[Literal["varlen", "flash4", "flash", "flex", "sdpa"], ...], MANY] = (),
     threads: int = 1,
     clock: Annotated[str, Parameter(choices=tuple(CLOCKS))] = "wall",
     memory_of: Annotated[tuple[str, str] | None, Parameter(show=False)] = None,
@@ -315,7 +316,7 @@ def compare(
         length: tokens of each, or of the longest where lengths vary (256, on a GPU 2048)
         steps: timed steps (5, on a GPU 20)
         sizes: sizes of the GPU's table (the paper's three)
-        backends: attention backends of the GPU's table (sdpa, flex, and flash where it is installed)
+        backends: attention backends of the GPU's table (all that can run there)
         threads: threads on the CPU
         clock: cpu: the process's own time, for a busy machine
         memory_of: a side and an objective, measured in a process of its own
@@ -330,7 +331,7 @@ def compare(
     if memory_of:
         print(peak_bytes(*memory_of, sequences, length))
     elif cuda or sizes:
-        there = ["sdpa", "flex", *(["flash"] if flash_available() else [])] if cuda else ["sdpa"]
+        there = [item.name for item in candidates(AUTO, torch.device(device), torch.bfloat16, 64)]
         on_device(device, list(sizes or SHAPES), list(backends or there), sequences, length, steps)
     else:
         on_cpu(sequences, length, steps, clock)

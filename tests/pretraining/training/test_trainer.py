@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from pretraining.data.manifest import load_manifest
+from pretraining.model.attention_choice import Choice
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
@@ -38,6 +40,36 @@ def test_compile_falls_back_and_logs_why(
     manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
     assert manifest["compile"] == "off: no compiler here"
     assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_checkpoints_and_manifest_say_which_attention_ran(
+    study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Path
+) -> None:
+    """Measured for each direction, recorded, and taken from the record when a stage resumes."""
+    manifest = json.loads((done / "models" / MODEL / "manifest.json").read_text())
+    assert manifest["attention"] == {"backend": "sdpa", "measured": False}
+    asked = []
+
+    def choice(*args: object, is_causal: bool, recorded: object, **rest: object) -> Choice:
+        asked.append((is_causal, recorded))
+        return Choice("sdpa", measured=True)
+
+    monkeypatch.setattr("pretraining.training.trainer.choose", choice)
+    assert train(MODEL, data=data, out=tmp_path, study=study)
+    # CLM trunk, MLM after it and its decay: a stage's own record alone counts, never its parent's.
+    assert asked == [(True, None), (False, None), (False, None)]
+    manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
+    assert manifest["attention"] == {"backend": "sdpa", "measured": True}
+    assert weights_hash(tmp_path) == weights_hash(done)
+    shutil.rmtree(tmp_path / "models")
+    last = sorted((tmp_path / "stages" / MODEL).glob("step-*"))
+    shutil.copytree(last[-1], last[-1].with_name("step-00000019"))
+    shutil.rmtree(last[-1])
+    state = json.loads((last[-1].with_name("step-00000019") / "state.json").read_text())
+    (last[-1].with_name("step-00000019") / "state.json").write_text(json.dumps(state | {"step": 19}))
+    asked.clear()
+    train(MODEL, data=data, out=tmp_path, study=study)
+    assert asked == [(False, {"backend": "sdpa", "measured": True})]
 
 
 def test_the_log_follows_the_plan(done: Path) -> None:

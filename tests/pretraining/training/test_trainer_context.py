@@ -20,7 +20,7 @@ MISTAKES = [
     (["peak_rl=1"], "did you mean 'peak_lr'"),
     (["max_length=128"], "longer than the model's 64 tokens"),
     (["global_batch=100000"], "fewer than the 100000 of one step"),
-    (["backend=flash"], "needs the flash-attn package"),
+    (["backend=flash"], "attention backend flash needs a GPU and bf16 or fp16"),
 ]
 
 
