@@ -105,8 +105,9 @@ lint: $(FULL)/.installed ## ruff and mypy
 
 UV := $(FULL)/bin/python -m uv pip compile --quiet --python-version 3.11 --universal --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-header
-lock: ## write the hash-locked requirements again from the .in files
-	@$(UV) --override requirements/overrides.txt requirements/full.in -o requirements/full.txt
-	@$(UV) -c requirements/full.txt requirements/analysis.in -o requirements/analysis.txt
+lock: ## write the hash-locked requirements again from pyproject.toml and the .in files
+	@$(UV) --override requirements/overrides.txt --extra full --extra test pyproject.toml requirements/composer.in \
+	-o requirements/full.txt
+	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cyclopts import App
 
+from clm_or_mlm.version import version_line
 from common.cli import call, program
+from common.errors import UserError
 from common.registry import Registry
 
 __all__ = ["ROOMS", "Room", "main_of"]
@@ -32,12 +35,12 @@ class Room:
     prepare: str = ""
     """The function that changes the words first, for a command that passes words on to another program."""
 
-    def program(self) -> App:
-        """Return the room's command line."""
+    def program(self, prefix: str = "python -m") -> App:
+        """Return the room's command line; `prefix` and the room's name are how it is started."""
         commands = {f"clm_or_mlm.commands.{path}": line for path, line in self.commands.items()}
         default = _function(self.default) if self.default else None
         return program(
-            f"python -m {self.name}", self.description, commands, examples=self.examples, default=default
+            f"{prefix} {self.name}", self.description, commands, examples=self.examples, default=default
         )
 
 
@@ -142,11 +145,29 @@ examples:
 """All rooms with commands."""
 
 
-def main_of(name: str) -> Callable[[Sequence[str]], int]:
+def main_of(name: str, prefix: str = "python -m") -> Callable[[Sequence[str]], int]:
     """Return a room's `main`: words -> exit code; `UserError` for what the user has to correct."""
     room = ROOMS[name]
 
     def main(argv: Sequence[str]) -> int:
-        return call(room.program(), _function(room.prepare)(argv) if room.prepare else argv)
+        if list(argv) == ["--version"]:
+            sys.stdout.write(f"{version_line()}\n")
+            return 0
+        try:
+            return call(room.program(prefix), _function(room.prepare)(argv) if room.prepare else argv)
+        except ModuleNotFoundError as error:
+            raise UserError(_missing(error)) from error
 
     return main
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """Return how to install what a command lacks; raise what is no package of others."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package in {*ROOMS, "clm_or_mlm", "common"}:
+        raise error
+    return (
+        f"this command needs {package}, which is not installed in {sys.prefix}; in the repository use "
+        "`make full-env` and .venv/full/bin/python, elsewhere install the package with its extra `full` "
+        "(docs/install.md)"
+    )
