@@ -94,7 +94,7 @@ def task_figure(
     """Return a figure with a panel for each task.
 
     Args:
-        name: the paper's number, or a word for a figure of your own.
+        name: the paper's number, or a number or word for a figure of your own.
         title: what it shows, in a few words.
         models: the models that it shows; with a number those of the paper's figure.
         tables: the paper's tables that hold its cells.
@@ -125,7 +125,7 @@ def task_figure(
         collect=collected,
         draw=draw,
         describe=lambda data: f"{seen} {numbers(data)}",
-        models=FIGURES[name] if isinstance(name, int) else models,
+        models=FIGURES.get(name, models) if isinstance(name, int) else models,
         tables=tables,
         note=note,
     )

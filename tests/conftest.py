@@ -6,9 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.analysis.stores import fill
 from tests.oracle import CannotInstall, Oracle, install
+
+# The same examples every time, and no limit of time: a loaded machine is no failure.
+settings.register_profile("tests", derandomize=True, deadline=None)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The scores of a source as CSV, Markdown or Parquet."""
+"""How scores are written: CSV, Markdown, Parquet. Their columns are `COLUMNS` of `analysis.statistics.scores`."""
 
 from __future__ import annotations
 

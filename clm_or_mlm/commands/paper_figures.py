@@ -59,7 +59,7 @@ def draw(
         models = dict.fromkeys(name for figure in scored for name in figure.models)
         opened = source.open(
             None if every or supplementary else list(models),
-            need_instances=scores.interval == "hierarchical" or (supplementary and not scores.interval),
+            need_instances=scores.needs_instances("paper") or (supplementary and not scores.interval),
         )
     inputs = Inputs(source=opened, settings=scores.settings("paper"), logs=logs)
     results = draw_figures(chosen, inputs, out, forms, interval=scores.interval or None)

@@ -233,7 +233,10 @@ def _from_json(text: str, where: str) -> TextTokenizer:
 
 
 def _name_a_mask(content: dict[str, Any], where: str) -> None:
-    """Rename the first reserved special token to the mask, as the paper did with Llama 3's."""
+    """Rename a reserved special token to the mask: that with the mask's id, as the paper did with Llama 3's first.
+
+    Without a reserved token of that id, as in other tokenizers, it is the first.
+    """
     pattern = re.compile(r"<\|(reserved_special_token|extra_id|reserved)_\d+\|>")
     reserved = sorted(
         (item for item in content["added_tokens"] if pattern.fullmatch(item["content"])),
@@ -243,8 +246,9 @@ def _name_a_mask(content: dict[str, Any], where: str) -> None:
         raise UserError(
             f"{where}: no mask token and no reserved one to make it from; add {MASK} to its special tokens"
         )
-    old = reserved[0]["content"]
-    reserved[0]["content"] = MASK
+    chosen = next((item for item in reserved if item["id"] == SPECIAL_TOKENS.mask_id), reserved[0])
+    old = chosen["content"]
+    chosen["content"] = MASK
     vocabulary = content["model"].get("vocab", {})
     if old in vocabulary:
         vocabulary[MASK] = vocabulary.pop(old)

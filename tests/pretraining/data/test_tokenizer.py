@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from pretraining.data.tokenizer import (
     load_tokenizer,
     train_tokenizer,
 )
+from pretraining.special_tokens import SPECIAL_TOKENS
 from tests.pretraining.documents import make_documents
 
 HARD = [
@@ -146,6 +148,19 @@ def test_llama3s_own_json_gets_its_mask_from_the_first_reserved_token(
     assert made.sha256 == small.sha256
     assert tokenizers.Tokenizer.from_file(str(path)).encode("a").ids[0] == 397
     assert 397 not in made.encode_batch(["a"])[0]
+
+
+def test_the_reserved_token_with_the_masks_id_becomes_the_mask(
+    small: TextTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads(small.inner.to_str())
+    first = content["added_tokens"][2]
+    first["content"] = "<|reserved_special_token_0|>"
+    content["added_tokens"].append({**first, "id": 400, "content": "<|reserved_special_token_1|>"})
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    monkeypatch.setattr("pretraining.data.tokenizer.SPECIAL_TOKENS", replace(SPECIAL_TOKENS, mask_id=400))
+    assert load_tokenizer(str(path)).mask_id == 400
 
 
 def test_mistakes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
