@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import json
 
 import pytest
+import yaml
 
 from clm_or_mlm.__main__ import main
 from clm_or_mlm.rooms import ROOMS, main_of
@@ -12,8 +13,18 @@ from clm_or_mlm.version import VERSION
 from common.provenance import ROOT
 
 
-def test_the_citation_has_the_version() -> None:
-    assert re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)[1] == VERSION  # type: ignore[index]
+def test_what_archives_read_has_the_version_and_the_licence() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    codemeta, zenodo = (
+        json.loads((ROOT / name).read_text("utf-8")) for name in ("codemeta.json", ".zenodo.json")
+    )
+    assert citation["version"] == codemeta["version"] == zenodo["version"] == VERSION
+    assert citation["license"] == zenodo["license"] == codemeta["license"].rpartition("/")[2] == "Apache-2.0"
+    assert citation["title"] == zenodo["title"] and codemeta["name"] == "clm-or-mlm"
+    assert codemeta["referencePublication"]["url"] == citation["preferred-citation"]["url"]
+    assert zenodo["related_identifiers"][0]["identifier"] in codemeta["description"].replace(
+        "arXiv ", "arXiv:"
+    )
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clm_or_mlm.rooms import ROOMS
+from common.cli import command_name
 from common.provenance import ROOT
 from tests.test_imports import ALLOWED
 from tests.test_project import TRACKED
@@ -132,9 +133,27 @@ def commands_in(page: str) -> list[list[str]]:
         command = re.split(r"\s#|\s\s+(?!--)", line)[0]  # what follows is a comment
         words = re.sub(r"[\[\]]", " ", command).split()
         cut = next((place for place, word in enumerate(words) if word in ENDS), len(words))
-        if words[0] != "pytest":
+        if words[0] not in ("pytest", "pip"):
             found.append(words[:cut])
-    return found
+    return found + [owned(words) for words in installed_commands_in(page)]
+
+
+def installed_commands_in(page: str) -> list[list[str]]:
+    """The words after each `clm-or-mlm` of a page that are a command's."""
+    lines = re.findall(r"(?:`|^    )clm-or-mlm ([a-z][^`\n]*)", text_of(page), flags=re.MULTILINE)
+    commands = [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in lines]
+    return [words for words in commands if words[0] != "completion"]
+
+
+def owned(words: list[str]) -> list[str]:
+    """The same words with the room's name first, as `python -m` takes them."""
+    if words[0] in ROOMS:
+        return words
+    if words[0] == "figure":
+        return ["paper_figures", *words[1:]]
+    owners = [room.name for room in ROOMS.values() if words[0] in map(command_name, room.commands)]
+    assert len(owners) == 1, words
+    return [owners[0], *words]
 
 
 def _as_module(script: re.Match[str]) -> str:
