@@ -1,34 +1,32 @@
-"""The room on top: the commands, the report, and everything a source allows in one go.
+"""The room on top: the commands, the report, and the package's Python names.
 
-What a script or a notebook needs most; each name is imported when it is used:
+    import clm_or_mlm as cm
+    cm.scores("published")                          # a frame: mean and interval of each model and dataset
+    cm.figure("3", "results/", task="SC", ax=ax)    # a panel of Figure 3 from your own runs, on your own axes
 
-- `open_source("published")`, or `"released"` or a path: a source, with `.scores(Settings(interval="bootstrap"))`
-- `published_scores()`: the paper's printed cells as a table
-- `build_table(10)`: one of the paper's tables
-- `assess(source, Settings(interval="t"))`: a verdict for each finding of the paper
-- `audit(source)`: every published cell against the source's runs
-- `draw_figures([FIGURES["3"].load()], Inputs(source=source), folder)`: the paper's figures
+Each name is imported when it is used; `clm_or_mlm.api` has them all:
+
+- `load`, `Source`: open a source of scores by name, path or frame
+- `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
+- `claims`, `explain`: a verdict for each finding of the paper; every number behind one
+- `audit`: every published cell against the source's runs
+- `figure`: any of the figures, or one panel on axes of your own
+- `models`, `datasets`: what was trained, and what it was measured on
 """
 
 import importlib
 from typing import Any
 
-_MODULES = {
-    "FIGURES": "paper_figures.registry",
-    "Inputs": "paper_figures.inputs",
-    "Settings": "analysis.statistics.scores",
-    "assess": "analysis.claims.assessment",
-    "audit": "analysis.tables.audit",
-    "build_table": "analysis.tables.build",
-    "draw_figures": "paper_figures.output.results",
-    "open_source": "analysis.sources",
-    "published_scores": "analysis.statistics.scores",
-}
-
-__all__ = list(_MODULES)
+__all__ = [
+    "Source", "audit", "claims", "datasets", "explain", "figure", "load", "models", "runs", "scores", "table",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module("clm_or_mlm.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

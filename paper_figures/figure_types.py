@@ -12,6 +12,7 @@ import pandas as pd
 from paper_figures.inputs import Inputs
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["FigureSpec", "PaperFigure", "SupplementaryFigure", "file_stem"]
@@ -50,6 +51,8 @@ class FigureSpec(Generic[T]):
     """Data and caption -> the picture."""
     describe: Callable[[T], str]
     """Data -> what is seen, in sentences, for those who do not see it."""
+    draw_panel: Callable[[T, str, Axes], None] | None = None
+    """Data, a panel's name and axes -> that panel drawn on them; None for a figure that is drawn whole."""
     note: str = ""
     """A sentence of the caption on how to read it."""
     models: tuple[str, ...] = ()

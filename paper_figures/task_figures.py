@@ -119,11 +119,20 @@ def task_figure(
         marks.draw(page.axes, data, look, expected_points(figure.models, position))
         return page.figure
 
+    def draw_panel(data: pd.DataFrame, task: str, ax: Axes) -> None:
+        look = looks_of(list(dict.fromkeys(data["series"])), looks)
+        marks.draw({task: ax}, data, look, expected_points(figure.models, position))
+        [panel] = [panel for panel in task_panels() if panel.name == task]
+        ax.set(title=panel.title, xlabel=marks.x_label, ylabel=panel.unit)
+        if handles := marks.handles(look):
+            ax.legend(handles=list(handles))
+
     figure = PaperFigure(
         name=str(name),
         title=title,
         collect=collected,
         draw=draw,
+        draw_panel=draw_panel,
         describe=lambda data: f"{seen} {numbers(data)}",
         models=FIGURES.get(name, models) if isinstance(name, int) else models,
         tables=tables,

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
 import clm_or_mlm
+from clm_or_mlm import api
 from common.provenance import ROOT
 
 
 @pytest.mark.parametrize("name", clm_or_mlm.__all__)
 def test_every_name_is_there_and_documented(name: str) -> None:
-    assert getattr(clm_or_mlm, name).__doc__ or name == "FIGURES"
-    assert name in (clm_or_mlm.__doc__ or "")
+    assert getattr(clm_or_mlm, name).__doc__
+    assert f"`{name}`" in (clm_or_mlm.__doc__ or "")
+
+
+def test_the_names_are_those_of_the_api() -> None:
+    assert clm_or_mlm.__all__ == dir(clm_or_mlm) == api.__all__ == sorted(api.__all__)
+    assert set(re.findall(r"`(\w+)`", (clm_or_mlm.__doc__ or "").partition("has them all")[2])) == set(
+        api.__all__
+    )
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(AttributeError, match="'clm_or_mlm' has no attribute 'open_sorce'"):
-        clm_or_mlm.open_sorce  # noqa: B018
-
-
-def test_a_table_from_the_papers_cells() -> None:
-    source = clm_or_mlm.open_source("published")
-    assert len(clm_or_mlm.published_scores()) == len(source.scores(clm_or_mlm.Settings()))
-    assert clm_or_mlm.build_table(10, source=source).number == 10
+    with pytest.raises(AttributeError, match="'clm_or_mlm' has no attribute 'lod'"):
+        clm_or_mlm.lod  # noqa: B018
 
 
 def test_the_import_itself_is_light() -> None:

@@ -1,0 +1,235 @@
+"""The package in Python: sources and frames in, frames and pictures out.
+
+    import clm_or_mlm as cm
+    runs = cm.load("results/")                      # or "published", "released", "miniature", a frame of runs
+    cm.scores(runs)                                 # a frame: mean and interval of each model and dataset
+    cm.figure("3", runs)                            # a matplotlib figure
+    cm.figure("3", runs, task="SC", ax=ax)          # one panel, on axes of your own
+
+Every function takes a source as `load` does, by its name, path or frame, or opened already.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analysis.claims.assessment import assess, default_interval
+from analysis.claims.explain import explanations
+from analysis.claims.records import as_record
+from analysis.sources import Source, open_source
+from analysis.statistics.scores import Settings
+from analysis.store.runs_table import read_runs
+from analysis.tables.audit import audit as audit_source
+from analysis.tables.build import build_table
+from benchmarks.protocol import DATASETS, TASKS
+from common.errors import UserError, nearest
+from pretraining.study import MODELS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "Source", "audit", "claims", "datasets", "explain", "figure", "load", "models", "runs", "scores", "table",
+]  # fmt: skip
+
+SourceLike = str | Path | pd.DataFrame | Source
+"""What every function takes for a source."""
+
+
+def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **options: Any) -> Source:
+    """Open a source of scores.
+
+    Args:
+        source: `published` (the paper's printed cells), `released` (the authors' runs, fetched once), `miniature`,
+            the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
+        add_models: names or shell patterns of models outside the study's naming scheme.
+        options: `instances`, `need_instances`, `models`, `protocol` of `analysis.sources.open_source`.
+
+    Raises:
+        UserError: there is no such source, or a row of it cannot be used.
+    """
+    if isinstance(source, Source):
+        return source
+    if not isinstance(source, pd.DataFrame):
+        return open_source(str(source), add_models=add_models, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        # One reader checks every runs table, wherever it comes from.
+        path = Path(folder) / "frame.parquet"
+        source.to_parquet(path, index=False)
+        return Source(
+            label="frame", runs=read_runs(path, add_models=add_models), added_models=tuple(add_models)
+        )
+
+
+def runs(source: SourceLike) -> pd.DataFrame:
+    """Return a source's runs, a row a fine-tuning: model, task, dataset, lr, seed, scores in [0, 1], counts.
+
+    Raises:
+        UserError: the source is the published cells, which hold no runs.
+    """
+    return load(source).need_runs("runs()").copy()
+
+
+def scores(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
+    """Return mean and 95 % interval, in percent, of each model, dataset and task average.
+
+    Args:
+        source: as in `load`.
+        interval: one of `analysis.statistics.intervals.INTERVALS`; by default what suits the source.
+        selection: how a learning rate is chosen for each seed (`analysis.statistics.selection`).
+    """
+    opened = load(source)
+    return opened.scores(_settings(opened, interval, selection))
+
+
+def table(number: int, source: SourceLike = "published", *, interval: str = "") -> pd.DataFrame:
+    """Return one of the paper's Tables 2 to 17, a row a cell: published and, where there are runs, recomputed.
+
+    Columns: model, dataset (or `average`), published and its half-width ci95, mean, low, high, n_seeds; in percent.
+
+    Raises:
+        UserError: there is no such table, or it holds no scores (Table 1).
+    """
+    opened = load(source)
+    recomputed = None if opened.is_published else scores(opened, interval=interval)
+    built = build_table(number, recomputed, source=opened)
+    if not built.cells:
+        raise UserError(f"Table {number} holds no scores; `python -m analysis table {number}` prints it")
+    nothing = (float("nan"),) * 3
+    rows = [
+        (
+            cell.model,
+            cell.dataset,
+            *(cell.published or nothing[:2]),
+            *(cell.recomputed or nothing),
+            cell.n_seeds,
+        )
+        for row in built.cells
+        for cell in row
+    ]
+    return pd.DataFrame(
+        rows, columns=["model", "dataset", "published", "ci95", "mean", "low", "high", "n_seeds"]
+    )
+
+
+def claims(source: SourceLike = "published", *, interval: str = "", selection: str = "seed") -> pd.DataFrame:
+    """Return the verdict on each finding of the paper, a row a claim, indexed by its id (`F8`).
+
+    Columns: short, statement, verdict, sentence, effect, low, high, unit, p_raw, p_holm, and more.
+    """
+    opened = load(source)
+    assessed = assess(opened, _settings(opened, interval, selection))
+    records = [as_record(verdict, assessed.mixed.get(verdict.claim.id)) for verdict in assessed.verdicts]
+    return pd.DataFrame(records).set_index("id")
+
+
+def explain(claim: str, source: SourceLike = "published", *, interval: str = "") -> str:
+    """Return every number behind the verdict on a claim (`F8`), as text.
+
+    Raises:
+        UserError: there is no such claim.
+    """
+    opened = load(source)
+    assessed = assess(opened, _settings(opened, interval, "seed"))
+    known = {verdict.claim.id: verdict for verdict in assessed.verdicts}
+    if claim not in known:
+        raise UserError(
+            f"there is no claim {claim!r}{nearest(claim, known)}; the claims are {', '.join(known)}"
+        )
+    return explanations(assessed, [known[claim]])
+
+
+def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.DataFrame:
+    """Return every published cell, a row each, with what the source's runs give and whether they agree.
+
+    Raises:
+        UserError: the source's networks or metrics are not the paper's.
+    """
+    return pd.DataFrame([asdict(cell) for cell in audit_source(load(source), selection=selection).cells])
+
+
+def figure(
+    name: str | int,
+    source: SourceLike = "published",
+    *,
+    task: str = "",
+    ax: Axes | None = None,
+    interval: str = "",
+    logs: str | Path | None = None,
+) -> Figure | Axes:
+    """Draw one of the figures that `python -m paper_figures` draws.
+
+    Args:
+        name: `3`, or a word such as `claims`.
+        source: as in `load`.
+        task: SC, TC, QA or IR: draw this panel alone.
+        ax: the axes to draw it on; by default new ones. Needs `task`.
+        interval: as in `scores`; by default the paper's.
+        logs: folder of training logs, for Figure 12.
+
+    Returns:
+        The matplotlib figure, or with `task` the axes.
+
+    Raises:
+        UserError: the source does not allow the figure, or the figure has no such panel.
+    """
+    from paper_figures.drawing.style import paper_style
+    from paper_figures.inputs import Inputs
+    from paper_figures.output.captions import caption
+    from paper_figures.registry import figures_named
+
+    [entry] = figures_named([str(name)])
+    drawn = entry.load()
+    opened = load(source)
+    inputs = Inputs(
+        source=opened,
+        settings=Settings(interval=interval or "paper"),
+        logs=None if logs is None else Path(logs),
+    )
+    inputs = drawn.prepared(inputs, interval or None)
+    data = drawn.collect(inputs)
+    if not task and ax is None:
+        with paper_style():
+            return drawn.draw(data, caption(drawn, data, inputs))
+    if drawn.draw_panel is None or task not in TASKS:
+        raise UserError(
+            f"{drawn.label} is drawn whole, or by task= one of {', '.join(TASKS)} where it has such panels"
+        )
+    if ax is None:
+        from matplotlib.figure import Figure as NewFigure
+
+        ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()
+    drawn.draw_panel(data, task, ax)
+    return ax
+
+
+def models() -> pd.DataFrame:
+    """Return the study's 51 models, a row each, indexed by name, with what the name says.
+
+    Columns: size, kind, objective, ratio (of the last stage, %), switch and steps (in optimizer steps).
+    """
+    columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
+    rows = [[name, *(getattr(model, column) for column in columns)] for name, model in MODELS.items()]
+    return pd.DataFrame(rows, columns=["model", *columns]).set_index("model")
+
+
+def datasets() -> pd.DataFrame:
+    """Return the paper's twelve datasets, a row each, indexed by name: title, task, the task's metric."""
+    rows = [
+        {"dataset": item.name, "title": item.title, "task": item.task, "metric": TASKS[item.task].metric}
+        for item in DATASETS.values()
+        if item.in_paper
+    ]
+    return pd.DataFrame(rows).set_index("dataset")
+
+
+def _settings(source: Source, interval: str, selection: str) -> Settings:
+    settings = Settings(selection=selection)
+    return replace(settings, interval=interval or default_interval(source))

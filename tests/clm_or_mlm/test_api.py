@@ -1,0 +1,113 @@
+"""The Python names against what the commands print and the files hold."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import clm_or_mlm as cm
+from analysis.__main__ import main as analysis
+from analysis.published_cells import published_cells
+from common.errors import UserError
+from paper_figures.__main__ import main as paper_figures
+
+
+def test_a_source_is_a_name_a_path_a_frame_or_itself(store: Path) -> None:
+    opened = cm.load(str(store))
+    assert cm.load(opened) is opened
+    from_frame = cm.load(cm.runs(store))
+    columns = ["model", "dataset", "mean", "low", "high", "n_seeds"]
+    pd.testing.assert_frame_equal(cm.scores(from_frame)[columns], cm.scores(store)[columns])
+    assert cm.load().label == "published"
+
+
+def test_a_frame_is_checked_like_a_file(store: Path) -> None:
+    frame = cm.runs(store)
+    frame.loc[3, "test_score"] = 1.5
+    with pytest.raises(UserError, match=r"test_score .*1\.5"):
+        cm.load(frame)
+    with pytest.raises(UserError, match="published"):
+        cm.runs("published")
+
+
+def test_scores_are_those_of_the_command(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not analysis(["scores", "--source", str(store), "--interval", "t", "--format", "csv"])
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    ours = cm.scores(store, interval="t").reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        ours[["model", "dataset"]], printed[["model", "dataset"]], check_dtype=False
+    )
+    for name in ("mean", "low", "high"):
+        assert (ours[name] - printed[name]).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("number", range(2, 18))
+def test_a_table_holds_the_published_cells(number: int) -> None:
+    cells = published_cells()
+    wanted = cells[cells["table"] == number].set_index(["model", "dataset"])["mean"]
+    ours = cm.table(number).set_index(["model", "dataset"])["published"]
+    assert ours.dropna().sort_index().to_dict() == wanted.sort_index().to_dict()
+
+
+def test_a_table_without_scores_is_refused() -> None:
+    with pytest.raises(UserError, match="Table 1 holds no scores"):
+        cm.table(1)
+
+
+def test_verdicts_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = cm.claims()
+    assert len(frame) == 19
+    assert not analysis(["claims", "--format", "csv"])
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert frame["verdict"].tolist() == printed.drop_duplicates("id")["verdict"].tolist()
+    assert frame.loc["F1", "effect"] > 1
+    assert "MLM - CLM" in cm.explain("F1")
+    with pytest.raises(UserError, match="no claim 'F99'"):
+        cm.explain("F99")
+
+
+def test_the_audit_has_every_cell() -> None:
+    frame = cm.audit()
+    assert len(frame) == len(published_cells())
+    with pytest.raises(UserError, match="other networks or metrics"):
+        cm.audit("miniature")
+
+
+def test_a_figure_is_the_one_that_the_command_draws(tmp_path: Path) -> None:
+    drawn = cm.figure(3)
+    assert isinstance(drawn, Figure)
+    assert not paper_figures(["3", "--format", "svg", "--out", str(tmp_path)])
+    csv = pd.read_csv(tmp_path / "figure3.csv")
+    shown = {round(float(y), 6) for ax in drawn.axes for line in ax.lines for y in line.get_ydata()}
+    assert {round(mean, 6) for mean in csv["mean"]} <= shown
+    assert len(drawn.axes) == 4
+
+
+@pytest.mark.parametrize("name", ["3", "2"])
+def test_a_panel_on_axes_of_ones_own_shows_what_the_figure_shows(name: str) -> None:
+    whole, ax = cm.figure(name), Figure().subplots()
+    assert cm.figure(name, task="QA", ax=ax) is ax
+    assert isinstance(whole, Figure)
+    panel = whole.axes[2]
+    for ours, theirs in zip(ax.lines, panel.lines, strict=True):
+        assert ours.get_xydata().tolist() == theirs.get_xydata().tolist()
+    assert len(ax.patches) == len(panel.patches) and (ax.lines or ax.patches)
+    assert ax.get_legend() is not None and "QA" in ax.get_ylabel()
+
+
+def test_what_is_no_panel_is_refused() -> None:
+    with pytest.raises(UserError, match="by task= one of SC, TC, QA, IR"):
+        cm.figure(3, task="MT")
+    with pytest.raises(UserError, match="Figure 1 is drawn whole"):
+        cm.figure(1, task="SC")
+    assert cm.figure(3, task="SC").get_title()
+
+
+def test_what_was_trained_and_measured() -> None:
+    assert len(cm.models()) == 51 and cm.models().loc["610m-clm-10k-mlm40-42k", "switch"] == 10_000
+    assert cm.datasets()["task"].value_counts().to_dict() == {"SC": 3, "TC": 3, "QA": 3, "IR": 3}
+    assert len(cm.scores("miniature")) > 20
