@@ -106,6 +106,7 @@ examples:
   python -m analysis table 10
   python -m analysis claims --id F8 --explain
   python -m analysis audit --source released
+  python -m analysis audit --letter --format pdf --out letter.pdf
   python -m analysis compare 610m-mlm40-42k 610m-clm-42k
   python -m analysis compare my-model '610m-*-42k' --source results/ --add-model my-model
   python -m analysis reproduce --source results/ --out build""",

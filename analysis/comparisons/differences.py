@@ -16,7 +16,7 @@ from analysis.claims.inference import holm
 from analysis.comparisons.contenders import ALL, Contender, Scope, ScopeScore, scopes_in_order
 from analysis.precision.power import seeds_needed, seeds_needed_paired
 from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
-from analysis.statistics.estimates import Estimate, Student, welch_estimate
+from analysis.statistics.estimates import Estimate, Student, paired_estimate, welch_estimate
 from analysis.statistics.intervals import Sample
 from analysis.statistics.scores import Settings
 from analysis.statistics.superiority import improvement_draws, probability_of_improvement
@@ -127,11 +127,11 @@ def compare_pair(
     found: dict[Scope, Difference] = {}
     estimates: dict[Scope, Student] = {}
     for scope in scopes:
-        one, estimate, sd = _difference(first, second, scope, settings, margin_of(scope, tasks, margin))
-        if estimate is not None and details:
+        one, student, sd = _difference(first, second, scope, settings, margin_of(scope, tasks, margin))
+        if student is not None and details:
             one = replace(one, seeds_to_find=_seeds_to_find(one, sd))
-        if isinstance(estimate, Student):
-            widened = _correlated(estimate, min(one.seeds), rho)
+        if student is not None:
+            widened = _correlated(student, min(one.seeds), rho)
             estimates[scope] = widened
             one = replace(one, posterior=region_of(widened, one.margin))
         found[scope] = one
@@ -187,8 +187,8 @@ def _kind(scope: Scope) -> str:
 
 def _difference(
     first: Contender, second: Contender, scope: Scope, settings: Settings, margin: float
-) -> tuple[Difference, Estimate | None, float]:
-    """Return the difference, its estimate, and the standard deviation that further seeds would have."""
+) -> tuple[Difference, Student | None, float]:
+    """Return the difference, its estimate by Student's t, and the standard deviation that further seeds would have."""
     one, other = first.scores[scope], second.scores[scope]
     base = Difference(
         first=first.name, second=second.name, scope=scope, effect=one.mean - other.mean, margin=margin,
@@ -204,7 +204,9 @@ def _difference(
         sample = Sample(values=values, pick=settings.picks, resampled=resampled)
         estimate, test = settings.method.need_paired().estimate(sample)
         done = _tested(replace(base, seeds=(len(values),), test=test), estimate)
-        return done, estimate, float(values.std(ddof=1))
+        # A flat prior's posterior is Student's, whatever the interval is by.
+        student = estimate if isinstance(estimate, Student) else paired_estimate(values)
+        return done, student, float(values.std(ddof=1))
     if min(one.count, other.count) < 2:
         which = first.name if one.count < 2 else second.name
         return replace(base, missing=f"one seed of {which}"), None, math.nan
@@ -215,7 +217,7 @@ def _difference(
     test = "Welch" if independent is None else independent.words.removesuffix("s t tests").rstrip("'")
     estimate = welch if independent is None else independent.estimate(welch)
     sd = math.sqrt(float(np.mean(errors**2 * counts)))
-    return _tested(replace(base, test=test), estimate), estimate, sd
+    return _tested(replace(base, test=test), estimate), welch, sd
 
 
 def _tested(base: Difference, estimate: Estimate) -> Difference:

@@ -11,9 +11,10 @@ from analysis.comparisons.contenders import OVERALL, Scope
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
 from analysis.statistics.intervals import INTERVALS
+from common.text_tables import signed
 
 __all__ = [
-    "about", "difference_tables", "footer", "outcome_words", "ranking_rows", "ranking_sentences", "signed",
+    "about", "difference_tables", "footer", "outcome_words", "ranking_rows", "ranking_sentences",
 ]  # fmt: skip
 
 
@@ -36,14 +37,6 @@ def about(result: Comparison) -> str:
         better = f"{first.name} minus {second.name}, in points; positive: {first.name} is better."
         return f"{better} Source: {result.source}."
     return f"{len(result.models)} models. Source: {result.source}."
-
-
-def signed(value: float, digits: int = 2) -> str:
-    """Return a number with its sign, zero without one; `-` for none."""
-    if math.isnan(value):
-        return "-"
-    text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0 else text
 
 
 def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:

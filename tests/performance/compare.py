@@ -1,6 +1,6 @@
 """Time of comparing two models and of ranking all models of a runs table, imports included.
 
-python tests/performance/standin.py /tmp/release --scale 0.02
+python tests/performance/standin.py /tmp/release --share 0.02
 python -m analysis ingest /tmp/release --out /tmp/release/runs.parquet
 python tests/performance/compare.py /tmp/release/runs.parquet
 """

@@ -1,22 +1,12 @@
 from __future__ import annotations
 
-import math
-
-import pytest
-
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences, signed
+from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores import Settings
+from common.text_tables import signed
 
 SETTINGS = Settings(interval="t", resamples=500)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.004, "0.00"), (-0.004, "0.00"), (-0.006, "-0.01"), (2.0, "+2.00"), (math.nan, "-")]
-)
-def test_zero_has_no_sign(value, text):
-    assert signed(value) == text
 
 
 def test_many_models_are_held_against_the_first_of_the_ranking():
