@@ -82,3 +82,12 @@ def test_the_forest_is_a_picture_with_the_same_bytes_each_time(ending, tmp_path,
 def test_mistakes_are_one_sentence(words, said):
     with pytest.raises(UserError, match=said):
         main(words)
+
+
+def test_which_is_best(capsys, tmp_path):
+    assert main(["best", "split", "--resamples", "200"]) == 0
+    assert "25-50 %" in capsys.readouterr().out
+    assert main(["best", "--resamples", "200", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
+    assert "610m-clm-10k-mlm40-42k" in (tmp_path / "best.csv").read_text()
+    with pytest.raises(UserError, match="unknown question 'ratios'"):
+        main(["best", "ratios"])
