@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.sensitivity.report import FORMATS, sensitivity_of
+from analysis.sources import PUBLISHED
+from analysis.statistics.scores import Settings
+
+RESULT = sensitivity_of(PUBLISHED, Settings(interval="t"))
+
+
+def test_every_format_names_every_claim() -> None:
+    for form in FORMATS.values():
+        text = form.show(RESULT)
+        assert text.endswith("\n") and "nan" not in text
+        assert all(name in text for name in CLAIMS)
+
+
+def test_the_text_has_what_overturns_each_verdict() -> None:
+    lines = FORMATS["text"].show(RESULT).splitlines()
+    first = next(line for line in lines if line.startswith("F1 "))
+    assert first.split()[:2] == ["F1", "supported"] and "0.63" in first
+    assert any(line.startswith("F12") and "(invalid)" in line for line in lines)
+    assert any("valid analyses" in line for line in lines)
+
+
+def test_json_holds_the_same() -> None:
+    content = json.loads(FORMATS["json"].show(RESULT))
+    claims = {one["id"]: one for one in content["claims"]}
+    assert list(claims) == list(CLAIMS)
+    assert claims["F4"]["by_rho"]["0.5"] == "supported"
+    assert claims["F7"]["p"] is None
+    assert ["rho", "0.5", "supported", True] in claims["F4"]["flipped_by"]
