@@ -7,6 +7,7 @@ What a script or a notebook needs most; each name is imported when it is used:
 - `build_table(10)`: one of the paper's tables
 - `assess(source, Settings(interval="t"))`: a verdict for each finding of the paper
 - `audit(source)`: every published cell against the source's runs
+- `compare(source, ["610m-mlm40-42k", "610m-clm-42k"], Settings(interval="t"))`: two models, or many
 - `draw_figures([FIGURES["3"].load()], Inputs(source=source), folder)`: the paper's figures
 """
 
@@ -20,6 +21,7 @@ _MODULES = {
     "assess": "analysis.claims.assessment",
     "audit": "analysis.tables.audit",
     "build_table": "analysis.tables.build",
+    "compare": "analysis.comparisons.comparison",
     "draw_figures": "paper_figures.output.results",
     "open_source": "analysis.sources",
     "published_scores": "analysis.statistics.scores",

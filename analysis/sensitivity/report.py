@@ -14,6 +14,7 @@ from analysis.claims.wording import format_p
 from analysis.sensitivity.evidence import evidence_of
 from analysis.sensitivity.forks import explore_forks, flips, shares
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
+from analysis.sensitivity.second_opinion import Opinion, second_opinions
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from common.registry import Registry
@@ -39,18 +40,25 @@ class Sensitivity:
     """As `forks.explore_forks` returns them."""
     base: dict[str, object]
     """The package's own analysis."""
+    opinions: tuple[Opinion, ...]
+    """The Bayesian second opinion on every claim."""
+
+
+_OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """Return everything about a source, from the analysis of `settings` on."""
-    overturned = overturn(evidence_of(source, settings), published=source.is_published)
+    found = evidence_of(source, settings)
+    overturned = overturn(found, published=source.is_published)
     base: dict[str, object] = {
         "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
         "reading": "as worded", "datasets": "all", "rho": 0.0,
     }  # fmt: skip
     return Sensitivity(
-        source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base
-    )
+        source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base,
+        opinions=tuple(second_opinions(found)),
+    )  # fmt: skip
 
 
 def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = plain_table) -> str:
@@ -76,6 +84,7 @@ def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = p
         "",
     ]
     lines += table(_share_rows(result))
+    lines += ["", _OPINION, "", *table(_opinion_rows(result))]
     lines += ["", "Single changes to the package's analysis that change a verdict:", ""]
     changes = flips(result.analyses, result.base)
     for name, found in changes.items():
@@ -93,7 +102,7 @@ def sensitivity_csv(result: Sensitivity) -> str:
 
 def sensitivity_json(result: Sensitivity) -> str:
     """Return what overturns each verdict, the shares, and the single changes."""
-    held = shares(result.analyses)
+    held, changes = shares(result.analyses), flips(result.analyses, result.base)
     content = {
         "source": result.source,
         "analysis": result.base,
@@ -107,11 +116,11 @@ def sensitivity_json(result: Sensitivity) -> str:
                 "pretraining_sd_alone": one.spread_alone,
                 "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
                 "analyses": _shares_of(held, one.id),
+                "probability": _finite(opinion.here),
+                "probability_over_datasets": _finite(opinion.over_datasets),
                 "flipped_by": [list(change) for change in found],
             }
-            for one, found in zip(
-                result.overturned, flips(result.analyses, result.base).values(), strict=True
-            )
+            for one, opinion, found in zip(result.overturned, result.opinions, changes.values(), strict=True)
         ],
     }
     return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
@@ -165,6 +174,14 @@ def _rho_rows(result: Sensitivity) -> list[list[str]]:
         changes = [f"{state} at {rho:+g}" for rho, state in one.states_by_rho.items() if state != one.state]
         first = f"{one.state}; {changes[0]}" if changes else f"{one.state} throughout"
         rows.append([one.id, *(format_p(one.p_by_rho[rho]) for rho in shown), first])
+    return rows
+
+
+def _opinion_rows(result: Sensitivity) -> list[list[str]]:
+    rows = [["id", "on these datasets", "over datasets", "claim"]]
+    for one in result.opinions:
+        shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)]
+        rows.append([one.id, *shown, CLAIMS[one.id].short])
     return rows
 
 

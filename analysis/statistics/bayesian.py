@@ -19,7 +19,7 @@ from scipy import special
 
 from analysis.statistics.estimates import Student
 
-__all__ = ["Region", "Second", "hierarchical", "region_of"]
+__all__ = ["Region", "Second", "hierarchical", "posterior_of_mean", "region_of", "share_below"]
 
 Array = npt.NDArray[np.float64]
 
@@ -74,33 +74,62 @@ def hierarchical(estimates: Sequence[Student], margins: Sequence[float]) -> Seco
     Raises:
         ValueError: fewer than two datasets, or one without error.
     """
+    means, spreads, weight = _posterior(estimates, margins, n_means=_MEANS, n_spreads=_SPREADS)
+    of_means = weight.sum(axis=1)
+    upper = special.ndtr((means[:, None] - 1) / spreads)
+    lower = special.ndtr((-1 - means[:, None]) / spreads)
+    of_spreads = weight.sum(axis=0).cumsum()
+    return Second(
+        mean=_region(share_below(means, of_means, -1.0), 1 - share_below(means, of_means, 1.0)),
+        next_dataset=_region(float((weight * lower).sum()), float((weight * upper).sum())),
+        spread=float(np.interp(0.5, of_spreads, spreads)),
+        n_datasets=len(estimates),
+    )
+
+
+def posterior_of_mean(estimates: Sequence[Student], margin: float) -> tuple[Array, Array]:
+    """Return the posterior of the mean over datasets on a coarse grid: (values in points, their probabilities).
+
+    Args:
+        estimates: as in `hierarchical`.
+        margin: of practical equivalence, which scales the prior of the spread between datasets.
+
+    Raises:
+        ValueError: fewer than two datasets, or one without error.
+    """
+    margins = [margin] * len(estimates)
+    means, _, weight = _posterior(estimates, margins, n_means=201, n_spreads=60)
+    return margin * means, weight.sum(axis=1)
+
+
+def share_below(values: Array, weight: Array, bound: float) -> float:
+    """Return the probability below `bound` of a density on a grid of ascending values."""
+    return float(np.interp(bound, values, weight.cumsum() - weight / 2, left=0.0, right=1.0))
+
+
+def _region(below: float, above: float) -> Region:
+    return Region(below=below, within=max(0.0, 1 - below - above), above=above)
+
+
+def _posterior(
+    estimates: Sequence[Student], margins: Sequence[float], *, n_means: int, n_spreads: int
+) -> tuple[Array, Array, Array]:
+    """Return means, spreads (both in margins) and their joint probabilities, (means, spreads)."""
     if len(estimates) < 2 or any(not one.error > 0 for one in estimates):
         raise ValueError("two datasets or more, each with an error above 0")
     scale = np.asarray(margins, dtype=np.float64)
     effects = np.array([one.effect for one in estimates]) / scale
     errors = np.array([one.error for one in estimates]) / scale
-    shares = (np.arange(_SPREADS) + 0.5) / _SPREADS
+    shares = (np.arange(n_spreads) + 0.5) / n_spreads
     spreads = PRIOR_SCALE * np.tan(np.pi / 2 * shares)  # equal prior weight each
-    steps = np.linspace(-_REACH, _REACH, _MEANS)
+    steps = np.linspace(-_REACH, _REACH, n_means)
     unit = float(np.sqrt((np.mean(errors**2) + effects.var()) / len(effects)))
     means = float(np.median(effects)) + unit * np.sinh(steps)
-    log_weight = np.log(np.cosh(steps))[:, None] + np.zeros(_SPREADS)
+    log_weight = np.log(np.cosh(steps))[:, None] + np.zeros(n_spreads)
     for one, effect, error in zip(estimates, effects, errors, strict=True):
         log_weight += _log_likelihood(effect - means[:, None], error, one.df, spreads)
     weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    of_means = weight.sum(axis=1)
-    below, above = _tails(of_means, means)
-    upper = special.ndtr((means[:, None] - 1) / spreads)
-    lower = special.ndtr((-1 - means[:, None]) / spreads)
-    next_above, next_below = float((weight * upper).sum()), float((weight * lower).sum())
-    of_spreads = weight.sum(axis=0).cumsum()
-    return Second(
-        mean=Region(below=below, within=max(0.0, 1 - below - above), above=above),
-        next_dataset=Region(below=next_below, within=max(0.0, 1 - next_below - next_above), above=next_above),
-        spread=float(np.interp(0.5, of_spreads, spreads)),
-        n_datasets=len(estimates),
-    )
+    return means, spreads, weight / weight.sum()
 
 
 def _log_likelihood(distance: Array, error: float, df: float, spreads: Array) -> Array:
@@ -114,9 +143,3 @@ def _log_likelihood(distance: Array, error: float, df: float, spreads: Array) ->
     densities = weights[:, None, None] * np.exp(-(distance**2) / (2 * variances)) / np.sqrt(variances)
     log_density: Array = np.log(np.maximum(densities.sum(axis=0), 1e-300))
     return log_density
-
-
-def _tails(weight: Array, means: Array) -> tuple[float, float]:
-    """Return the probabilities below -1 and above 1 of a density on a grid."""
-    cumulated = weight.cumsum() - weight / 2
-    return float(np.interp(-1.0, means, cumulated)), float(1 - np.interp(1.0, means, cumulated))

@@ -32,3 +32,10 @@ def test_json_holds_the_same() -> None:
     assert claims["F4"]["by_rho"]["0.5"] == "supported"
     assert claims["F7"]["p"] is None
     assert ["rho", "0.5", "supported", True] in claims["F4"]["flipped_by"]
+
+
+def test_the_second_opinion_is_beside_the_verdict() -> None:
+    claims = {one["id"]: one for one in json.loads(FORMATS["json"].show(RESULT))["claims"]}
+    assert claims["F1"]["probability"] > 0.99 > 0.9 > claims["F1"]["probability_over_datasets"]
+    assert claims["F7"]["probability"] is None
+    assert "Second opinion" in FORMATS["text"].show(RESULT)
