@@ -14,6 +14,7 @@ from scipy import special
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.inference import holm
 from analysis.comparisons.contenders import ALL, Contender, Scope, ScopeScore, scopes_in_order
+from analysis.comparisons.draws import FEWEST_SEEDS
 from analysis.precision.power import seeds_needed, seeds_needed_paired
 from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
 from analysis.statistics.estimates import Estimate, Student, paired_estimate, welch_estimate
@@ -58,7 +59,7 @@ class Difference:
     superiority: float = math.nan
     """P(A > B): the chance that a run of the first scores above one of the second, ties counted half."""
     superiority_low: float = math.nan
-    """Of its 95 % interval by rliable's stratified bootstrap; nan from printed cells and for many models."""
+    """Of its 95 % interval by rliable's stratified bootstrap; nan below four seeds, from cells and for many models."""
     superiority_high: float = math.nan
     posterior: Region | None = None
     """Probabilities that the difference is below, in or above the region, under a flat prior."""
@@ -265,7 +266,7 @@ def _superiority(
         return math.fsum(chances) / len(chances), math.nan, math.nan
     runs = [(one.present, other.present) for one, other in pairs]
     value = math.fsum(probability_of_improvement(*pair) for pair in runs) / len(runs)
-    if settings is None or min(min(map(len, pair)) for pair in runs) < 2:
+    if settings is None or min(min(map(len, pair)) for pair in runs) < FEWEST_SEEDS:
         return value, math.nan, math.nan
     draws = improvement_draws(runs, settings.resamples, settings.rng(len(runs), 7))
     low, high = np.quantile(draws, [0.025, 0.975])

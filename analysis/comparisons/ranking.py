@@ -12,7 +12,7 @@ from scipy import stats
 
 from analysis.comparisons.contenders import Contender, Scope
 from analysis.comparisons.differences import LEVEL_OF_TESTS
-from analysis.comparisons.draws import mean_draws
+from analysis.comparisons.draws import FEWEST_SEEDS, mean_draws
 from analysis.statistics.scores import Settings
 from analysis.statistics.superiority import interquartile_mean, iqm_draws
 
@@ -38,7 +38,7 @@ class Ranked:
     iqm: float
     """Interquartile mean over runs and datasets of the score minus the models' mean on the dataset, in points."""
     iqm_low: float
-    """Of its 95 % interval by the stratified bootstrap; nan where the model has printed cells only."""
+    """Of its 95 % interval by the stratified bootstrap; nan below four seeds and for printed cells."""
     iqm_high: float
 
 
@@ -135,7 +135,7 @@ def _iqm(
         return math.nan, math.nan, math.nan
     strata = [model.scores[scope].present - middle for scope, middle in zip(scopes, centre, strict=True)]
     value = interquartile_mean(strata)
-    if min(map(len, strata)) < 2:
+    if min(map(len, strata)) < FEWEST_SEEDS:
         return value, math.nan, math.nan
     low, high = np.quantile(iqm_draws(strata, settings.resamples, settings.rng(_IQM_DRAWS)), [0.025, 0.975])
     return value, float(low), float(high)

@@ -16,6 +16,7 @@ from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_pr
 from common.cli import MANY
 from common.errors import UserError
 from common.files import write_bytes
+from pretraining.study import MODELS
 
 __all__ = ["best", "compare"]
 
@@ -56,7 +57,8 @@ def compare(
         raise UserError(f"--margin {margin:g}: a region of practical equivalence is wider than nothing")
     if not 0 <= rho < 1:
         raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
-    opened = source.open(models, need_instances=score.needs_instances("hierarchical"))
+    named = models if set(models) <= set(MODELS) else None  # patterns take what is there
+    opened = source.open(named, need_instances=score.needs_instances("hierarchical"))
     result = compared(opened, models, score.settings(default_interval(opened)), margin=margin, rho=rho)
     if figure is not None:
         write_bytes(figure, _forest(result, figure))

@@ -72,6 +72,7 @@ def test_unpaired_and_incomplete_runs_agree_with_scipy():
     )[SST2]
     assert one.p == pytest.approx(stats.ttest_rel(partly[0][:3], partly[1][:3]).pvalue)
     assert one.superiority == pytest.approx(improvement_by_rliable([partly[0]], [partly[1][:3]]))
+    assert np.isnan(one.superiority_low)  # three seeds are too few for a bootstrap
 
 
 def test_printed_cells_are_tested_by_welch():

@@ -40,3 +40,14 @@ def test_one_seed_has_no_spread_and_other_models_change_no_draw():
     two = mean_draws(contenders(source, [REAL, MADE_UP], SETTINGS), [SST2], SETTINGS)
     names = [model.name for model in contenders(source, ["610m-*"], SETTINGS)]
     assert (two[:, 0] == three[:, names.index(REAL)]).all()
+
+
+def test_two_or_three_seeds_are_drawn_from_students_t_and_stay_paired():
+    scores = drawn({REAL: 0.0})
+    scores[REAL] = {name: values[:3] for name, values in scores[REAL].items()}
+    scores[MADE_UP] = {name: [value + 1 for value in values] for name, values in scores[REAL].items()}
+    models = contenders(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP], SETTINGS)
+    draws = mean_draws(models, [SST2], SETTINGS)[:, :, 0]
+    score = models[0].scores[SST2]
+    assert stats.kstest((draws[:, 0] - score.mean) / score.error, stats.t(2).cdf).pvalue > 0.001
+    assert draws[:, 1] - draws[:, 0] == pytest.approx(np.ones(20_000))
