@@ -59,6 +59,8 @@ def compare(
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
     models = contenders(source, names, settings)
+    if all(model.is_published for model in models):
+        settings.method.need_independent()
     scopes = shared_scopes(models)
     if len(models) == 2:
         if not scopes:

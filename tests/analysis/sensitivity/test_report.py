@@ -4,8 +4,9 @@ import json
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.sensitivity.report import FORMATS, sensitivity_of
-from analysis.sources import PUBLISHED
+from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
+from tests.analysis.comparisons.given import best_runs, drawn
 
 RESULT = sensitivity_of(PUBLISHED, Settings(interval="t"))
 
@@ -39,3 +40,18 @@ def test_the_second_opinion_is_beside_the_verdict() -> None:
     assert claims["F1"]["probability"] > 0.99 > 0.9 > claims["F1"]["probability_over_datasets"]
     assert claims["F7"]["probability"] is None
     assert "Second opinion" in FORMATS["text"].show(RESULT)
+
+
+def test_an_interval_without_standard_errors_leaves_them_to_students_t(monkeypatch) -> None:
+    monkeypatch.setattr("analysis.sensitivity.report.explore_forks", lambda source, settings: RESULT.analyses)
+    levels = {
+        f"{size}-{name}-42k": 2.0 * (name == "mlm40")
+        for size in ("210m", "610m", "1b")
+        for name in ("mlm40", "clm")
+    }
+    runs = Source(label="x", runs=best_runs(drawn(levels, sd=0.2)))
+    by_t, by_bootstrap = (
+        sensitivity_of(runs, Settings(interval=name, resamples=200)) for name in ("t", "bootstrap")
+    )
+    assert by_t.overturned[0].state == "supported" and by_t.overturned[0].spread > 0.1
+    assert by_bootstrap.overturned[0] == by_t.overturned[0]
