@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from analysis.letter.content import BY_CONSEQUENCE, write_letter
 from analysis.letter.pages import letter_markdown
-from analysis.sources import PUBLISHED, Source
+from analysis.sources import PUBLISHED, Source, open_source
 from analysis.statistics.scores import Settings
 from analysis.tables.paper_arithmetic import check_arithmetic
+from benchmarks.runs import RUN
 from common.errors import UserError
-from tests.analysis.stores import released_source
+from tests.analysis.stores import MODELS, age, fill, released_source, scores_of
 
 SETTINGS = Settings(interval="t")
 
@@ -58,3 +63,28 @@ def test_other_metrics_are_no_letter_about_the_paper() -> None:
     runs = released_source().runs
     with pytest.raises(UserError, match="other networks or metrics"):
         write_letter(Source(label="x", runs=runs, protocol="standard"), SETTINGS)
+
+
+def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    store = tmp_path / "store"
+    keys = fill(store, MODELS[:1], ("uner_en",))
+    for key in keys:
+        standard = {split: {"entity_f1": 0.25} for split in ("validation", "test")}
+        content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard}
+        (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+    age(store)
+    by_seed: dict[int, list[tuple[float, float, float]]] = {}
+    for key in keys:
+        scores = scores_of(key)
+        by_seed.setdefault(key.seed, []).append(
+            (float(np.mean(scores["validation"])), -key.lr, float(np.mean(scores["test"])))
+        )
+    paper = np.mean([max(runs)[2] for runs in by_seed.values()])
+    text = text_of(open_source(str(store)))
+    assert (
+        f"not entity F1. Effect: {100 * abs(paper - 0.25):.2f} points, mean distance from entity F1" in text
+    )
+    assert "scored by both protocols" in text
