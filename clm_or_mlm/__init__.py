@@ -9,7 +9,8 @@ Each name is imported when it is used; `clm_or_mlm.api` has them all:
 - `load`, `Source`: open a source of scores by name, path or frame
 - `runs`, `scores`, `table`: frames of fine-tunings, of means with intervals, of one of the paper's tables
 - `claims`, `explain`: a verdict for each finding of the paper; every number behind one
-- `audit`: every published cell against the source's runs
+- `audit`, `letter`: every published cell against the source's runs; the same as a page to send
+- `compare`: two models or more, on every dataset
 - `figure`: any of the figures, or one panel on axes of your own
 - `models`, `datasets`: what was trained, and what it was measured on
 """
@@ -18,7 +19,8 @@ import importlib
 from typing import Any
 
 __all__ = [
-    "Source", "audit", "claims", "datasets", "explain", "figure", "load", "models", "runs", "scores", "table",
+    "Source", "audit", "claims", "compare", "datasets", "explain", "figure", "letter", "load", "models", "runs",
+    "scores", "table",
 ]  # fmt: skip
 
 

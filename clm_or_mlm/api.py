@@ -22,6 +22,10 @@ import pandas as pd
 from analysis.claims.assessment import assess, default_interval
 from analysis.claims.explain import explanations
 from analysis.claims.records import as_record
+from analysis.comparisons.comparison import compare as compare_models
+from analysis.comparisons.report import records_of
+from analysis.letter.content import write_letter
+from analysis.letter.pages import letter_markdown
 from analysis.sources import Source, open_source
 from analysis.statistics.scores import Settings
 from analysis.store.runs_table import read_runs
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Source", "audit", "claims", "datasets", "explain", "figure", "load", "models", "runs", "scores", "table",
+    "Source", "audit", "claims", "compare", "datasets", "explain", "figure", "letter", "load", "models", "runs",
+    "scores", "table",
 ]  # fmt: skip
 
 SourceLike = str | Path | pd.DataFrame | Source
@@ -153,6 +158,33 @@ def audit(source: SourceLike = "published", *, selection: str = "seed") -> pd.Da
         UserError: the source's networks or metrics are not the paper's.
     """
     return pd.DataFrame([asdict(cell) for cell in audit_source(load(source), selection=selection).cells])
+
+
+def compare(
+    *names: str, source: SourceLike = "published", interval: str = "", margin: float | None = None
+) -> pd.DataFrame:
+    """Return the difference between models, a row for each pair and each dataset, task and all of them.
+
+    Columns: first, second, scope, effect, low, high (first minus second, in points), p, p_holm, outcome, and more.
+
+    Args:
+        names: two models or more, or shell patterns.
+        source: as in `load`; a model without runs there takes its printed cells.
+        interval: as in `scores`.
+        margin: of practical equivalence in points; by default the claims' margins by task.
+
+    Raises:
+        UserError: an unknown model, fewer than two, or nothing in common.
+    """
+    opened = load(source)
+    result = compare_models(opened, names, _settings(opened, interval, "seed"), margin=margin)
+    return pd.DataFrame(records_of(result))
+
+
+def letter(source: SourceLike = "published") -> str:
+    """Return the audit as a page that a reviewer could send, in Markdown."""
+    opened = load(source)
+    return letter_markdown(write_letter(opened, _settings(opened, "", "seed")))
 
 
 def figure(

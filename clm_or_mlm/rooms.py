@@ -95,6 +95,9 @@ examples:
                 "analysis.tables:audit": "every published cell against its runs, and the paper's own arithmetic",
                 "analysis.store:provenance": "whether a table's runs were made with the same things",
                 "analysis.claims:claims": "which findings of the paper survive a test",
+                "analysis.comparisons:compare": "two models or more: differences, intervals, P(A > B), a ranking",
+                "analysis.comparisons:best": "how likely each split, ratio, objective or model is the best",
+                "analysis.sensitivity:sensitivity": "what would overturn each verdict",
                 "analysis.precision:coverage": "true coverage of each nominal 95 % interval, by simulation",
                 "analysis.precision:power": "how many seeds a difference needs, by dataset",
                 "analysis.tables:report": "one self-contained page of everything",
@@ -105,6 +108,11 @@ examples:
   python -m analysis table 10
   python -m analysis claims --id F8 --explain
   python -m analysis audit --source released
+  python -m analysis audit --letter --format pdf --out letter.pdf
+  python -m analysis compare 610m-mlm40-42k 610m-clm-42k
+  python -m analysis best split
+  python -m analysis sensitivity
+  python -m analysis compare my-model '610m-*-42k' --source results/ --add-model my-model
   python -m analysis reproduce --source results/ --out build""",
         ),
         Room(

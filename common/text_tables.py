@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["Format", "Rows", "fill_template", "grid", "markdown_table", "plain_table"]
+__all__ = ["Format", "Rows", "fill_template", "grid", "markdown_table", "plain_table", "signed"]
 
 T = TypeVar("T")
 Rows = Sequence[Sequence[str]]
@@ -54,6 +54,14 @@ def markdown_table(rows: Rows, rules: Sequence[str] = ()) -> list[str]:
 def grid(rows: Rows, markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a Markdown table, or of an aligned one with the columns of `numbers` on the right."""
     return markdown_table(rows) if markdown else plain_table(rows, numbers)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Return a number with its sign, what rounds to zero without one; `-` for nan."""
+    if value != value:
+        return "-"
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
 
 
 def fill_template(path: Path, **values: object) -> str:

@@ -69,12 +69,27 @@ class Audit:
         """Whether any cell's runs contradict what is printed."""
         return any(cell.agreement == "differs" for cell in self.cells)
 
+    @property
+    def distinct(self) -> tuple[AuditedCell, ...]:
+        """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5."""
+        return tuple({(cell.model, cell.task, cell.dataset): cell for cell in reversed(self.cells)}.values())[
+            ::-1
+        ]
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether any cell could be compared."""
+        return any(cell.n_runs for cell in self.cells)
+
     def summary(self) -> list[dict[str, object]]:
-        """Return counts of each status by table, `incomplete` without its number, and a row for all."""
+        """Return counts of each status, `incomplete` without its number: by table, for all, and for distinct cells.
+
+        The last row counts a score that several tables repeat once.
+        """
         rows: list[dict[str, object]] = []
         tables = sorted({cell.table for cell in self.cells})
-        for table in [*tables, "all"]:
-            held = [cell for cell in self.cells if table in ("all", cell.table)]
+        groups = [(table, [cell for cell in self.cells if cell.table == table]) for table in tables]
+        for table, held in [*groups, ("all", list(self.cells)), ("distinct", list(self.distinct))]:
             counts = Counter(cell.status.split(":")[0] for cell in held)
             agreeing = Counter(cell.agreement for cell in held if cell.status.startswith("incomplete"))
             rows.append(

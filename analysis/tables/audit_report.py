@@ -9,7 +9,7 @@ from analysis.sources import Source
 from analysis.tables.audit import STATUSES, Audit, AuditedCell
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.registry import Registry
-from common.text_tables import Format, fill_template, markdown_table
+from common.text_tables import Format, fill_template, markdown_table, signed
 
 __all__ = ["FORMATS", "audit_html", "audit_json", "audit_markdown", "runs_of_stand_ins", "verdict"]
 
@@ -70,10 +70,11 @@ def verdict(result: Audit) -> str:
     disagreements = sum(check.status == "differs" for check in result.arithmetic)
     checked = len(result.arithmetic)
     arithmetic = f"{disagreements} of {checked} arithmetic statements disagree with the rest of the paper."
-    if counts["no runs"] == counts["cells"]:
+    if not result.has_runs:
         return f"This source holds no runs, so no cell can be recomputed. {arithmetic}"
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-    return f"Of {counts['cells']} published cells: {listed}. {arithmetic}"
+    of = f"Of {counts['cells']} published scores ({len(result.cells)} cells with their repeats)"
+    return f"{of}: {listed}. {arithmetic}"
 
 
 def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
@@ -81,9 +82,10 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
     arithmetic = [[c.statement, c.stated, c.recomputed, c.status, c.note] for c in result.arithmetic]
     sections = [
-        ("Cells by table", [[*_SUMMARY], *summary]),
         ("The paper's own arithmetic", [["stated", "value", "recomputed", "status", "note"], *arithmetic]),
     ]
+    if result.has_runs:
+        sections.insert(0, ("Cells by table", [[*_SUMMARY], *summary]))
     if cells := _cell_rows(result):
         sections.append(("Cells with runs", [[*_CELLS], *cells]))
     return sections
@@ -98,7 +100,7 @@ def _cell_rows(result: Audit) -> list[list[str]]:
             "Average" if cell.dataset == AVERAGE else DATASETS[cell.dataset].title,
             f"{cell.published_mean:.2f} ± {cell.published_ci95:.2f}",
             _recomputed(cell),
-            "" if cell.difference is None else f"{cell.difference:+.2f}",
+            "" if cell.difference is None else signed(cell.difference),
             str(cell.n_runs),
             cell.status if cell.agreement in (None, cell.status) else f"{cell.status} ({cell.agreement})",
         ]

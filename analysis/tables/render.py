@@ -14,6 +14,7 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS
 from analysis.tables.build import Cell, Table
+from analysis.tables.latex import latex_environment, tex
 from common.registry import Registry
 from common.text_tables import Format, fill_template, markdown_table
 
@@ -31,34 +32,25 @@ def render_markdown(table: Table) -> str:
 
 
 def render_latex(table: Table) -> str:
-    """Return a LaTeX `table` environment that needs the booktabs package."""
+    """Return a LaTeX `table` environment that needs the booktabs and graphicx packages."""
     stubs, columns = len(table.stubs), len(table.columns)
-    head = " & ".join(_tex(name) for name in [*table.stubs, *table.columns])
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{table}[t]",
-        "\\centering",
-        f"\\caption{{{_tex(f'{table.caption} {_note(table)}'.rstrip())}}}",
-        f"\\label{{tab:{table.number}}}",
-        f"\\begin{{tabular}}{{{'l' * stubs}{'r' * columns}}}",
-        "\\toprule",
-        f"{head} \\\\",
-        "\\midrule",
-    ]
+    head = " & ".join(tex(name) for name in [*table.stubs, *table.columns])
+    body = [f"{head} \\\\", "\\midrule"]
     previous = ""
-    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), _tex, "\n"):
+    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), tex, "\n"):
         if previous and stubs > 1 and label[0] != previous:
-            lines.append("\\midrule")
+            body.append("\\midrule")
         shown = label if stubs == 1 or label[0] != previous else ("", *label[1:])
         previous = label[0]
         stacked = [entry.split("\n") for entry in entries]
         depth = max(len(entry) for entry in stacked)
         for level in range(depth):
-            names = [_tex(name) for name in shown] if level == 0 else [""] * stubs
+            names = [tex(name) for name in shown] if level == 0 else [""] * stubs
             values = [entry[level] if level < len(entry) else "" for entry in stacked]
-            lines.append(f"{' & '.join([*names, *values])} \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}"]
-    return "\n".join(lines) + "\n"
+            body.append(f"{' & '.join([*names, *values])} \\\\")
+    caption = tex(f"{table.caption} {_note(table)}".rstrip())
+    columns_text = "l" * stubs + "r" * columns
+    return "\n".join(latex_environment(columns_text, body, caption=caption, label=str(table.number))) + "\n"
 
 
 def render_csv(table: Table) -> str:
@@ -168,11 +160,3 @@ def _csv_cell(cell: Cell) -> list[str]:
     recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
     seeds = str(cell.n_seeds) if recomputed else ""
     return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
-
-
-_TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
-        "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"})  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    return text.translate(_TEX)

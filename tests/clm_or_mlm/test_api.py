@@ -77,6 +77,21 @@ def test_the_audit_has_every_cell() -> None:
         cm.audit("miniature")
 
 
+def test_models_are_compared_as_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    pair = ("610m-mlm40-42k", "610m-clm-42k")
+    ours = cm.compare(*pair)
+    assert not analysis(["compare", *pair, "--format", "csv"])
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert ours["effect"].round(6).tolist() == printed["effect"].round(6).tolist()
+    with pytest.raises(UserError, match="610m-clm-42"):
+        cm.compare("610m-mlm40-42k", "610m-clm-43k")
+
+
+def test_the_letter_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    analysis(["audit", "--letter"])
+    assert cm.letter() == capsys.readouterr().out
+
+
 def test_a_figure_is_the_one_that_the_command_draws(tmp_path: Path) -> None:
     drawn = cm.figure(3)
     assert isinstance(drawn, Figure)

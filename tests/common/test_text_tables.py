@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import jinja2
 import pytest
 
-from common.text_tables import fill_template, grid, markdown_table, plain_table
+from common.text_tables import fill_template, grid, markdown_table, plain_table, signed
 
 ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
 
@@ -34,3 +35,10 @@ def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:
     assert fill_template(page, text="a < 'b'", markup="<br>") == "<p>a &lt; &#x27;b&#x27;</p><br>\n"
     with pytest.raises(jinja2.UndefinedError, match="markup"):
         fill_template(page, text="a")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.004, "0.00"), (-0.004, "0.00"), (-0.006, "-0.01"), (2.0, "+2.00"), (math.nan, "-")]
+)
+def test_zero_has_no_sign(value, text):
+    assert signed(value) == text

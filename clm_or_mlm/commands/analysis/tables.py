@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.sources import PUBLISHED
+from analysis.statistics.scores import Settings
 from analysis.tables import audit as audits
 from analysis.tables import audit_report, render, score_list
 from analysis.tables.build import build_table, table_numbers
@@ -114,25 +115,46 @@ def audit(
     *,
     source: SourceOptions = SourceOptions(),
     selection: Selection = "seed",
-    format: Annotated[str, Parameter(choices=tuple(audit_report.FORMATS))] = "markdown",
+    letter: bool = False,
+    format: Annotated[str, Parameter(choices=(*audit_report.FORMATS, "latex", "pdf"))] = "markdown",
     out: OutFile = None,
 ) -> int:
     """Compare all 800 published cells with what a source's runs give, and redo the paper's own arithmetic.
 
     Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
 
+    a page for a reviewer to send:  python -m analysis audit --letter --source results/ --format pdf --out letter.pdf
+
     Args:
-        format: how it is written
+        letter: one page instead: what reproduces, what does not, the traps with their effects, the verdicts
+        format: how it is written; a letter as markdown, html, latex or pdf (pdf needs pdflatex and --out)
     """
+    if letter:
+        return _letter(source, selection, format, out)
     opened = source.open()
+    form = audit_report.FORMATS[format]
     if opened.stand_ins is not None:
         sys.stdout.write(audit_report.runs_of_stand_ins(opened))
         return 0
     result = audits.audit(opened, selection=selection)
-    write_or_print(audit_report.FORMATS[format].show(result), out)
+    write_or_print(form.show(result), out)
     if out is not None:
         sys.stdout.write(f"{out}: {audit_report.verdict(result)}\n")
     return 1 if result.differs else 0
+
+
+def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
+    from analysis.claims.assessment import default_interval
+    from analysis.letter.content import write_letter
+    from analysis.letter.pages import FORMATS
+
+    form = FORMATS[format]
+    if out is None and not form.is_text:
+        raise UserError(f"--format {form.name} is no text: name a file with --out letter.{form.ending}")
+    opened = source.open()
+    written = write_letter(opened, Settings(selection=selection, interval=default_interval(opened)))
+    write_or_print(form.content(written), out)
+    return 1 if written.differs else 0
 
 
 def report(

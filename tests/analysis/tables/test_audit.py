@@ -44,9 +44,18 @@ def test_published_source_has_no_runs_anywhere() -> None:
 
 def test_summary_counts_every_cell_once() -> None:
     rows = audit(released_source(keep=29)).summary()
-    assert [row["table"] for row in rows] == [*range(2, 18), "all"]
+    assert [row["table"] for row in rows] == [*range(2, 18), "all", "distinct"]
     for row in rows:
         kinds = ("exact", "within interval", "differs", "incomplete", "no runs")
         assert sum(row[kind] for kind in kinds) == row["cells"]
-    assert rows[-1]["cells"] == 800
-    assert rows[-1]["incomplete_but_exact"] == 3
+    assert rows[-2]["cells"] == 800
+    assert rows[-2]["incomplete_but_exact"] == 3
+
+
+def test_repeats_are_counted_once() -> None:
+    found = audit(released_source())
+    assert found.summary()[-1]["cells"] == len(found.distinct) == 736
+    assert found.summary()[-2]["exact"] == 3  # SST-2 of the 42K model stands in Tables 2, 10 and 14
+    assert found.summary()[-1]["exact"] == 1
+    keys = [(cell.model, cell.task, cell.dataset) for cell in found.distinct]
+    assert set(keys) == {(cell.model, cell.task, cell.dataset) for cell in found.cells}

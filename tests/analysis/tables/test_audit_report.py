@@ -24,3 +24,13 @@ def test_pages_name_source_and_cells() -> None:
         assert "610m-mlm40-42k" in page
         assert "differs" in page
     assert "<h2>Cells with runs" not in audit_html(audit(open_source("published")))
+
+
+def test_without_runs_no_count_is_printed_and_zero_has_no_sign() -> None:
+    text = audit_markdown(audit(open_source("published")))
+    assert "Cells by table" not in text and "0 differs" not in text
+    assert "holds no runs" in text
+    assert "-0.00" not in audit_markdown(audit(released_source(-0.00002)))
+    assert "Of 736 published scores (800 cells with their repeats)" in audit_markdown(
+        audit(released_source())
+    )

@@ -9,6 +9,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.store.runs_table import write_runs
+from common.errors import UserError
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED
 
@@ -22,3 +23,24 @@ def test_exit_status_says_whether_anything_differs(
     capsys.readouterr()
     assert main(["audit", "--source", str(tmp_path / "runs.parquet"), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["source"] == str(tmp_path / "runs.parquet")
+
+
+def test_the_letter_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--letter", "--source", str(RELEASED)]) == 0
+    text = capsys.readouterr().out
+    assert "# Audit of arXiv" in text and "Traps that change the numbers" in text
+    assert main(["audit", "--letter", "--format", "html", "--out", str(tmp_path / "letter.html")]) == 0
+    assert (tmp_path / "letter.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--letter", "--format", "pdf"], "name a file with --out letter.pdf"),
+        (["--letter", "--format", "json"], "format of the letter"),
+        (["--format", "latex"], "unknown format 'latex'"),
+    ],
+)
+def test_a_format_that_does_not_go_with_the_letter_is_refused(words: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        main(["audit", *words])

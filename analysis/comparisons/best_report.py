@@ -1,0 +1,102 @@
+"""The answers to "which is best?" as text, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from analysis.comparisons.best import Answer, Chance
+from analysis.comparisons.questions import Question
+from common.registry import Registry
+from common.text_tables import Format, Rows, markdown_table, plain_table
+
+__all__ = ["FORMATS", "best_csv", "best_json", "best_text"]
+
+_MOST_COLUMNS = 6
+"""A contest with more alternatives is a list of the likeliest on each scope."""
+_MOST_NAMED = 4
+
+
+def best_text(answer: Answer, table: Callable[[Rows], list[str]] = plain_table) -> str:
+    """Return a table for each question and budget or size: the chance of each alternative to be the best."""
+    lines = [f"The chance of being the best, and the 95 % interval of the rank. Source: {answer.source}."]
+    for question in answer.questions:
+        of_question = [one for one in answer.chances if one.question == question.name]
+        if of_question:
+            lines += ["", question.words]
+        for group, rows in groupby(of_question, key=lambda one: one.group):
+            lines += ["", f"{group}:", "", *table(_rows(question, list(rows)))]
+    return "\n".join([*lines, "", _how(answer)]) + "\n"
+
+
+def best_csv(answer: Answer) -> str:
+    """Return a row for each alternative, scope and contest."""
+    return pd.DataFrame(list(_records(answer))).to_csv(index=False, lineterminator="\n", float_format="%.6g")
+
+
+def best_json(answer: Answer) -> str:
+    """Return the same as JSON, with where it is from."""
+    rows = [
+        {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in row.items()
+        }
+        for row in _records(answer)
+    ]
+    return json.dumps({"source": answer.source, "how": _how(answer), "chances": rows}, indent=1) + "\n"
+
+
+FORMATS: Registry[Format[Answer]] = Registry(
+    "format",
+    [
+        Format(name="text", ending="txt", show=best_text),
+        Format(name="markdown", ending="md", show=lambda answer: best_text(answer, markdown_table)),
+        Format(name="csv", ending="csv", show=best_csv),
+        Format(name="json", ending="json", show=best_json),
+    ],
+)
+"""How the answers are printed."""
+
+
+def _records(answer: Answer) -> Iterator[dict[str, Any]]:
+    for one in answer.chances:
+        yield {
+            "question": one.question, "group": one.group, "task": one.scope.task, "dataset": one.scope.dataset,
+            "alternative": one.alternative, "model": one.model, "mean": one.mean, "p_best": one.p_best,
+            "p_union": one.p_union, "rank": one.rank, "rank_low": one.rank_low, "rank_high": one.rank_high,
+        }  # fmt: skip
+
+
+def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
+    names = list(dict.fromkeys(one.alternative for one in chances))
+    by_scope = {scope: list(rows) for scope, rows in groupby(chances, key=lambda one: one.scope)}
+    if len(names) > _MOST_COLUMNS:
+        rows = [["", "likeliest to be the best"]]
+        for scope, held in by_scope.items():
+            likely = sorted(held, key=lambda one: -one.p_best)[:_MOST_NAMED]
+            named = [f"{one.alternative} {one.p_best:.2f}" for one in likely if one.p_best >= 0.005]
+            rows.append([scope.title, ", ".join(named)])
+        return rows
+    with_union = bool(question.union_words) and not math.isnan(chances[0].p_union)
+    rows = [["", *names, *([question.union_words] if with_union else [])]]
+    for scope, held in by_scope.items():
+        cells = [f"{one.p_best:.2f} [{one.rank_low:.2g}-{one.rank_high:.2g}]" for one in held]
+        rows.append([scope.title, *cells, *([f"{held[0].p_union:.2f}"] if with_union else [])])
+    return rows
+
+
+def _how(answer: Answer) -> str:
+    if answer.is_published:
+        drawn = "draws of Student's t around each printed cell, models as independent"
+    else:
+        over = "seeds and test instances" if answer.settings.method.needs_instances else "seeds"
+        drawn = f"a bootstrap over {over}; models with the same seeds share the resamples"
+    return (
+        f"Over {answer.settings.resamples:,} {drawn}. About other fine-tuning seeds of these models: each was "
+        "pretrained once."
+    )

@@ -1,0 +1,141 @@
+"""Many models at once: mean ranks with their stability, Friedman's test, Nemenyi's critical difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from analysis.comparisons.contenders import Contender, Scope
+from analysis.comparisons.differences import LEVEL_OF_TESTS
+from analysis.comparisons.draws import FEWEST_SEEDS, mean_draws
+from analysis.statistics.scores import Settings
+from analysis.statistics.superiority import interquartile_mean, iqm_draws
+
+__all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
+
+Array = npt.NDArray[np.float64]
+
+_IQM_DRAWS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A model's place."""
+
+    model: str
+    mean_rank: float
+    """Over the datasets; 1 is best."""
+    rank_low: float
+    """Of the 95 % interval of the mean rank over other seeds."""
+    rank_high: float
+    p_first: float
+    """The chance that its mean rank is the best."""
+    iqm: float
+    """Interquartile mean over runs and datasets of the score minus the models' mean on the dataset, in points."""
+    iqm_low: float
+    """Of its 95 % interval by the stratified bootstrap; nan below four seeds and for printed cells."""
+    iqm_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """Models from best to worst."""
+
+    ranked: tuple[Ranked, ...]
+    datasets: tuple[Scope, ...]
+    """The datasets that all models have."""
+    friedman_p: float
+    """Of "all models rank alike"; nan with fewer than three models or two datasets."""
+    critical_difference: float
+    """Nemenyi's: mean ranks further apart than this differ at the level of 0.05."""
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The largest runs of models whose mean ranks are within the critical difference."""
+        found: list[tuple[str, ...]] = []
+        end = 0
+        for start, one in enumerate(self.ranked):
+            within = [
+                other.model
+                for other in self.ranked[start:]
+                if other.mean_rank - one.mean_rank <= self.critical_difference
+            ]
+            if start + len(within) > end and len(within) > 1:
+                found.append(tuple(within))
+            end = max(end, start + len(within))
+        return tuple(found)
+
+
+def critical_difference(models: int, datasets: int, level: float = LEVEL_OF_TESTS) -> float:
+    """Return Nemenyi's critical difference of mean ranks (Demsar 2006)."""
+    quantile = float(stats.studentized_range.isf(level, models, math.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(models * (models + 1) / (6 * datasets))
+
+
+def rank_models(models: Sequence[Contender], scopes: Sequence[Scope], settings: Settings) -> Ranking:
+    """Rank the models over datasets that all of them have.
+
+    Args:
+        models: three or more.
+        scopes: the datasets; at least one.
+        settings: resamples and seed.
+    """
+    means = np.array([[model.scores[scope].mean for scope in scopes] for model in models])
+    ranks = mean_ranks(means[None])[0]
+    drawn = mean_ranks(mean_draws(models, scopes, settings))
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    best = drawn == drawn.min(axis=1, keepdims=True)
+    p_first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    several = len(models) >= 3 and len(scopes) >= 2
+    friedman = float(stats.friedmanchisquare(*means).pvalue) if several else math.nan
+    centre = means.mean(axis=0)
+    rows = []
+    for place, model in enumerate(models):
+        iqm, iqm_low, iqm_high = _iqm(model, scopes, centre, settings)
+        rows.append(
+            Ranked(
+                model=model.name, mean_rank=float(ranks[place]), rank_low=float(low[place]),
+                rank_high=float(high[place]), p_first=float(p_first[place]), iqm=iqm, iqm_low=iqm_low,
+                iqm_high=iqm_high,
+            )
+        )  # fmt: skip
+    return Ranking(
+        ranked=tuple(sorted(rows, key=lambda row: row.mean_rank)),
+        datasets=tuple(scopes),
+        friedman_p=friedman,
+        critical_difference=critical_difference(len(models), len(scopes)) if several else math.nan,
+    )
+
+
+def mean_ranks(scores: Array) -> Array:
+    """Return the mean over datasets of the rank, 1 for the highest, ties shared.
+
+    Args:
+        scores: (..., models, datasets).
+
+    Returns:
+        (..., models).
+    """
+    total = np.zeros(scores.shape[:-1])
+    for column in range(scores.shape[-1]):
+        total += stats.rankdata(-scores[..., column], axis=-1)
+    mean: Array = total / scores.shape[-1]
+    return mean
+
+
+def _iqm(
+    model: Contender, scopes: Sequence[Scope], centre: Array, settings: Settings
+) -> tuple[float, float, float]:
+    if any(model.scores[scope].by_seed is None for scope in scopes):
+        return math.nan, math.nan, math.nan
+    strata = [model.scores[scope].present - middle for scope, middle in zip(scopes, centre, strict=True)]
+    value = interquartile_mean(strata)
+    if min(map(len, strata)) < FEWEST_SEEDS:
+        return value, math.nan, math.nan
+    low, high = np.quantile(iqm_draws(strata, settings.resamples, settings.rng(_IQM_DRAWS)), [0.025, 0.975])
+    return value, float(low), float(high)

@@ -1,0 +1,185 @@
+"""The tables and sentences of a comparison, as rows of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from analysis.claims.wording import format_p
+from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.contenders import OVERALL, Scope
+from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
+from analysis.comparisons.ranking import Ranking
+from analysis.statistics.intervals import INTERVALS
+from common.text_tables import signed
+
+__all__ = [
+    "about", "difference_tables", "footer", "outcome_words", "ranking_rows", "ranking_sentences",
+]  # fmt: skip
+
+
+def outcome_words(one: Difference) -> str:
+    """Return what can be said: which model is ahead, that they are practically equal, or that it is open."""
+    words = {
+        AHEAD: f"{one.first} ahead",
+        BEHIND: f"{one.second} ahead",
+        EQUAL: "practically equal",
+        OPEN: "open",
+        UNKNOWN: one.missing,
+    }
+    return words[one.outcome]
+
+
+def about(result: Comparison) -> str:
+    """Return what is compared, in a sentence."""
+    if result.is_pair:
+        first, second = result.models
+        better = f"{first.name} minus {second.name}, in points; positive: {first.name} is better."
+        return f"{better} Source: {result.source}."
+    return f"{len(result.models)} models. Source: {result.source}."
+
+
+def _interval(low: float, high: float, show: Callable[[float], str] = signed) -> str:
+    return "-" if math.isnan(low) else f"[{show(low)}, {show(high)}]"
+
+
+def _two(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+def difference_tables(result: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each table of differences under its title."""
+    if result.is_pair:
+        yield "", _pair_rows(result)
+        opinions = [one for one in result.differences if one.across is not None]
+        if opinions:
+            title = (
+                "Second opinion, Bayesian, datasets as random effects: is the mean over datasets, and a further "
+                "dataset, below, in or above the region?"
+            )
+            yield title, _opinion_rows(opinions)
+        return
+    first = result.models[0].name if result.ranking is None else result.ranking.ranked[0].model
+    for scope in dict.fromkeys(one.scope for one in result.differences if not one.scope.is_dataset):
+        rows = _against(result, first, scope)
+        if len(rows) > 1:
+            yield f"{first} minus each other model, {scope.title}; Holm over all pairs of models:", rows
+            if scope == OVERALL:
+                return
+
+
+def _pair_rows(result: Comparison) -> list[list[str]]:
+    first, second = result.models
+    rows = [
+        [
+            "",
+            "A",
+            "B",
+            "A - B",
+            "95 % interval",
+            "p",
+            "Holm",
+            "P(A > B)",
+            "in region",
+            "outcome",
+            "seeds",
+            "needed",
+        ]
+    ]
+    for one in result.differences:
+        needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
+        chance = _two(one.superiority)
+        if not math.isnan(one.superiority_low):
+            chance += f" {_interval(one.superiority_low, one.superiority_high, _two)}"
+        rows.append(
+            [
+                one.scope.title, f"{first.scores[one.scope].mean:.2f}", f"{second.scores[one.scope].mean:.2f}",
+                signed(one.effect), _interval(one.low, one.high), format_p(one.p), format_p(one.p_holm), chance,
+                "-" if one.posterior is None else f"{one.posterior.within:.0%} of ±{one.margin:.3g}",
+                {AHEAD: "A ahead", BEHIND: "B ahead"}.get(one.outcome) or outcome_words(one),
+                "/".join(map(str, one.seeds)), needed,
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _opinion_rows(opinions: list[Difference]) -> list[list[str]]:
+    rows = [["", "datasets", "mean below", "in", "above", "next below", "in", "above"]]
+    for one in opinions:
+        assert one.across is not None
+        regions = (one.across.mean, one.across.next_dataset)
+        shares = [
+            f"{share:.0%}" for region in regions for share in (region.below, region.within, region.above)
+        ]
+        rows.append([one.scope.title, str(one.across.n_datasets), *shares])
+    return rows
+
+
+def _against(result: Comparison, first: str, scope: Scope) -> list[list[str]]:
+    rows = [["model", "difference", "95 % interval", "p", "Holm", "P(A > B)", "outcome"]]
+    for one in result.differences:
+        if one.scope != scope or first not in (one.first, one.second):
+            continue
+        turned = one.second == first
+        low, high = (-one.high, -one.low) if turned else (one.low, one.high)
+        chance = 1 - one.superiority if turned else one.superiority
+        rows.append(
+            [
+                one.first if turned else one.second, signed(-one.effect if turned else one.effect),
+                _interval(low, high), format_p(one.p), format_p(one.p_holm), _two(chance), outcome_words(one),
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def ranking_rows(ranking: Ranking) -> list[list[str]]:
+    """Return the ranking's table."""
+    rows = [["", "model", "mean rank", "95 % interval", "P(first)", "IQM", "95 % interval"]]
+    for place, one in enumerate(ranking.ranked, start=1):
+        rows.append(
+            [
+                str(place), one.model, _two(one.mean_rank), _interval(one.rank_low, one.rank_high, _two),
+                _two(one.p_first), signed(one.iqm), _interval(one.iqm_low, one.iqm_high),
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def ranking_sentences(ranking: Ranking) -> list[str]:
+    """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
+    count = len(ranking.datasets)
+    sentences = [
+        f"Mean rank over the {count} datasets that all models have; intervals and P(first): a bootstrap over seeds, "
+        "from printed cells draws of Student's t. IQM: interquartile mean of runs, minus the models' mean on the "
+        "dataset."
+    ]
+    if not math.isnan(ranking.critical_difference):
+        sentences.append(
+            f"Friedman's test of equal ranks: p {format_p(ranking.friedman_p)}. Nemenyi's critical difference of mean "
+            f"ranks: {ranking.critical_difference:.2f}."
+        )
+        groups = [f"{group[0]} to {group[-1]} ({len(group)})" for group in ranking.groups]
+        sentences.append(
+            f"Within it, so not distinguished: {'; '.join(groups)}."
+            if groups
+            else "No two models are within it."
+        )
+    return sentences
+
+
+def footer(result: Comparison) -> list[str]:
+    """Return how it was done and what limits it, a line each."""
+    method = INTERVALS[result.settings.interval]
+    lines = [
+        f"Intervals: {method.words}; of differences where seeds are paired, Welch's t test where they are not."
+    ]
+    if result.is_pair:
+        lines += [
+            "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
+            "above one of B, its interval a stratified bootstrap; from printed cells by the normal distribution.",
+            "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: Holm's p "
+            "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
+            "large (or as the region) in 80 of 100 studies.",
+        ]
+    lines += ["Each model was pretrained once: nothing here speaks of another pretraining of it."]
+    return [*lines, *result.notes]

@@ -1,0 +1,174 @@
+"""What the letter says, gathered: cells, arithmetic, traps, verdicts, and what cannot be known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from analysis.claims.assessment import Assessment, assess
+from analysis.letter.traps import Evidence, Measured, measured_traps
+from analysis.sources import Source, standard_of
+from analysis.statistics.scores import Settings
+from analysis.tables.audit import Audit, audit
+from analysis.tables.paper_arithmetic import Check
+from common.text_tables import signed
+
+__all__ = ["BY_CONSEQUENCE", "UNKNOWABLE", "Letter", "Section", "write_letter"]
+
+BY_CONSEQUENCE = (
+    "initial-weights", "two-stage-steps", "cpt-steps", "evaluation-runs", "released-files", "models", "averages",
+    "average-intervals", "repeated-cells", "decay-share", "tokens-per-step-table", "tokens-per-step-text",
+    "tokens-total", "gpu-hours", "table-reference",
+)  # fmt: skip
+"""Checks of the paper's arithmetic by what a reader who trusts the statement gets wrong: another network first, then
+the cost of the study, what is missing from the release, what was counted, the last digits, a reference."""
+
+UNKNOWABLE = (
+    "the spread between pretraining seeds: every model was pretrained once, so every test here is about "
+    "fine-tuning seeds of these checkpoints",
+    "the training losses of Figure 12, and the scores of Figure 11's 1B two-stage model: in no table, not released",
+    "which queries each NQ score is over, and which revisions of the datasets were read",
+    "why released runs are missing, and what they would have scored",
+    "which numerics (library versions, bfloat16 on MI250X) the fine-tunings had",
+)
+"""What cannot be known from what is released."""
+
+_MOST_CELLS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading and what is below it: a paragraph, then points."""
+
+    title: str
+    lead: str
+    points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letter:
+    """A letter; its formats are in `analysis.letter.pages`."""
+
+    title: str
+    sections: tuple[Section, ...]
+    differs: bool
+    """Whether any cell's runs contradict what is printed."""
+
+
+def write_letter(source: Source, settings: Settings) -> Letter:
+    """Return the letter about a source.
+
+    Args:
+        source: the published cells, or runs; where they are a store with both protocols, the traps are measured.
+        settings: selection rule and the interval of the verdicts.
+
+    Raises:
+        UserError: the source's networks or metrics are not the paper's.
+    """
+    result = audit(source, selection=settings.selection)
+    standard = standard_of(source)
+    evidence = Evidence(runs=source.runs, standard=None if standard is None else standard.runs)
+    assessment = assess(source, settings, second_opinion=False)
+    sections = (
+        _reproduced(result),
+        _not_reproduced(result),
+        _traps(measured_traps(evidence), evidence),
+        _arithmetic(result.arithmetic),
+        _verdicts(assessment),
+        Section(title="What nobody can know from what is released", lead="", points=UNKNOWABLE),
+    )
+    return Letter(
+        title=f"Audit of arXiv 2507.00994v4 against {source.label}", sections=sections, differs=result.differs
+    )
+
+
+def _reproduced(result: Audit) -> Section:
+    title = "What reproduces, and from what"
+    agreeing = [check for check in result.arithmetic if check.status == "agrees"]
+    own = (
+        f"Of {len(result.arithmetic)} statements that can be redone from the paper's other numbers, {len(agreeing)} "
+        "agree."
+    )
+    if not result.has_runs:
+        return Section(
+            title=title,
+            lead=f"This source holds the paper's printed numbers alone, so none of its {len(result.distinct)} scores "
+            f"was recomputed. {own}",
+        )
+    counts = Counter(cell.status.split(":")[0] for cell in result.distinct)
+    compared = [cell for cell in result.distinct if cell.agreement is not None]
+    exact = sum(cell.agreement == "exact" for cell in compared)
+    within = sum(cell.agreement == "within interval" for cell in compared)
+    runs = sum(cell.n_runs for cell in result.distinct if cell.dataset != "average")
+    return Section(
+        title=title,
+        lead=f"From {runs:,} runs of {result.source}, {len(compared)} of the paper's {len(result.distinct)} scores "
+        f"were recomputed (repeats counted once): {exact} agree to the printed digits, {within} more "
+        f"within the printed interval. {counts['incomplete']} have some of their runs missing; "
+        f"{counts['no runs']} have none. {own}",
+    )
+
+
+def _not_reproduced(result: Audit) -> Section:
+    title = "What does not"
+    wrong = sorted(
+        (cell for cell in result.distinct if cell.agreement == "differs"),
+        key=lambda cell: -abs(cell.difference or 0.0),
+    )
+    if not result.has_runs:
+        return Section(title=title, lead="Nothing can be said of the scores without runs.")
+    compared = sum(cell.agreement is not None for cell in result.distinct)
+    if not wrong:
+        return Section(
+            title=title, lead=f"None of the {compared} recomputed scores leaves the printed interval."
+        )
+    shown = wrong[:_MOST_CELLS]
+    points = tuple(
+        f"Table {cell.table}, {cell.model}, {cell.dataset}: printed {cell.published_mean:.2f}, recomputed "
+        f"{cell.mean:.2f} ({signed(cell.difference or 0.0)})"
+        for cell in shown
+    )
+    more = f" The largest {len(shown)}:" if len(wrong) > len(shown) else ""
+    return Section(
+        title=title,
+        lead=f"{len(wrong)} of {compared} recomputed scores leave the printed interval.{more}",
+        points=points,
+    )
+
+
+def _traps(found: list[Measured], evidence: Evidence) -> Section:
+    measured = sum(one.effect is not None for one in found)
+    if evidence.standard is not None:
+        lead = f"Measured on this source's runs, scored by both protocols, where it says points ({measured})."
+    elif measured:
+        lead = f"Measured on this source's runs where it says points ({measured}); more needs runs of both protocols."
+    else:
+        lead = "Their sizes need runs scored by both protocols; given is what follows from the definitions."
+    points = tuple(f"{one.trap.sentence} Effect: {one.size}." for one in found)
+    return Section(title="Traps that change the numbers", lead=lead, points=points)
+
+
+def _arithmetic(checks: tuple[Check, ...]) -> Section:
+    place = {name: rank for rank, name in enumerate(BY_CONSEQUENCE)}
+    wrong = sorted(
+        (check for check in checks if check.status == "differs"), key=lambda check: place[check.id]
+    )
+    return Section(
+        title="The paper's arithmetic",
+        lead=f"{len(wrong)} of {len(checks)} statements disagree with the rest, the most consequential first.",
+        points=tuple(
+            f"{check.statement}: stated {check.stated}, follows {check.recomputed}." for check in wrong
+        ),
+    )
+
+
+def _verdicts(assessment: Assessment) -> Section:
+    groups: dict[str, list[str]] = {}
+    for verdict in assessment.verdicts:
+        groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
+    points = tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items())
+    return Section(
+        title="The findings, tested",
+        lead=f"{len(assessment.verdicts)} findings against {assessment.source}, adjusted within their families.",
+        points=points,
+    )

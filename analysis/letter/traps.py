@@ -1,0 +1,174 @@
+"""Traps of metric, data and protocol that change the paper's numbers, each with how large its effect is.
+
+A trap's effect is measured where the source has what it takes (runs scored by both protocols, runs at all learning
+rates); else the sentence gives what follows from the definition alone. docs/footguns.md has more of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+from scipy import special
+
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
+from analysis.statistics.scores import seed_scores
+from benchmarks.protocol import AVERAGE
+from common.registry import Registry
+
+__all__ = ["TRAPS", "Evidence", "Measured", "Trap", "measured_traps"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a trap can be measured with."""
+
+    runs: pd.DataFrame | None = None
+    """Runs scored by the paper's protocol."""
+    standard: pd.DataFrame | None = None
+    """The same runs scored by the standard protocol."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trap:
+    """A way in which a number is not what its name says."""
+
+    name: str
+    sentence: str
+    """What it is."""
+    known: str
+    """What follows from the definition alone, without runs."""
+    measure: Callable[[Evidence], float | None]
+    """The effect in points (how far scores move), or None where the evidence does not show it."""
+    how: str = ""
+    """What the measured effect is of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A trap and its effect."""
+
+    trap: Trap
+    effect: float | None
+    """In points; None: not measurable from this source."""
+
+    @property
+    def size(self) -> str:
+        """The effect in words."""
+        if self.effect is None:
+            return self.trap.known
+        return f"{self.effect:.2f} points, {self.trap.how}"
+
+
+def measured_traps(evidence: Evidence) -> list[Measured]:
+    """Return every trap, those with a measured effect first, the largest on top; the others in their own order."""
+    found = [Measured(trap=trap, effect=trap.measure(evidence)) for trap in TRAPS.values()]
+    return sorted(found, key=lambda one: (one.effect is None, -(one.effect or 0.0)))
+
+
+def _nothing(evidence: Evidence) -> None:
+    del evidence
+
+
+def _between_protocols(task: str) -> Callable[[Evidence], float | None]:
+    """Return the mean distance of the two protocols' scores over the models and datasets of a task."""
+
+    def measure(evidence: Evidence) -> float | None:
+        if evidence.runs is None or evidence.standard is None:
+            return None
+        # The rate is chosen by the paper's validation score in both, so that the same fine-tunings are compared.
+        chosen = _chosen_rows(evidence.runs, task)
+        keys = ["model", "dataset", "lr", "seed"]
+        both = chosen.merge(evidence.standard[[*keys, "test_score"]], on=keys, suffixes=("", "_standard"))
+        if both.empty:
+            return None
+        means = both.groupby(["model", "dataset"], observed=True)[
+            ["test_score", "test_score_standard"]
+        ].mean()
+        return 100 * float((means["test_score"] - means["test_score_standard"]).abs().mean())
+
+    return measure
+
+
+def _chosen_rows(runs: pd.DataFrame, task: str) -> pd.DataFrame:
+    from analysis.statistics.selection import select_runs
+
+    return select_runs(runs[runs["task"] == task], "seed")
+
+
+def _between_rules(evidence: Evidence) -> float | None:
+    if evidence.runs is None or evidence.runs["lr"].nunique() < 2:
+        return None
+    by_seed, by_mean = (seed_scores(evidence.runs, rule).mean(axis=1) for rule in ("seed", "mean"))
+    datasets = by_seed.index.get_level_values("dataset") != AVERAGE
+    distance = (by_seed[datasets] - by_mean.reindex(by_seed.index)[datasets]).abs()
+    return float(distance.mean()) if len(distance) else None
+
+
+_T_FACTOR = float(special.stdtrit(N_SEEDS - 1, 0.975)) / NORMAL_QUANTILE
+_QUERIES = 43
+_SECOND_GRADE = 1 / math.log2(2) / sum(1 / math.log2(rank + 1) for rank in (1, 2, 3))
+
+TRAPS: Registry[Trap] = Registry(
+    "trap",
+    [
+        Trap(
+            name="ner-f1",
+            sentence="The NER scores are macro-F1 over word tags with O, per sentence, then averaged; not entity F1.",
+            known="a sentence without entities, tagged so, scores 100; missing its one entity costs half of it",
+            measure=_between_protocols("TC"),
+            how="mean distance from entity F1",
+        ),
+        Trap(
+            name="qa-f1",
+            sentence="The QA score compares sets of sub-token positions with the first gold answer; not SQuAD's F1.",
+            known="an answer that truncation cut off scores 100 for abstaining",
+            measure=_between_protocols("QA"),
+            how="mean distance from SQuAD's F1",
+        ),
+        Trap(
+            name="ndcg-ideal",
+            sentence="NDCG@10 takes its ideal ranking from the ten retrieved documents.",
+            known=f"a query with one of three relevant documents at rank 1 scores 100, by the usual definition "
+            f"{100 * _SECOND_GRADE:.1f}",
+            measure=_between_protocols("IR"),
+            how="mean distance from NDCG@10 over all judged documents",
+        ),
+        Trap(
+            name="msmarco-queries",
+            sentence=f"MS MARCO's test split is {_QUERIES} queries.",
+            known=f"one query is {100 / _QUERIES:.1f} points",
+            measure=_nothing,
+        ),
+        Trap(
+            name="rate-by-seed",
+            sentence="The learning rate is chosen for each seed by its own validation score, which steps around "
+            "seeds that collapse.",
+            known="on the released SST-2 runs of 610m-mlm40-42k one common rate gives 0.32 points more",
+            measure=_between_rules,
+            how="mean distance from one rate a cell",
+        ),
+        Trap(
+            name="nq-split",
+            sentence="NQ's test half was drawn without a seed in every run.",
+            known="differences between models contain the difference of two random halves; queries cannot be paired",
+            measure=_nothing,
+        ),
+        Trap(
+            name="interval",
+            sentence=f"The printed interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds, read as 95 %.",
+            known=f"it covers 87.8 %; Student's is {_T_FACTOR:.2f} times as wide",
+            measure=_nothing,
+        ),
+        Trap(
+            name="bfloat16",
+            sentence="Fine-tuning keeps weights, gradients and AdamW's state in bfloat16, which drops small updates.",
+            known="released SST-2 runs of 610m-mlm40-42k reach 74 to 76 at 1e-05 and about 91 at 1e-04; what "
+            "float32 weights give is not released",
+            measure=_nothing,
+        ),
+    ],
+)  # fmt: skip
+"""In the order in which they matter where no effect is measured."""

@@ -1,0 +1,213 @@
+"""What overturns the verdicts, as text, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.statements import Contrast, comparisons
+from analysis.claims.wording import format_p
+from analysis.sensitivity.evidence import FindingOf, evidence_of
+from analysis.sensitivity.forks import explore_forks, flips, shares
+from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
+from analysis.sensitivity.second_opinion import Opinion, second_opinions
+from analysis.sources import Source
+from analysis.statistics.intervals import T
+from analysis.statistics.scores import Settings
+from common.registry import Registry
+from common.text_tables import Format, Rows, markdown_table, plain_table
+
+__all__ = [
+    "FORMATS",
+    "Sensitivity",
+    "sensitivity_csv",
+    "sensitivity_json",
+    "sensitivity_of",
+    "sensitivity_text",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What overturns each verdict."""
+
+    source: str
+    overturned: tuple[Overturned, ...]
+    analyses: pd.DataFrame
+    """As `forks.explore_forks` returns them."""
+    base: dict[str, object]
+    """The package's own analysis."""
+    opinions: tuple[Opinion, ...]
+    """The Bayesian second opinion on every claim."""
+
+
+def _with_errors(source: Source, settings: Settings) -> FindingOf:
+    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors.
+
+    A spread between pretraining seeds is added to a standard error, and a posterior is made of one.
+    """
+    found = evidence_of(source, settings)
+    contrasts = (
+        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
+    )
+    first = next((known for one in contrasts if (known := found(one)).known), None)
+    if first is None or not math.isnan(first.error):
+        return found
+    return evidence_of(source, replace(settings, interval=T.name))
+
+
+_OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
+
+
+def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
+    """Return everything about a source, from the analysis of `settings` on."""
+    found = _with_errors(source, settings)
+    overturned = overturn(found, published=source.is_published)
+    base: dict[str, object] = {
+        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
+        "reading": "as worded", "datasets": "all", "rho": 0.0,
+    }  # fmt: skip
+    return Sensitivity(
+        source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base,
+        opinions=tuple(second_opinions(found)),
+    )  # fmt: skip
+
+
+def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = plain_table) -> str:
+    """Return three tables: pretraining seeds, correlated seeds, forks; and what changes a verdict by itself."""
+    lines = [f"What overturns the verdicts from {result.source}.", ""]
+    lines += [
+        "Spread between pretraining seeds (standard deviation of a task score, in points) that overturns a verdict:",
+        "",
+        *table(_spread_rows(result)),
+    ]
+    if any(one.states_by_rho for one in result.overturned):
+        lines += [
+            "",
+            "Correlation of two models' seeds, which printed cells do not show:",
+            "",
+            *table(_rho_rows(result)),
+        ]
+    valid = int(result.analyses["valid"].sum()) // len(CLAIMS)
+    invalid = int((~result.analyses["valid"]).sum()) // len(CLAIMS)
+    lines += [
+        "",
+        f"{valid} valid analyses, {invalid} invalid ones (too narrow an interval, no adjustment, a weaker claim):",
+        "",
+    ]
+    lines += table(_share_rows(result))
+    lines += ["", _OPINION, "", *table(_opinion_rows(result))]
+    lines += ["", "Single changes to the package's analysis that change a verdict:", ""]
+    changes = flips(result.analyses, result.base)
+    for name, found in changes.items():
+        words = [
+            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in found
+        ]
+        lines.append(f"{name}  {'; '.join(words) or 'none'}")
+    return "\n".join(lines) + "\n"
+
+
+def sensitivity_csv(result: Sensitivity) -> str:
+    """Return a row for each claim and analysis."""
+    return result.analyses.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+
+
+def sensitivity_json(result: Sensitivity) -> str:
+    """Return what overturns each verdict, the shares, and the single changes."""
+    held, changes = shares(result.analyses), flips(result.analyses, result.base)
+    content = {
+        "source": result.source,
+        "analysis": result.base,
+        "claims": [
+            {
+                "id": one.id,
+                "verdict": one.state,
+                "p": None if math.isnan(one.p) else one.p,
+                "pretraining_sd": one.spread,
+                "verdict_alone": one.state_alone,
+                "pretraining_sd_alone": one.spread_alone,
+                "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
+                "analyses": _shares_of(held, one.id),
+                "probability": _finite(opinion.here),
+                "probability_over_datasets": _finite(opinion.over_datasets),
+                "flipped_by": [list(change) for change in found],
+            }
+            for one, opinion, found in zip(result.overturned, result.opinions, changes.values(), strict=True)
+        ],
+    }
+    return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
+
+
+FORMATS: Registry[Format[Sensitivity]] = Registry(
+    "format",
+    [
+        Format(name="text", ending="txt", show=sensitivity_text),
+        Format(name="markdown", ending="md", show=lambda result: sensitivity_text(result, markdown_table)),
+        Format(name="csv", ending="csv", show=sensitivity_csv),
+        Format(name="json", ending="json", show=sensitivity_json),
+    ],
+)
+"""How it is printed."""
+
+
+def _shares_of(held: pd.DataFrame, name: str) -> dict[str, float | None]:
+    place = [str(one) for one in held.index].index(name)
+    return {str(column): _finite(float(held[column].tolist()[place])) for column in held}
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _points(spread: float | None, state: str) -> str:
+    if state not in (SUPPORTED, CONTRADICTED):
+        return "-"
+    return f"> {SPREADS[-1]:.0f}" if spread is None else f"{spread:.2g}"
+
+
+def _spread_rows(result: Sensitivity) -> list[list[str]]:
+    rows = [["id", "verdict", "Holm p", "overturned by", "alone", "overturned by", "claim"]]
+    for one in result.overturned:
+        rows.append(
+            [
+                one.id, one.state, format_p(one.p), _points(one.spread, one.state), one.state_alone,
+                _points(one.spread_alone, one.state_alone), CLAIMS[one.id].short,
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _rho_rows(result: Sensitivity) -> list[list[str]]:
+    shown = (-0.8, -0.5, -0.2, 0.0, 0.2, 0.5, 0.8)
+    rows = [["id", *(f"{rho:+g}" if rho else "0" for rho in shown), "verdict"]]
+    for one in result.overturned:
+        if not one.states_by_rho or all(math.isnan(p) for p in one.p_by_rho.values()):
+            continue
+        changes = [f"{state} at {rho:+g}" for rho, state in one.states_by_rho.items() if state != one.state]
+        first = f"{one.state}; {changes[0]}" if changes else f"{one.state} throughout"
+        rows.append([one.id, *(format_p(one.p_by_rho[rho]) for rho in shown), first])
+    return rows
+
+
+def _opinion_rows(result: Sensitivity) -> list[list[str]]:
+    rows = [["id", "on these datasets", "over datasets", "claim"]]
+    for one in result.opinions:
+        shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)]
+        rows.append([one.id, *shown, CLAIMS[one.id].short])
+    return rows
+
+
+def _share_rows(result: Sensitivity) -> list[list[str]]:
+    rows = [["id", "valid: supported", "contradicted", "invalid: supported", "contradicted", "claim"]]
+    held = shares(result.analyses)
+    for name, row in zip(held.index, held.to_dict("records"), strict=True):
+        parts = [
+            row[f"{word}_{state}"] for word in ("valid", "invalid") for state in (SUPPORTED, CONTRADICTED)
+        ]
+        rows.append([str(name), *(f"{part:.0%}" for part in parts), CLAIMS[str(name)].short])
+    return rows

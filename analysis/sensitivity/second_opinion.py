@@ -1,0 +1,110 @@
+"""A Bayesian second opinion on the claims: how probable is each, on these datasets and over datasets like them?
+
+Every contrast has a posterior. On these datasets: Student's around the estimate, under a flat prior. Over datasets
+(Corani et al. 2017): a task's datasets are random effects, and the posterior is that of the mean over such datasets; a
+contrast of several tasks is the sum of independent ones. Parts of a claim are combined as independent, which they are
+not quite: models are shared between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue.terms import MARGINS
+from analysis.claims.evidence import Finding
+from analysis.claims.statements import AtLeast, Claim, Comparison, Node, Spread
+from analysis.sensitivity.changes import on_datasets
+from analysis.sensitivity.evidence import FindingOf
+from analysis.statistics.bayesian import posterior_of_mean, share_below
+from analysis.statistics.estimates import Student
+from benchmarks.protocol import AVERAGE, datasets_of
+from common.progress import progress
+
+__all__ = ["Opinion", "second_opinions"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """How probable a claim is; nan where the source does not say."""
+
+    id: str
+    here: float
+    """On these datasets."""
+    over_datasets: float
+    """Of the means over datasets like them."""
+
+
+def second_opinions(finding_of: FindingOf, claims: Mapping[str, Claim] = CLAIMS) -> list[Opinion]:
+    """Return the posterior probability of every claim.
+
+    Args:
+        finding_of: what the source says about a comparison, with Student's errors.
+        claims: by id.
+    """
+    finding_of = cache(finding_of)
+    over_datasets = cache(lambda comparison: _over_datasets(comparison, finding_of))
+    return [
+        Opinion(
+            id=name,
+            here=_probability(claim.body, lambda comparison: _here(finding_of(comparison))),
+            over_datasets=_probability(claim.body, over_datasets),
+        )
+        for name, claim in progress(claims.items(), "second opinion", unit="claim")
+    ]
+
+
+def _probability(node: Node, of: Callable[[Comparison], float]) -> float:
+    """Return the chance that a statement holds, its parts as independent."""
+    if not isinstance(node, AtLeast):
+        return of(node)
+    counts = np.ones(1)  # chance of 0, 1, ... parts that hold
+    for part in node.parts:
+        chance = _probability(part, of)
+        counts = np.convolve(counts, [1 - chance, chance])
+    return float(counts[node.count :].sum())
+
+
+def _here(finding: Finding) -> float:
+    comparison = finding.comparison
+    if not finding.known or isinstance(comparison, Spread) or not finding.error > 0:
+        return math.nan
+    student = Student(effect=finding.effect, error=finding.error, df=finding.df)
+    return max(0.0, (1 - student.p_above(comparison.low)) + (1 - student.p_below(comparison.high)) - 1)
+
+
+def _over_datasets(comparison: Comparison, finding_of: FindingOf) -> float:
+    if isinstance(comparison, Spread):
+        return math.nan
+    parts = []
+    for task in dict.fromkeys(term.task for term in comparison.terms):
+        own = tuple(term for term in comparison.terms if term.task == task)
+        if any(term.dataset != AVERAGE for term in own):
+            return math.nan
+        of_task = replace(comparison, terms=own)
+        found = [finding_of(on_datasets(task, [name])(of_task)) for name in datasets_of(task)]
+        if not all(one.known and one.error > 0 for one in found):
+            return math.nan
+        students = [Student(effect=one.effect, error=one.error, df=one.df) for one in found]
+        parts.append(posterior_of_mean(students, MARGINS[task]))
+    values, weight = parts[0]
+    for more, their_weight in parts[1:]:
+        values, weight = _sum_of(values, weight, more, their_weight)
+    return share_below(values, weight, comparison.high) - share_below(values, weight, comparison.low)
+
+
+def _sum_of(values: Array, weight: Array, others: Array, their_weight: Array) -> tuple[Array, Array]:
+    """Return the distribution of the sum of two independent quantities on grids, on 401 of its own quantiles."""
+    sums = np.add.outer(values, others).ravel()
+    order = np.argsort(sums)
+    shares = np.outer(weight, their_weight).ravel()[order].cumsum()
+    kept = np.interp((np.arange(401) + 0.5) / 401, shares, sums[order])
+    return kept, np.full(401, 1 / 401)

@@ -1,0 +1,114 @@
+"""`python -m analysis compare` and `best`: models against each other, and which of them is the best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.claims.assessment import default_interval
+from analysis.comparisons import best_report, report, wording
+from analysis.comparisons.best import best_of
+from analysis.comparisons.comparison import Comparison
+from analysis.comparisons.comparison import compare as compared
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+from common.cli import MANY
+from common.errors import UserError
+from common.files import write_bytes
+from pretraining.study import MODELS
+
+__all__ = ["best", "compare"]
+
+_HOW = "how they are compared"
+
+
+def compare(
+    models: Annotated[tuple[str, ...], MANY],
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
+    rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
+    figure: Annotated[Path | None, Parameter(metavar="FILE.pdf")] = None,
+    format: Annotated[str, Parameter(choices=tuple(report.FORMATS))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Compare two models, or rank many.
+
+    For two: the difference on every dataset, every task and over all tasks, with interval, p, P(A > B), the region of
+    practical equivalence and the seeds that are needed. For more: mean ranks with Friedman's test and Nemenyi's
+    critical difference, and every pair. A model without runs in the source takes the paper's printed cells.
+    Intervals and p's are Student's t, with instances over seeds and instances, unless --interval names another.
+
+    from the published cells:   python -m analysis compare 610m-mlm40-42k 610m-clm-42k
+    your own against them:      python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
+    a ranking:                  python -m analysis compare '*' --source released
+
+    Args:
+        models: names, or shell patterns of models of the source
+        margin: differences below it are practically nil (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
+        rho: correlation between seeds that the posterior allows for
+        figure: write a forest plot of two models there (pdf, png or svg)
+        format: how it is written
+    """
+    if margin is not None and not margin > 0:
+        raise UserError(f"--margin {margin:g}: a region of practical equivalence is wider than nothing")
+    if not 0 <= rho < 1:
+        raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
+    named = models if set(models) <= set(MODELS) else None  # patterns take what is there
+    opened = source.open(named, need_instances=score.needs_instances("hierarchical"))
+    result = compared(opened, models, score.settings(default_interval(opened)), margin=margin, rho=rho)
+    if figure is not None:
+        write_bytes(figure, _forest(result, figure))
+    write_or_print(report.FORMATS[format].show(result), out)
+
+
+def best(
+    question: Annotated[tuple[str, ...], MANY] = (),
+    /,
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    format: Annotated[str, Parameter(choices=tuple(best_report.FORMATS))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
+
+    By a bootstrap over seeds (with --interval hierarchical over instances too); from the published cells by draws of
+    Student's t. Ranks have 95 % intervals.
+
+    which split of CLM and MLM, by budget:  python -m analysis best split
+    every question:                         python -m analysis best --source released --format csv
+
+    Args:
+        question: split, ratio, objective or model (default: all)
+        format: how it is written
+    """
+    opened = source.open(need_instances=score.needs_instances("t"))
+    answer = best_of(opened, score.settings("t"), question)
+    write_or_print(best_report.FORMATS[format].show(answer), out)
+
+
+def _forest(result: Comparison, path: Path) -> bytes:
+    if not result.is_pair:
+        raise UserError("--figure draws the forest of two models; name two")
+    from paper_figures.drawing.forest import Row, draw_forest
+    from paper_figures.drawing.style import paper_style
+    from paper_figures.output.formats import FORMATS
+    from paper_figures.output.save import picture
+
+    form = FORMATS[path.suffix.removeprefix(".").lower()]
+    rows = [
+        Row(
+            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, margin=one.margin,
+            word=wording.outcome_words(one), is_summary=not one.scope.is_dataset,
+        )
+        for one in result.differences
+    ]  # fmt: skip
+    first, second = (model.name for model in result.models)
+    title = f"{first} minus {second}"
+    caption = " ".join([wording.about(result), *wording.footer(result)])
+    with paper_style():
+        return picture(draw_forest(rows, title, caption), form, title=title, description=caption)

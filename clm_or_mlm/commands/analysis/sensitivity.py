@@ -1,0 +1,34 @@
+"""`python -m analysis sensitivity`: what would overturn each verdict."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from analysis.sensitivity import report
+from analysis.statistics.intervals import T
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+
+__all__ = ["sensitivity"]
+
+
+def sensitivity(
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    format: Annotated[str, Parameter(choices=tuple(report.FORMATS))] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print what would overturn each verdict on the paper's findings.
+
+    How far pretraining a model again would have to move its scores; how two models' seeds would have to be correlated
+    (which printed cells do not show); and which other margins, adjustments, readings, datasets or intervals change it,
+    valid analyses and invalid ones apart. The verdict it starts from is by Student's t unless --interval names another.
+
+    Args:
+        format: how it is written; csv has one row a claim and analysis
+    """
+    opened = source.open(need_instances=score.needs_instances(T.name))
+    result = report.sensitivity_of(opened, score.settings(T.name))
+    write_or_print(report.FORMATS[format].show(result), out)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from analysis.comparisons.best import best_of
+from analysis.comparisons.best_report import FORMATS
+from analysis.sources import PUBLISHED
+from analysis.statistics.scores import Settings
+
+ANSWER = best_of(PUBLISHED, Settings(interval="t", resamples=500), ["split", "model"])
+
+
+def test_every_format_has_every_contest() -> None:
+    for form in FORMATS.values():
+        text = form.show(ANSWER)
+        assert text.endswith("\n") and "nan" not in text
+        assert all(group in text for group in ("12k", "22k", "42k", "64k"))
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].show(ANSWER))))
+    assert len(rows) == len(json.loads(FORMATS["json"].show(ANSWER))["chances"]) == len(ANSWER.chances)
+
+
+def test_the_text_has_chances_ranks_the_union_and_how_it_was_done() -> None:
+    lines = FORMATS["text"].show(ANSWER).splitlines()
+    heads = [line for line in lines if "25-50 %" in line]
+    assert len(heads) == 3
+    line = next(line for line in lines if line.startswith("TC average"))
+    assert line.endswith("0.00") and "[1-1]" in line
+    assert "Student's t" in lines[-1] and "pretrained once" in lines[-1]

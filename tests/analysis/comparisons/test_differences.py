@@ -1,0 +1,181 @@
+"""Differences against scipy, statsmodels and rliable's published definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.weightstats import ttost_paired
+
+from analysis.comparisons.contenders import OVERALL, Scope, contenders
+from analysis.comparisons.differences import compare_pair, margin_of, pairwise
+from analysis.published_cells import published_values
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import Settings
+from benchmarks.protocol import AVERAGE, datasets_of
+from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
+
+SETTINGS = Settings(interval="t", resamples=2_000)
+SST2, SC = Scope("SC", "sst2"), Scope("SC", AVERAGE)
+
+
+def compared(source, first=REAL, second=MADE_UP, **options):
+    return {
+        one.scope: one
+        for one in compare_pair(*contenders(source, [first, second], SETTINGS), SETTINGS, **options)
+    }
+
+
+def improvement_by_rliable(x, y):
+    """rliable's `probability_of_improvement` (Agarwal et al. 2021): Mann-Whitney's U over pairs, mean over tasks."""
+    chances = [
+        stats.mannwhitneyu(one, other, alternative="greater").statistic / (len(one) * len(other))
+        for one, other in zip(x, y, strict=True)
+    ]
+    return np.mean(chances)
+
+
+def test_paired_runs_one_model_real_agree_with_scipy():
+    source = real_and_made_up()
+    first, second = contenders(source, [REAL, MADE_UP], SETTINGS)
+    x, y = first.scores[SST2].by_seed, second.scores[SST2].by_seed
+    one = compared(source)[SST2]
+    by_scipy = stats.ttest_rel(x, y)
+    interval = by_scipy.confidence_interval(0.95)
+    assert (one.effect, one.p) == pytest.approx((np.mean(x - y), by_scipy.pvalue))
+    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+    assert one.p_equal == pytest.approx(ttost_paired(x, y, -0.5, 0.5)[0])
+    assert one.superiority == pytest.approx(improvement_by_rliable([x], [y]))
+    assert one.seeds == (5,)
+    wanted = max(abs(one.effect), 0.5) / np.std(x - y, ddof=1)
+    exact = TTestPower().solve_power(wanted, power=0.8, alpha=0.05)
+    assert one.seeds_to_find == pytest.approx(np.ceil(exact), abs=1)
+    assert one.seeds_still == max(0, one.seeds_to_find - 5)
+
+
+def test_unpaired_and_incomplete_runs_agree_with_scipy():
+    nan = np.nan
+    x, y = [90.1, 90.5, 90.2, nan, nan], [nan, nan, nan, 89.0, 89.9]
+    source = Source(label="x", runs=best_runs({REAL: {"sst2": x}, MADE_UP: {"sst2": y}}))
+    one = compared(source)[SST2]
+    by_scipy = stats.ttest_ind(x, y, equal_var=False, nan_policy="omit")
+    interval = by_scipy.confidence_interval(0.95)
+    assert one.test.startswith("Welch")
+    assert one.p == pytest.approx(by_scipy.pvalue)
+    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+    assert one.seeds == (3, 2)
+    partly = [90.1, 90.5, 90.2, 90.4, 90.0], [89.0, 89.9, 89.2, nan, nan]
+    one = compared(
+        Source(label="x", runs=best_runs({REAL: {"sst2": partly[0]}, MADE_UP: {"sst2": partly[1]}}))
+    )[SST2]
+    assert one.p == pytest.approx(stats.ttest_rel(partly[0][:3], partly[1][:3]).pvalue)
+    assert one.superiority == pytest.approx(improvement_by_rliable([partly[0]], [partly[1][:3]]))
+    assert np.isnan(one.superiority_low)  # three seeds are too few for a bootstrap
+
+
+def test_printed_cells_are_tested_by_welch():
+    one = compared(PUBLISHED)[SC]
+    cells = (
+        published_values()
+        .set_index(["model", "task", "dataset"])
+        .loc[[(REAL, "SC", AVERAGE), (MADE_UP, "SC", AVERAGE)]]
+    )
+    (m1, m2), (h1, h2) = cells["mean"], cells["ci95"]
+    sd = np.array([h1, h2]) / 1.96 * 5**0.5
+    by_scipy = stats.ttest_ind_from_stats(m1, sd[0], 5, m2, sd[1], 5, equal_var=False)
+    assert one.p == pytest.approx(by_scipy.pvalue)
+    assert one.effect == pytest.approx(3.42)
+    single = compared(PUBLISHED)[SST2]
+    spread = float(np.hypot(0.62, 0.39)) / 1.96 * 5**0.5
+    assert single.superiority == pytest.approx(stats.norm.cdf(0.32 / spread), abs=1e-6)
+
+
+def test_a_mix_of_runs_and_cells_is_welch():
+    source = real_and_made_up()
+    one = compared(source, second="210m-clm-42k")[SST2]
+    x = contenders(source, [REAL, MADE_UP], SETTINGS)[0].scores[SST2].by_seed
+    cell = published_values().query("model == '210m-clm-42k' and dataset == 'sst2'").iloc[0]
+    by_scipy = stats.ttest_ind_from_stats(
+        np.mean(x), np.std(x, ddof=1), 5, cell["mean"], cell["ci95"] / 1.96 * 5**0.5, 5, equal_var=False
+    )
+    assert one.p == pytest.approx(by_scipy.pvalue)
+    assert np.isnan(one.superiority_low)
+
+
+def test_improvement_over_a_task_and_all_is_rliables_mean_over_datasets():
+    scores = drawn({REAL: 0.4, MADE_UP: 0.0}, seed=3)
+    found = compared(Source(label="x", runs=best_runs(scores)))
+    names = datasets_of("SC")
+    x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
+    assert found[SC].superiority == pytest.approx(improvement_by_rliable(x, y))
+    x, y = (list(scores[model].values()) for model in (REAL, MADE_UP))
+    assert found[OVERALL].superiority == pytest.approx(improvement_by_rliable(x, y))
+    assert found[OVERALL].superiority_low < found[OVERALL].superiority < found[OVERALL].superiority_high
+
+
+def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
+    found = compared(Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0}))))
+    datasets = [one for one in found.values() if one.scope.is_dataset]
+    assert len(datasets) == 12
+    adjusted = multipletests([one.p for one in datasets], method="holm")[1]
+    assert [one.p_holm for one in datasets] == pytest.approx(list(adjusted))
+    assert found[OVERALL].p_holm == found[OVERALL].p
+    models = contenders(
+        Source(label="x", runs=best_runs(drawn({REAL: 0.4, MADE_UP: 0.0, "610m-mlm20-42k": 0.1}))),
+        ["610m-*"], SETTINGS,
+    )  # fmt: skip
+    pairs = [one for one in pairwise(models, SETTINGS) if one.scope == OVERALL]
+    assert [one.p_holm for one in pairs] == pytest.approx(
+        list(multipletests([one.p for one in pairs], method="holm")[1])
+    )
+
+
+def test_the_outcome_says_ahead_behind_equal_or_open():
+    level = list(np.array([0.0, 0.1, -0.1, 0.05, -0.05]))
+    noise = list(np.array([2.0, -2.5, 1.0, 3.0, -3.0]))
+    scores = {
+        REAL: {
+            "sst2": [90 + one for one in level],
+            "qqp": [90.02 - one for one in level],
+            "mnli_m": [90 + one for one in noise],
+        },
+        MADE_UP: {"sst2": [80.0] * 5, "qqp": [90.0] * 5, "mnli_m": [90.0] * 5},
+    }
+    source = Source(label="x", runs=best_runs(scores))
+    found = compared(source)
+    assert [found[Scope("SC", name)].outcome for name in ("sst2", "qqp", "mnli_m")] == [
+        "ahead",
+        "equal",
+        "open",
+    ]
+    assert compared(source, MADE_UP, REAL)[SST2].outcome == "behind"
+
+
+def test_one_seed_gives_a_difference_without_a_test():
+    scores = {REAL: {"sst2": [90.0] + [np.nan] * 4}, MADE_UP: {"sst2": [89.0, 89.5, 89.2, 89.1, 89.3]}}
+    one = compared(Source(label="x", runs=best_runs(scores)))[SST2]
+    assert one.missing == f"one seed of {REAL}"
+    assert one.outcome == "unknown"
+    assert one.effect == pytest.approx(90 - 89.22)
+    assert np.isnan(one.p)
+    assert one.posterior is None
+
+
+def test_correlated_seeds_widen_the_posterior_alone():
+    source = real_and_made_up()
+    plain, correlated = compared(source)[SST2], compared(source, rho=0.5)[SST2]
+    assert (plain.low, plain.p) == (correlated.low, correlated.p)
+    x = contenders(source, [REAL, MADE_UP], SETTINGS)
+    values = x[0].scores[SST2].by_seed - x[1].scores[SST2].by_seed
+    # The correlated t test of Corani and Benavoli (2015): scale sqrt((1/n + rho / (1 - rho)) s^2), n - 1 degrees.
+    posterior = stats.t(4, values.mean(), np.sqrt((1 / 5 + 0.5 / 0.5) * values.var(ddof=1)))
+    assert correlated.posterior.above == pytest.approx(posterior.sf(0.5))
+    assert correlated.posterior.within == pytest.approx(posterior.cdf(0.5) - posterior.cdf(-0.5))
+
+
+def test_margins_are_the_claims_by_task_and_their_mean_over_all():
+    assert margin_of(SST2, ["SC", "QA"]) == 0.5
+    assert margin_of(OVERALL, ["SC", "QA"]) == 0.75
+    assert margin_of(OVERALL, ["SC"], 0.1) == 0.1

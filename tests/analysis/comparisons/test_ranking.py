@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.comparisons.contenders import contenders
+from analysis.comparisons.differences import shared_scopes
+from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import Settings
+from tests.analysis.comparisons.given import best_runs, drawn
+
+SETTINGS = Settings(interval="t", resamples=2_000)
+LEVELS = {"610m-mlm20-42k": 0.0, "610m-mlm30-42k": 0.5, "610m-mlm40-42k": 3.0, "610m-mlm50-42k": 0.5}
+
+
+def ranked(scores):
+    models = contenders(Source(label="x", runs=best_runs(scores)), list(scores), SETTINGS)
+    return rank_models(models, [scope for scope in shared_scopes(models) if scope.is_dataset], SETTINGS)
+
+
+def test_ranks_and_friedman_agree_with_scipy():
+    scores = drawn(LEVELS)
+    ranking = ranked(scores)
+    means = np.array([[np.mean(values) for values in datasets.values()] for datasets in scores.values()])
+    assert ranking.friedman_p == pytest.approx(stats.friedmanchisquare(*means).pvalue)
+    by_scipy = dict(zip(scores, (len(scores) + 1 - stats.rankdata(means, axis=0)).mean(axis=1), strict=True))
+    assert {one.model: one.mean_rank for one in ranking.ranked} == pytest.approx(by_scipy)
+    assert ranking.ranked[0].model == "610m-mlm40-42k"
+    assert ranking.ranked[0].p_first == 1.0
+    assert sum(one.p_first for one in ranking.ranked) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("models", "quantile"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
+def test_the_critical_difference_has_the_quantiles_of_demsars_table(models, quantile):
+    assert critical_difference(models, 12) == pytest.approx(
+        quantile * math.sqrt(models * (models + 1) / 72), rel=5e-4
+    )
+
+
+def test_groups_are_the_largest_runs_within_the_critical_difference():
+    ranking = ranked(drawn({name: 10.0 * place for place, name in enumerate(LEVELS)}))
+    assert [one.mean_rank for one in ranking.ranked] == [1, 2, 3, 4]
+    assert ranking.critical_difference == pytest.approx(1.354, abs=0.001)
+    assert [len(group) for group in ranking.groups] == [2, 2, 2]
+
+
+def test_ties_share_their_ranks():
+    assert mean_ranks(np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 3.0]])).tolist() == [1.75, 2.25, 2.0]
+
+
+def test_printed_cells_have_ranks_and_no_interquartile_mean():
+    models = contenders(PUBLISHED, ["610m-*-12k"], SETTINGS)
+    ranking = rank_models(models, [scope for scope in shared_scopes(models) if scope.is_dataset], SETTINGS)
+    assert len(ranking.datasets) == 12
+    assert all(math.isnan(one.iqm) for one in ranking.ranked)
+    assert all(one.rank_low <= one.rank_high for one in ranking.ranked)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.letter.content import BY_CONSEQUENCE, write_letter
+from analysis.letter.pages import letter_markdown
+from analysis.sources import PUBLISHED, Source, open_source
+from analysis.statistics.scores import Settings
+from analysis.tables.paper_arithmetic import check_arithmetic
+from benchmarks.runs import RUN
+from common.errors import UserError
+from tests.analysis.stores import MODELS, age, fill, released_source, scores_of
+
+SETTINGS = Settings(interval="t")
+
+
+def text_of(source: Source) -> str:
+    return letter_markdown(write_letter(source, SETTINGS))
+
+
+def test_every_check_of_the_arithmetic_has_its_place() -> None:
+    assert sorted(BY_CONSEQUENCE) == sorted(check.id for check in check_arithmetic())
+
+
+def test_without_runs_nothing_is_said_to_agree_or_to_differ() -> None:
+    text = text_of(PUBLISHED)
+    assert "none of its 736 scores was recomputed" in text
+    assert "Nothing can be said of the scores without runs" in text
+    assert " 0 " not in text.split("## Traps")[0]
+    assert "supported (" in text and "pretrained once" in text
+
+
+def test_released_runs_are_named_and_counted_once() -> None:
+    letter = write_letter(released_source(), SETTINGS)
+    text = letter_markdown(letter)
+    assert "From 30 runs of" in text
+    assert (
+        "1 of the paper's 736 scores were recomputed (repeats counted once): 1 agree to the printed digits"
+        in text
+    )
+    assert "None of the 1 recomputed scores leaves the printed interval" in text
+    assert not letter.differs
+
+
+def test_what_differs_is_listed_with_both_numbers() -> None:
+    letter = write_letter(released_source(-0.02), SETTINGS)
+    assert letter.differs
+    assert "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)" in letter_markdown(letter)
+
+
+def test_the_arithmetic_starts_with_what_makes_another_network() -> None:
+    section = next(one for one in write_letter(PUBLISHED, SETTINGS).sections if "arithmetic" in one.title)
+    assert section.points[0].startswith("weights drawn from N(0, sigma^2 = 0.2)")
+    assert "Table 13" in section.points[-1]
+    assert len(section.points) == sum(check.status == "differs" for check in check_arithmetic())
+
+
+def test_other_metrics_are_no_letter_about_the_paper() -> None:
+    runs = released_source().runs
+    with pytest.raises(UserError, match="other networks or metrics"):
+        write_letter(Source(label="x", runs=runs, protocol="standard"), SETTINGS)
+
+
+def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    store = tmp_path / "store"
+    keys = fill(store, MODELS[:1], ("uner_en",))
+    for key in keys:
+        standard = {split: {"entity_f1": 0.25} for split in ("validation", "test")}
+        content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard}
+        (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+    age(store)
+    by_seed: dict[int, list[tuple[float, float, float]]] = {}
+    for key in keys:
+        scores = scores_of(key)
+        by_seed.setdefault(key.seed, []).append(
+            (float(np.mean(scores["validation"])), -key.lr, float(np.mean(scores["test"])))
+        )
+    paper = np.mean([max(runs)[2] for runs in by_seed.values()])
+    text = text_of(open_source(str(store)))
+    assert (
+        f"not entity F1. Effect: {100 * abs(paper - 0.25):.2f} points, mean distance from entity F1" in text
+    )
+    assert "scored by both protocols" in text

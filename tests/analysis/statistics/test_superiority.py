@@ -1,0 +1,54 @@
+"""rliable's definitions (Agarwal et al. 2021), against scipy and a plain loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.statistics.superiority import (
+    improvement_draws,
+    interquartile_mean,
+    iqm_draws,
+    probability_of_improvement,
+)
+
+RNG = np.random.default_rng(0)
+TASKS = [(RNG.normal(1, 1, 5), RNG.normal(0, 1, 5)), (RNG.normal(0, 1, 4), RNG.normal(0, 1, 6))]
+
+
+@pytest.mark.parametrize("pair", [*TASKS, (np.array([1.0, 2, 2]), np.array([2.0, 2]))])
+def test_the_probability_of_improvement_is_mann_whitneys_u_over_the_pairs(pair):
+    u = stats.mannwhitneyu(*pair, alternative="greater").statistic
+    assert probability_of_improvement(*pair) == pytest.approx(u / (len(pair[0]) * len(pair[1])))
+
+
+def test_the_interquartile_mean_is_scipys_trimmed_mean_of_all_runs():
+    strata = [RNG.normal(size=5) for _ in range(4)]
+    assert interquartile_mean(strata) == stats.trim_mean(np.stack(strata, axis=1), 0.25, axis=None)
+
+
+def test_resamples_stay_within_their_stratum():
+    """The same as a loop over resamples; a stratum's runs never stand for another's."""
+    strata = [np.array([1.0, 2, 3, 4]), np.array([100.0, 200, 300, 400])]
+    draws = iqm_draws(strata, 4_000, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    looped = [
+        stats.trim_mean(np.concatenate([rng.choice(runs, len(runs)) for runs in strata]), 0.25)
+        for _ in range(4_000)
+    ]
+    assert stats.ks_2samp(draws, looped).pvalue > 0.001
+    assert draws.min() >= (3 + 4 + 100 + 100) / 4 - 3 and draws.max() <= (4 + 4 + 400 + 400) / 4
+
+
+def test_improvement_draws_agree_with_a_loop():
+    draws = improvement_draws(TASKS, 4_000, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    looped = [
+        np.mean([
+            probability_of_improvement(rng.choice(x, len(x)), rng.choice(y, len(y))) for x, y in TASKS
+        ])
+        for _ in range(4_000)
+    ]  # fmt: skip
+    assert draws.mean() == pytest.approx(np.mean(looped), abs=0.01)
+    assert np.quantile(draws, [0.025, 0.975]) == pytest.approx(np.quantile(looped, [0.025, 0.975]), abs=0.04)

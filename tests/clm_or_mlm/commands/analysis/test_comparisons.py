@@ -1,0 +1,93 @@
+"""`python -m analysis compare`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.__main__ import main
+from analysis.comparisons.report import FORMATS
+from analysis.store.runs_table import write_runs
+from common.errors import UserError
+from tests.analysis.comparisons.given import RELEASED
+from tests.analysis.made_up import made_up_runs, with_instances
+
+PAIR = ["compare", "610m-mlm40-42k", "610m-clm-42k"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_and_a_file(form, capsys, tmp_path):
+    assert main([*PAIR, "--format", form]) == 0
+    text = capsys.readouterr().out
+    assert main([*PAIR, "--format", form, "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text() == text
+    assert "610m-mlm40-42k" in text
+
+
+def test_released_runs_against_printed_cells(capsys):
+    assert main([*PAIR, "--source", str(RELEASED)]) == 0
+    text = capsys.readouterr().out
+    assert "+0.32" in text and "printed cells are taken" in text
+
+
+def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):
+    runs = made_up_runs(
+        np.random.default_rng(0), models=("mine", "610m-clm-42k"), shift={"mine": 0.05}, rates=(1e-4,)
+    )
+    write_runs(tmp_path / "runs.csv", runs)
+    args = ["compare", "mine", "610m-clm-42k", "610m-mlm40-42k", "--source", str(tmp_path / "runs.csv")]
+    with pytest.raises(UserError, match="--add-model mine"):
+        main(args)
+    assert main([*args, "--add-model", "mine"]) == 0
+    assert "Friedman" in capsys.readouterr().out
+
+
+def test_instances_widen_the_interval(capsys, tmp_path):
+    models = ("610m-clm-42k", "610m-mlm40-42k")
+    runs, _ = with_instances(
+        tmp_path / "instances.parquet", np.random.default_rng(0), models=models, counts={}
+    )
+    write_runs(tmp_path / "runs.parquet", runs)
+    args = [*PAIR, "--source", str(tmp_path / "runs.parquet"), "--resamples", "500", "--format", "csv"]
+    widths = []
+    for interval in ("t", "hierarchical"):
+        assert main([*args, "--interval", interval]) == 0
+        row = capsys.readouterr().out.splitlines()[1].split(",")
+        widths.append(float(row[6]) - float(row[5]))
+    assert widths[0] != widths[1]
+    assert main(args) == 0
+    assert "instance" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
+def test_the_forest_is_a_picture_with_the_same_bytes_each_time(ending, tmp_path, capsys):
+    paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
+    for path in paths:
+        assert main([*PAIR, "--figure", str(path)]) == 0
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*PAIR, "--margin", "0"], "--margin 0"),
+        ([*PAIR, "--rho", "1"], "--rho 1"),
+        ([*PAIR, "--figure", "forest.gif"], "unknown format 'gif'"),
+        ([*PAIR, "610m-mlm20-42k", "--figure", "forest.pdf"], "name two"),
+        (["compare", "610m-clm-42k"], "two models or more"),
+        (["compare"], "missing"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, said):
+    with pytest.raises(UserError, match=said):
+        main(words)
+
+
+def test_which_is_best(capsys, tmp_path):
+    assert main(["best", "split", "--resamples", "200"]) == 0
+    assert "25-50 %" in capsys.readouterr().out
+    assert main(["best", "--resamples", "200", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
+    assert "610m-clm-10k-mlm40-42k" in (tmp_path / "best.csv").read_text()
+    with pytest.raises(UserError, match="unknown question 'ratios'"):
+        main(["best", "ratios"])
