@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.claims.assessment import default_interval
 from analysis.comparisons import best_report, report, wording
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import Comparison
@@ -58,8 +57,8 @@ def compare(
     if not 0 <= rho < 1:
         raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
     named = models if set(models) <= set(MODELS) else None  # patterns take what is there
-    opened = source.open(named, need_instances=score.needs_instances("hierarchical"))
-    result = compared(opened, models, score.settings(default_interval(opened)), margin=margin, rho=rho)
+    opened = source.open(named, need_instances=score.needs_instances())
+    result = compared(opened, models, score.settings(opened), margin=margin, rho=rho)
     if figure is not None:
         write_bytes(figure, _forest(result, figure))
     write_or_print(report.FORMATS[format].show(result), out)
@@ -86,8 +85,8 @@ def best(
         question: split, ratio, objective or model (default: all)
         format: how it is written
     """
-    opened = source.open(need_instances=score.needs_instances("t"))
-    answer = best_of(opened, score.settings("t"), question)
+    opened = source.open(need_instances=score.needs_instances())
+    answer = best_of(opened, score.settings(opened), question)
     write_or_print(best_report.FORMATS[format].show(answer), out)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.sensitivity import report
-from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 
 __all__ = ["sensitivity"]
@@ -29,6 +28,6 @@ def sensitivity(
     Args:
         format: how it is written; csv has one row a claim and analysis
     """
-    opened = source.open(need_instances=score.needs_instances(T.name))
-    result = report.sensitivity_of(opened, score.settings(T.name))
+    opened = source.open(need_instances=score.needs_instances())
+    result = report.sensitivity_of(opened, score.settings(opened))
     write_or_print(report.FORMATS[format].show(result), out)
