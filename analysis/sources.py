@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.scores import Settings, published_scores, run_scores
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
@@ -63,6 +64,15 @@ class Source:
         """Whether only the paper's printed cells are there."""
         return self.runs is None
 
+    @property
+    def default_interval(self) -> Interval:
+        """The interval wherever "95 %" is printed of this source and no other is named (docs/intervals.md)."""
+        return DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
+
+    def settled(self, settings: Settings) -> Settings:
+        """Return the settings with `default_interval` where they name none."""
+        return settings if settings.interval else replace(settings, interval=self.default_interval.name)
+
     @cached_property
     def name(self) -> str:
         """The source by its content: `published`, `released`, or the first digits of the runs' hash.
@@ -75,6 +85,7 @@ class Source:
 
     def scores(self, settings: Settings) -> pd.DataFrame:
         """Return the source's scores (see `analysis.statistics.scores`)."""
+        settings = self.settled(settings)
         if self.runs is None:
             return published_scores(settings.interval)
         return run_scores(self.runs, settings, source=self.label, instances=self.instances)

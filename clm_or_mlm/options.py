@@ -71,22 +71,22 @@ class ScoreOptions:
     """how the learning rate is chosen by validation score: for each seed on its own (seed, the paper's rule), one for
     a model and dataset (mean), or one for a model and task (pooled)"""
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
-    """kind of 95 % interval: paper (normal), t, bootstrap or bca (over seeds), hierarchical (seeds and instances);
-    the default is named above"""
+    """kind of 95 % interval (docs/intervals.md); by default studentised for runs and t for the published cells.
+    hierarchical and crossed are over seeds and test instances, the others over seeds"""
     resamples: int = RESAMPLES
     """resamples of a bootstrap"""
     seed: int = DEFAULT_SEED
     """seed of a bootstrap's generator"""
 
-    def needs_instances(self, default_interval: str) -> bool:
-        """Return whether the interval, or the default where none is named, is made of per-instance scores."""
-        return INTERVALS[self.interval or default_interval].needs_instances
+    def needs_instances(self) -> bool:
+        """Return whether an interval is named that is made of per-instance scores; the defaults are not."""
+        return bool(self.interval) and INTERVALS[self.interval].needs_instances
 
-    def settings(self, default_interval: str = "") -> Settings:
-        """Return the settings of these options, with `default_interval` where none is named."""
+    def settings(self, source: Source) -> Settings:
+        """Return the settings of these options, with the source's default interval where none is named."""
         return Settings(
             selection=self.selection,
-            interval=self.interval or default_interval,
+            interval=self.interval or source.default_interval.name,
             resamples=self.resamples,
             seed=self.seed,
         )

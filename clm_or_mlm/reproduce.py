@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.claims.assessment import assess, default_interval
+from analysis.claims.assessment import assess
 from analysis.claims.formats import FORMATS as CLAIM_FORMATS
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
@@ -75,7 +75,7 @@ def reproduce(
             outcome.made += [path.relative_to(out).as_posix() for path in step(source, out, selection)]
         except UserError as error:
             outcome.missing.append((what, str(error)))
-    inputs = Inputs(source=source, settings=Settings(selection=selection), logs=logs)
+    inputs = Inputs(source=source, settings=_settings(source, selection), logs=logs)
     chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
     for result in draw_figures(chosen, inputs, out / "figures"):
         outcome.made += [path.relative_to(out).as_posix() for path in result.files]
@@ -87,15 +87,18 @@ def reproduce(
     return outcome
 
 
+def _settings(source: Source, selection: str) -> Settings:
+    return Settings(selection=selection, interval=source.default_interval.name)
+
+
 def _scores(source: Source, out: Path, selection: str) -> list[Path]:
     path = out / "scores.csv"
-    write_text(path, scores_csv(source.scores(Settings(selection=selection))))
+    write_text(path, scores_csv(source.scores(_settings(source, selection))))
     return [path]
 
 
 def _tables(source: Source, out: Path, selection: str) -> list[Path]:
-    settings = Settings(selection=selection, interval="bootstrap")
-    scores = None if source.is_published else source.scores(settings)
+    scores = None if source.is_published else source.scores(_settings(source, selection))
     paths = []
     for number in table_numbers():
         table = build_table(number, scores, source=source)
@@ -115,7 +118,7 @@ def _audit(source: Source, out: Path, selection: str) -> list[Path]:
 
 
 def _claims(source: Source, out: Path, selection: str) -> list[Path]:
-    assessment = assess(source, Settings(selection=selection, interval=default_interval(source)))
+    assessment = assess(source, _settings(source, selection))
     paths = []
     for form in (CLAIM_FORMATS[name] for name in ("markdown", "json", "csv")):
         paths.append(out / f"claims.{form.ending}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -93,11 +93,6 @@ class FigureSpec(Generic[T]):
         """Return what its data come from, as the user named it."""
         return str(inputs.logs) if self.from_logs else inputs.source.label
 
-    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
-        """Return the inputs for an interval that the user named, or none; here as they are, with the paper's."""
-        del interval
-        return inputs
-
 
 @dataclass(frozen=True, kw_only=True)
 class PaperFigure(FigureSpec[pd.DataFrame]):
@@ -121,12 +116,3 @@ class SupplementaryFigure(FigureSpec[T]):
 
     details: Callable[[Inputs], str] = _no_details
     """Inputs -> sentences of the caption on how the numbers were computed."""
-
-    def prepared(self, inputs: Inputs, interval: str | None) -> Inputs:
-        """Return the inputs with the interval that suits the source unless one is named."""
-        from analysis.claims.assessment import (
-            default_interval,  # loads statistics that other figures never need
-        )
-
-        chosen = interval or default_interval(inputs.source)
-        return Inputs(source=inputs.source, settings=replace(inputs.settings, interval=chosen))

@@ -22,9 +22,12 @@ class Inputs:
     source: Source
     """Scores, and the runs behind them where there are any."""
     settings: Settings = field(default_factory=Settings)
-    """How runs become scores."""
+    """How runs become scores; without an interval the source's default."""
     logs: Path | None = None
     """Folder of training logs; Figure 12 reads it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", self.source.settled(self.settings))
 
     @property
     def name(self) -> str:

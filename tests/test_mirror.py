@@ -21,6 +21,7 @@ ELSEWHERE = {
     "analysis/claims/catalogue/terms.py": CLAIMS,
     "analysis/claims/catalogue/two_stage.py": CLAIMS,
     "analysis/rows.py": "tests/analysis/statistics/test_scores.py",
+    "analysis/statistics/interval.py": "tests/analysis/statistics/test_intervals.py",
     "miniature/folders.py": "tests/miniature/test_plan.py",
     "miniature/untrained.py": "tests/miniature/test_pipeline_kills.py",
     "pretraining/data/shard_settings.py": "tests/pretraining/data/test_build_shards.py",
@@ -28,6 +29,7 @@ ELSEWHERE = {
 """Modules without a test file of their name, each with the test that runs it."""
 
 ACROSS = {
+    "clm_or_mlm/test_one_interval.py": "every output that prints a 95 % interval",
     "paper_figures/figures/test_miniature.py": "every figure, from the committed miniature",
     "paper_figures/figures/test_published.py": "every figure, from the published cells",
     "pretraining/test_seams.py": "which modules may know Composer, streaming and torch",

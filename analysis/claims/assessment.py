@@ -9,12 +9,11 @@ from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.intervals import HIERARCHICAL, T
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SEED
 from common.errors import UserError
 
-__all__ = ["Assessment", "assess", "default_interval"]
+__all__ = ["Assessment", "assess"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +35,6 @@ class Assessment:
         return self.source == PUBLISHED.label
 
 
-def default_interval(source: Source) -> str:
-    """Return the interval that a source is best analysed with: `hierarchical` with instances, else `t`."""
-    return (T if source.instances is None else HIERARCHICAL).name
-
-
 def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
     """Judge every claim.
 
@@ -52,6 +46,7 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
+    settings = source.settled(settings)
     if source.runs is None:
         if settings.selection != SEED.name:
             raise UserError(

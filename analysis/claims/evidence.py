@@ -24,8 +24,11 @@ from analysis.claims.statements import Comparison, Contrast, Spread, Term
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.rows import records
 from analysis.statistics.estimates import Estimate, Resampled, welch_estimate
+from analysis.statistics.instance_covariance import InstanceCovariance
 from analysis.statistics.intervals import INTERVALS, Sample
-from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores
+from analysis.statistics.reselection import Reselection
+from analysis.statistics.scores import Settings, seed_scores
+from analysis.statistics.selection import select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 
@@ -124,14 +127,16 @@ class RunEvidence:
         Raises:
             UserError: an interval without a test, or one that needs instances, without them.
         """
-        self._test = settings.method.need_paired()
+        settings.method.need_paired()
         self._settings = settings
         self._runs = runs
         self._values = seed_scores(runs, settings.selection)
         self._rows = {key: row for row, key in enumerate(self._values.index)}
         self._matrix = self._values.to_numpy()
         needed = settings.method.need_instances(instances)
-        self._resampled = None if needed is None else resampled_seed_scores(runs, settings, needed)
+        chosen = None if needed is None else select_runs(runs, settings.selection)
+        self._covariance = None if chosen is None or needed is None else InstanceCovariance.of(chosen, needed)
+        self._reselection = Reselection(runs=runs, rule=settings.rule)
 
     def finding(self, comparison: Comparison) -> Finding:
         """Return what the runs say."""
@@ -154,9 +159,13 @@ class RunEvidence:
         if shared.sum() >= 2:
             values = np.array([math.fsum(weights * column) for column in table[:, shared].T])
             seeds = [int(seed) for seed in self._values.columns[shared]]
-            resampled = self._resample(comparison.terms, seeds)
-            sample = Sample(values=values, pick=self._settings.picks, resampled=resampled)
-            estimate, test = self._test.estimate(sample)
+            method = self._settings.method.of(len(seeds))
+            sample = Sample(
+                values=values, pick=self._settings.picks,
+                reselected=self._reselect(comparison.terms, seeds) if method.is_resampled else None,
+                known_covariance=self._between_seeds(comparison.terms, seeds),
+            )  # fmt: skip
+            estimate, test = method.need_paired().estimate(sample)
             return contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
         if counts.min() < 2:
             fewest = comparison.terms[int(counts.argmin())]
@@ -173,20 +182,26 @@ class RunEvidence:
             comparison, welch, test="Welch (no seeds in common)", inputs=inputs, seeds=seen
         )
 
-    def _resample(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
-        """Return the contrast in points, (resamples, n_seeds), or None when a run's instances are not known."""
-        if self._resampled is None:
+    def _reselect(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
+        """Return the contrast of resampled seeds at the rates that they choose, or None where rates are fixed."""
+        total = np.zeros(())
+        picks = self._settings.seed_resamples(len(seeds)).picks
+        for term in terms:
+            scores = self._reselection.scores(term.cell, seeds, picks)
+            if scores is None:
+                return None
+            total = total + term.weight * scores
+        return total
+
+    def _between_seeds(self, terms: Sequence[Term], seeds: Sequence[int]) -> Array | None:
+        """Return the covariance of the contrast between seeds, (n_seeds, n_seeds), or None without instances."""
+        if self._covariance is None:
             return None
-        total = np.zeros((self._settings.resamples, len(seeds)))
+        parts = []
         for term in terms:
             names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
-            for name in names:
-                for column, seed in enumerate(seeds):
-                    scores = self._resampled.get((term.model, name, seed))
-                    if scores is None:
-                        return None
-                    total[:, column] += (100 * term.weight / len(names)) * scores
-        return total
+            parts += [(term.weight / len(names), term.model, name) for name in names]
+        return self._covariance.between_seeds(parts, seeds)
 
     def _spread(self, comparison: Spread) -> Finding:
         groups = []
@@ -203,13 +218,14 @@ class RunEvidence:
             return Finding(comparison=comparison, missing="fewer than two seeds that have every condition")
         first, second = first[:, complete], second[:, complete]
         count = int(complete.sum())
-        picks = self._settings.picks(count)
+        resamples = self._settings.seed_resamples(count)
         spreads = [float(group.std(ddof=1)) for group in (first, second)]
         if 0.0 in spreads:
             return Finding(comparison=comparison, missing="a group whose scores are all alike")
-        logs = spread_ratios(first, second, picks)
+        logs = spread_ratios(first, second, resamples.picks)
         ratio = spreads[0] / spreads[1]
-        draws = Resampled(effect=float(np.log(ratio)), draws=np.sort(logs[np.isfinite(logs)]))
+        finite = np.isfinite(logs)
+        draws = Resampled.of(float(np.log(ratio)), logs[finite], resamples.counts[finite])
         equal = brown_forsythe(first, second)
         boot_for, boot_against = region_p(draws, -np.inf, 0.0)
         low, high = np.exp(draws.interval())

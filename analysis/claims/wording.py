@@ -17,6 +17,7 @@ from analysis.claims.verdicts import (
 )
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "p_texts", "sentence", "shortfall"]
 
@@ -45,8 +46,11 @@ def format_effect(finding: Finding) -> str:
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
 
 
-def how_tested(interval: str, *, published: bool) -> tuple[str, str, str]:
-    """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity."""
+def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tuple[str, str, str]:
+    """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
+
+    `n_seeds`: the fewest seeds behind a comparison, 2 or more, for the measured coverage of the interval.
+    """
     method = INTERVALS[interval]
     over = "fine-tuning seeds, on the same test instances"
     if published:
@@ -57,8 +61,9 @@ def how_tested(interval: str, *, published: bool) -> tuple[str, str, str]:
     else:
         test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if method.needs_instances else over
+    used = method.of(n_seeds).name
     return (
-        f"Tests and 95 % intervals: {test}.",
+        f"Tests and 95 % intervals ({used}): {test}{coverage_words(used, n_seeds)}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
         "Holm's adjustment is over the claims about one question, not over all of them.",
     )

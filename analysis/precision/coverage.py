@@ -8,10 +8,8 @@ meant: m + b (these test instances, any seed) and m (any instances, any seed).
 from __future__ import annotations
 
 import math
-from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +17,8 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.bounds import resample_seeds
-from analysis.statistics.intervals import CROSSED, INTERVALS, Interval, Sample
+from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.resampling import draw_picks
 from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
@@ -36,8 +34,8 @@ COVERAGE_RESAMPLES = 1_000
 
 Array = npt.NDArray[np.float64]
 
-KINDS: Mapping[str, Interval] = ChainMap({CROSSED.name: CROSSED}, cast("dict[str, Interval]", INTERVALS))
-"""The intervals simulated: those of `INTERVALS`, and last `crossed`, with which the claims are tested."""
+KINDS = INTERVALS
+"""The intervals simulated."""
 
 TARGETS = ("seeds", "seeds and instances")
 """The two truths: with these test instances, and with any."""
@@ -165,13 +163,13 @@ def simulate_dataset(
         truth_here = rng.normal(size=len(place)) * cells.common_sd[place]
         noise = _deviations(cells, (len(place), n_seeds), rng) * cells.seed_sd[place, None]
         values = truth_here[:, None] + noise
-        picks = resample_seeds(n_seeds, resamples, rng)
+        picks = draw_picks(n_seeds, resamples, rng)
         resampled, covariance = _over_instances(values, cells, place, resamples, rng)
         sample = Sample(
             values=values, pick={n_seeds: picks}.__getitem__, resampled=resampled, known_covariance=covariance
         )
         for kind, interval in KINDS.items():
-            low, high = interval.bounds(sample)
+            low, high = interval.of(n_seeds).bounds(sample)
             for target, truth in zip(TARGETS, (truth_here, np.zeros(len(place))), strict=True):
                 hits[kind, target] += int(((low - _ROUNDING <= truth) & (truth <= high + _ROUNDING)).sum())
     return {key: count / trials for key, count in hits.items()}

@@ -6,25 +6,21 @@ nan: there is no spread to see. Which of them an interval uses: `analysis.statis
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
-from functools import reduce
-
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from analysis.published_cells import NORMAL_QUANTILE
+from analysis.statistics.resampling import Picks, Resamples, interpolated_quantiles, mean_in_order
 
 __all__ = [
-    "LEVEL", "Bounds", "Picks", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds",
-    "crossed_variance", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "resample_seeds",
-    "resampled_means", "standard_error", "t_bounds",
+    "LEVEL", "Bounds", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds", "crossed_variance",
+    "expanded_tail", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "rounding_of", "standard_error",
+    "t_bounds",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
 Bounds = tuple[Array, Array]
-Picks = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 """Nominal coverage."""
@@ -50,56 +46,61 @@ def t_bounds(values: Array, level: float = LEVEL) -> Bounds:
     return _around_mean(values, quantile * standard_error(values))
 
 
-def resample_seeds(count: int, resamples: int, rng: np.random.Generator) -> Picks:
-    """Return (resamples, count) indices drawn with replacement from `count` seeds."""
-    return rng.integers(0, count, size=(resamples, count))
+def expanded_tail(count: int, level: float = LEVEL) -> float:
+    """Return the share cut off at each end by the expanded percentile interval of `count` seeds (Hesterberg 2015).
+
+    The percentile interval of n values is narrow by sqrt((n - 1) / n) and by the normal in place of Student's
+    quantiles; cutting off less makes up for both where scores are normal and n is large.
+    """
+    quantile = special.stdtrit(count - 1, 0.5 + level / 2)
+    return float(special.ndtr(-np.sqrt(count / (count - 1)) * quantile))
 
 
-def percentile_bounds(values: Array, picks: Picks, level: float = LEVEL) -> Bounds:
+def percentile_bounds(means: Array, resamples: Resamples, tail: float = (1 - LEVEL) / 2) -> Bounds:
     """Return the percentile bootstrap interval of the mean over seeds.
 
     Args:
-        values: (..., n_seeds).
-        picks: (resamples, n_seeds) indices of `resample_seeds`; the same picks serve all leading axes, so an
-            interval depends neither on its neighbours nor on their order.
-        level: nominal coverage.
+        means: (..., n_resamples) over the resampled seeds.
+        resamples: the resamples; the same serve all leading axes, so an interval depends neither on its neighbours nor
+            on their order.
+        tail: share cut off at each end.
     """
-    if values.shape[-1] < 2:
-        return _no_spread(values)
-    tail = (1 - level) / 2
-    low, high = np.quantile(resampled_means(values, picks), [tail, 1 - tail], axis=-1)
-    return low, high
-
-
-def bca_bounds(values: Array, picks: Picks, level: float = LEVEL) -> Bounds:
-    """Return the bias-corrected and accelerated bootstrap interval (Efron 1987); arguments as `percentile_bounds`.
-
-    Where all seeds agree the interval is that one value.
-    """
-    if values.shape[-1] < 2:
-        return _no_spread(values)
-    means = resampled_means(values, picks)
-    left_out = (values.sum(axis=-1, keepdims=True) - values) / (values.shape[-1] - 1)
-    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
-    shares = accelerated_shares(*bca_corrections(values, means, deviations), level)
-    flat_means, flat_shares = means.reshape(-1, means.shape[-1]), shares.reshape(-1, 2)
-    flat = [np.quantile(sample, share) for sample, share in zip(flat_means, flat_shares, strict=True)]
-    bounds = np.array(flat).reshape(shares.shape)
+    bounds = interpolated_quantiles(means, resamples.counts, [tail, 1 - tail])
     return bounds[..., 0], bounds[..., 1]
 
 
-def bca_corrections(values: Array, means: Array, deviations: Array) -> Bounds:
+def bca_bounds(values: Array, means: Array, resamples: Resamples, level: float = LEVEL) -> Bounds:
+    """Return the bias-corrected and accelerated bootstrap interval (Efron 1987).
+
+    Where all seeds agree the interval is that one value.
+
+    Args:
+        values: (..., n_seeds), two or more.
+        means: (..., n_resamples) over the resampled seeds.
+        resamples: the resamples.
+        level: nominal coverage.
+    """
+    left_out = (values.sum(axis=-1, keepdims=True) - values) / (values.shape[-1] - 1)
+    deviations = left_out.mean(axis=-1, keepdims=True) - left_out
+    shares = accelerated_shares(*bca_corrections(values, means, resamples, deviations), level)
+    bounds = interpolated_quantiles(means, resamples.counts, shares)
+    return bounds[..., 0], bounds[..., 1]
+
+
+def bca_corrections(values: Array, means: Array, resamples: Resamples, deviations: Array) -> Bounds:
     """Return bias and acceleration of the mean over seeds; both 0 where all seeds agree.
 
     Args:
         values: (..., n_seeds), two or more.
-        means: (..., resamples) of `resampled_means`.
+        means: (..., n_resamples) over the resampled seeds.
+        resamples: the resamples.
         deviations: (..., n_seeds) of the values from their mean, at any positive scale, which cancels: each caller
             takes those that round as its printed results do.
     """
     mean = values.mean(axis=-1, keepdims=True)
-    rounding = 1e-12 * np.maximum(np.abs(mean), 1.0)
-    below = ((means < mean - rounding).mean(axis=-1) + (means <= mean + rounding).mean(axis=-1)) / 2
+    rounding = rounding_of(mean)
+    twice = (means < mean - rounding).astype(np.int64) + (means <= mean + rounding)
+    below = (twice @ resamples.counts) / (2 * resamples.total)
     constant = np.ptp(values, axis=-1) <= rounding[..., 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         acceleration = (deviations**3).sum(axis=-1) / (6 * (deviations**2).sum(axis=-1) ** 1.5)
@@ -120,14 +121,14 @@ def hierarchical_bounds(resampled: Array, picks: Picks, level: float = LEVEL) ->
     Args:
         resampled: (..., resamples, n_seeds), each seed's score on one resample of the test instances (the same
             resample for all seeds of a row; see `analysis.statistics.instance_bootstrap`).
-        picks: (resamples, n_seeds) indices of `resample_seeds`.
+        picks: (resamples, n_seeds) indices of `resampling.draw_picks`.
         level: nominal coverage.
     """
     tail = (1 - level) / 2
     if resampled.shape[-1] < 2:
         picks = np.zeros_like(picks)
     rows = np.arange(len(picks))
-    means = _mean_in_order((resampled[..., rows, place] for place in picks.T), picks.shape[1])
+    means = mean_in_order((resampled[..., rows, place] for place in picks.T), picks.shape[1])
     low, high = np.quantile(means, [tail, 1 - tail], axis=-1)
     return low, high
 
@@ -171,16 +172,6 @@ def _around_mean(values: Array, half: Array) -> Bounds:
     return mean - half, mean + half
 
 
-def resampled_means(values: Array, picks: Picks) -> Array:
-    """Return the mean over seeds on every resample of them: (..., resamples)."""
-    return _mean_in_order((values[..., place] for place in picks.T), picks.shape[1])
-
-
-def _mean_in_order(columns: Iterable[Array], count: int) -> Array:
-    """Return the elementwise mean of `columns`, summed in one order so that every machine rounds alike."""
-    return reduce(operator.add, columns) / count
-
-
-def _no_spread(values: Array) -> Bounds:
-    nan = np.full(values.shape[:-1], np.nan)
-    return nan, nan.copy()
+def rounding_of(mean: Array) -> Array:
+    """Return the difference below which scores about `mean` count as equal."""
+    return 1e-12 * np.maximum(np.abs(mean), 1.0)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from analysis.statistics import bounds
+from analysis.statistics.resampling import Resamples, interpolated_quantiles
+from analysis.statistics.studentised import Studentised, studentise
 
 __all__ = [
-    "Estimate", "Resampled", "Student", "crossed_estimate", "paired_estimate", "seed_bootstrap", "welch_estimate",
+    "Estimate", "Resampled", "Student", "Studentised", "crossed_estimate", "expanded_bootstrap",
+    "paired_estimate", "seed_bootstrap",
+    "studentised_estimate", "welch_estimate",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -60,9 +66,21 @@ class Resampled:
 
     effect: float
     draws: Array
-    """(resamples,), sorted."""
+    """(n_resamples,), sorted."""
+    counts: npt.NDArray[np.int64]
+    """(n_resamples,) occurrences of each."""
     bias: float = 0.0
     acceleration: float = 0.0
+    expand: Callable[[float], float] | None = None
+    """From a nominal coverage to the share that an interval cuts off at each end; None: half of the rest."""
+    shrink: Callable[[float], float] | None = None
+    """From a share cut off at one end to the one-sided p; the inverse of `expand`."""
+
+    @classmethod
+    def of(cls, effect: float, draws: Array, counts: npt.NDArray[np.int64], **others: Any) -> Resampled:
+        """Return the estimate of draws in any order."""
+        order = np.argsort(draws, kind="stable")
+        return cls(effect=effect, draws=draws[order], counts=counts[order], **others)
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
@@ -74,21 +92,27 @@ class Resampled:
 
     def interval(self, level: float = bounds.LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
+        if self.expand is not None:
+            level = 1 - 2 * self.expand(level)
         corrections = np.array(self.bias), np.array(self.acceleration)
-        low, high = np.quantile(self.draws, bounds.accelerated_shares(*corrections, level))
+        shares = bounds.accelerated_shares(*corrections, level)
+        low, high = interpolated_quantiles(self.draws, self.counts, shares)
         return float(low), float(high)
 
     def _level(self, bound: float) -> float:
         """Return the one-sided level whose lower limit is `bound`, half a draw or more away from 0 and 1."""
-        count = len(self.draws)
+        count = int(self.counts.sum())
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
-        below = np.searchsorted(self.draws, bound - rounding) + np.searchsorted(self.draws, bound + rounding)
-        share = min(max(float(below) / 2, 0.5), count - 0.5) / count
+        reached = np.concatenate([[0], np.cumsum(self.counts)])
+        places = np.searchsorted(self.draws, [bound - rounding, bound + rounding])
+        share = min(max(float(reached[places].sum()) / 2, 0.5), count - 0.5) / count
+        if self.shrink is not None:
+            return self.shrink(share) if share <= 0.5 else 1 - self.shrink(1 - share)
         shifted = float(special.ndtri(share)) - self.bias
         return float(special.ndtr(shifted / (1 + self.acceleration * shifted) - self.bias))
 
 
-Estimate = Student | Resampled
+Estimate = Student | Resampled | Studentised
 """An estimated effect that can be held against bounds."""
 
 
@@ -135,15 +159,45 @@ def crossed_estimate(values: Array, covariance: Array) -> Student:
     )
 
 
-def seed_bootstrap(values: Array, picks: npt.NDArray[np.int64], *, bca: bool = False) -> Resampled:
+def seed_bootstrap(values: Array, means: Array, resamples: Resamples, *, bca: bool = False) -> Resampled:
     """Return the bootstrap over seeds of a contrast taken within each seed.
 
     Args:
         values: (n_seeds,), two or more.
-        picks: (resamples, n_seeds) of `bounds.resample_seeds`.
+        means: (n_resamples,) over the resampled seeds.
+        resamples: the resamples.
         bca: correct for bias and skewness (Efron 1987), as `bounds.bca_bounds` does.
     """
-    means = bounds.resampled_means(values, picks)
     effect = float(values.mean())
-    bias, acceleration = bounds.bca_corrections(values, means, values - effect) if bca else (0.0, 0.0)
-    return Resampled(effect=effect, draws=np.sort(means), bias=float(bias), acceleration=float(acceleration))
+    corrections = bounds.bca_corrections(values, means, resamples, values - effect) if bca else (0.0, 0.0)
+    bias, acceleration = (float(part) for part in corrections)
+    return Resampled.of(effect, means, resamples.counts, bias=bias, acceleration=acceleration)
+
+
+def expanded_bootstrap(values: Array, means: Array, resamples: Resamples) -> Resampled:
+    """Return the bootstrap over seeds whose interval is the expanded percentile one; arguments as `seed_bootstrap`."""
+    count = len(values)
+    widening = math.sqrt(count / (count - 1))
+    return Resampled.of(
+        float(values.mean()), means, resamples.counts,
+        expand=lambda level: bounds.expanded_tail(count, level),
+        shrink=lambda share: float(special.stdtr(count - 1, special.ndtri(share) / widening)),
+    )  # fmt: skip
+
+
+def studentised_estimate(
+    values: Array, resampled: Array, resamples: Resamples, *, symmetric: bool
+) -> Studentised:
+    """Return the studentised bootstrap over seeds of a contrast taken within each seed.
+
+    Args:
+        values: (n_seeds,), two or more.
+        resampled: (n_resamples, n_seeds) the resampled seeds' values.
+        resamples: the resamples.
+        symmetric: see `Studentised`.
+    """
+    ratios, counts = studentise(values, resampled, resamples)
+    return Studentised(
+        effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1),
+        ratios=ratios, counts=counts, symmetric=symmetric,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The kinds of 95 % interval of a mean over seeds, each one object with all that depends on the kind.
+"""The kinds of 95 % interval of a mean over seeds.
 
 An interval is added by registering an `Interval` here: scores, captions, claims, the multiverse and the coverage
 simulation take it from the registry. Which to use, and what each one's true coverage is: docs/intervals.md.
@@ -7,153 +7,32 @@ simulation take it from the registry. Which to use, and what each one's true cov
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from analysis.published_cells import NORMAL_QUANTILE
-from analysis.statistics import bounds
+from analysis.statistics import bounds, estimates, studentised
 from analysis.statistics.bounds import LEVEL, Bounds
-from analysis.statistics.estimates import Estimate, Student, crossed_estimate, paired_estimate, seed_bootstrap
-from common.errors import UserError
-from common.registry import Registry
+from analysis.statistics.estimates import Estimate, Student, crossed_estimate, paired_estimate
+from analysis.statistics.interval import (
+    INTERVALS,
+    IndependentTest,
+    Interval,
+    PairedTest,
+    Sample,
+    caption_of,
+)
 
 __all__ = [
-    "CROSSED", "DEFAULT_SEED", "HIERARCHICAL", "INTERVALS", "LEVEL", "RESAMPLES", "IndependentTest", "Interval",
-    "PairedTest", "Sample", "T",
+    "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "DEFAULT_SEED", "HIERARCHICAL", "INTERVALS", "LEVEL", "PAPER",
+    "RESAMPLES", "STUDENTISED", "IndependentTest", "Interval", "PairedTest", "Sample", "T",
+    "caption_of",
 ]  # fmt: skip
-
-Array = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
 DEFAULT_SEED = 20250701
 """Seed of the resampling when none is given; the paper's first day on arXiv."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """What an interval or a test is computed from."""
-
-    values: Array
-    """(..., n_seeds) scores, or a contrast of scores within each seed."""
-    pick: Callable[[int], bounds.Picks]
-    """From the number of seeds to the resamples of a bootstrap, (resamples, n_seeds) indices."""
-    resampled: Array | None = None
-    """(..., resamples, n_seeds) the same on resamples of the test instances, shared by the seeds of a row."""
-    known_covariance: Array | None = None
-    """(..., n_seeds, n_seeds) of the seeds over the test instances, where it need not be estimated."""
-
-    @property
-    def picks(self) -> bounds.Picks:
-        """(resamples, n_seeds) indices of resampled seeds."""
-        return self.pick(self.values.shape[-1])
-
-    @property
-    def over_instances(self) -> Array:
-        """The scores on resamples of the test instances; only for intervals that need instances."""
-        assert self.resampled is not None
-        return self.resampled
-
-    @property
-    def covariance(self) -> Array:
-        """(..., n_seeds, n_seeds) of the seeds over the test instances."""
-        if self.known_covariance is not None:
-            return self.known_covariance
-        assert self.over_instances.ndim == 2
-        return np.cov(self.over_instances, rowvar=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairedTest:
-    """The test of a contrast that is taken within each seed."""
-
-    words: str
-    """What the tests are by, for the legend of the claims."""
-    estimate: Callable[[Sample], tuple[Estimate, str]]
-    """Estimate of the contrast, and the test's name in a finding; `values` has two seeds or more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndependentTest:
-    """The test of a contrast of models that share no seeds: published cells, or runs of different seeds."""
-
-    words: str
-    """What the tests are, for the legend of the claims."""
-    name: str
-    """The test's name in a finding from printed intervals."""
-    estimate: Callable[[Student], Student]
-    """From Welch's estimate to the test's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A kind of 95 % interval, and the tests of differences that go with it."""
-
-    name: str
-    """What users call it, and what the column `interval` says."""
-    words: str
-    """As captions say it."""
-    bounds: Callable[[Sample], Bounds]
-    """(low, high) over seeds, each without the last axis of `Sample.values`; nan for what has no spread."""
-    is_resampled: bool = False
-    """Whether it depends on the number of resamples and their seed."""
-    needs_instances: bool = False
-    """Whether it needs `Sample.resampled`, so that it is about other test instances too."""
-    printed_factor: Callable[[int], float] | None = None
-    """The factor on a printed half-width (1.96 standard errors) of so many seeds; None: only runs can give it."""
-    paired: PairedTest | None = None
-    """None: no test within seeds goes with it, and runs give no verdicts by it."""
-    independent: IndependentTest | None = None
-    """None: no test goes with it for models that share no seeds."""
-    coverage: float | None = None
-    """In percent, with five seeds and the published cells' variances (docs/intervals.md): of the mean over seeds and
-    instances where it needs instances, else of the mean over seeds on the same instances. None: not known."""
-
-    def need_paired(self) -> PairedTest:
-        """Return the test within seeds, or raise a `UserError` that names the intervals with one."""
-        if self.paired is None:
-            raise _refusal(
-                f"no test of differences within seeds goes with the {self.name} interval:", lambda i: i.paired
-            )
-        return self.paired
-
-    def need_independent(self) -> IndependentTest:
-        """Return the test of printed cells, or raise a `UserError` that names the intervals with one."""
-        self.need_printed_factor()
-        if self.independent is None:
-            raise _refusal(
-                f"no test of differences of printed cells goes with the {self.name} interval:",
-                lambda i: i.printed_factor and i.independent,
-            )
-        return self.independent
-
-    def need_printed_factor(self) -> Callable[[int], float]:
-        """Return `printed_factor`, or raise a `UserError` that names the intervals with one."""
-        if self.printed_factor is None:
-            raise _refusal(
-                f"the {self.name} interval needs single runs, and the published cells are only means and normal "
-                "intervals: give runs with --source, or",
-                lambda i: i.printed_factor,
-            )
-        return self.printed_factor
-
-    def need_instances(self, instances: Path | None) -> Path | None:
-        """Return the per-instance scores if this interval needs them; without them, raise a `UserError`."""
-        if self.needs_instances and instances is None:
-            raise _refusal(
-                f"the {self.name} interval needs per-instance scores: read the run store with `python -m analysis "
-                "ingest STORE --instances DIR`, or",
-                lambda i: not i.needs_instances,
-            )
-        return instances if self.needs_instances else None
-
-
-def _refusal(why: str, others: Callable[[Interval], object]) -> UserError:
-    *names, last = (name for name, interval in INTERVALS.items() if others(interval))
-    return UserError(f"{why} choose --interval {', '.join(names)}{' or ' if names else ''}{last}")
 
 
 def _normal(estimate: Student) -> Student:
@@ -162,7 +41,7 @@ def _normal(estimate: Student) -> Student:
 
 
 def _paired_by_instance(sample: Sample) -> tuple[Student, str]:
-    if sample.resampled is None:
+    if sample.resampled is None and sample.known_covariance is None:
         return paired_estimate(sample.values), "paired by seed (instances missing)"
     return crossed_estimate(sample.values, sample.covariance), "paired by seed and instance"
 
@@ -187,7 +66,6 @@ PAPER = Interval(
     independent=IndependentTest(
         words="normal tests", name="normal approximation from printed intervals", estimate=_normal
     ),
-    coverage=87.8,
 )
 
 T = Interval(
@@ -200,55 +78,103 @@ T = Interval(
         estimate=lambda sample: (paired_estimate(sample.values), "paired by seed, t"),
     ),
     independent=_WELCH,
-    coverage=95.0,
 )
 
 
-def _bootstrap(
-    name: str, kind: str, of: Callable[[Array, bounds.Picks], Bounds], coverage: float
+_LEAST_SEEDS = 4
+"""Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %."""
+_LEAST_STUDENTISED = 5
+"""With four seeds its mean width is more than ten times that of Student's (docs/intervals.md)."""
+
+
+def _over_seeds(
+    name: str,
+    kind: str,
+    of: Callable[[Sample], Bounds],
+    estimate: Callable[[Sample], Estimate],
+    least_seeds: int = _LEAST_SEEDS,
 ) -> Interval:
     """Return a bootstrap over seeds, and the test by the same bootstrap of differences within seeds."""
     return Interval(
         name=name,
-        words=f"95 % {kind} bootstrap interval over seeds",
-        bounds=lambda sample: of(sample.values, sample.picks),
+        words=f"95 % {kind} interval over seeds",
+        bounds=lambda sample: of(sample) if sample.values.shape[-1] > 1 else bounds.t_bounds(sample.values),
         is_resampled=True,
         paired=PairedTest(
-            words=f"a {kind} bootstrap over seeds of differences within seeds",
-            estimate=lambda sample: (
-                seed_bootstrap(sample.values, sample.picks, bca=of is bounds.bca_bounds),
-                f"{kind} bootstrap over paired seeds",
-            ),
+            words=f"a {kind} over seeds of differences within seeds",
+            estimate=lambda sample: (estimate(sample), f"{kind} over paired seeds"),
         ),
-        coverage=coverage,
+        independent=_WELCH,
+        least_seeds=least_seeds,
+        with_fewer=T,
     )
 
 
-BOOTSTRAP = _bootstrap("bootstrap", "percentile", bounds.percentile_bounds, coverage=83.6)
-BCA = _bootstrap("bca", "BCa", bounds.bca_bounds, coverage=83.7)
-
-HIERARCHICAL = Interval(
-    name="hierarchical",
-    words="95 % bootstrap interval over seeds and test instances",
-    bounds=lambda sample: bounds.hierarchical_bounds(sample.over_instances, sample.picks),
-    is_resampled=True,
-    needs_instances=True,
-    paired=_BY_INSTANCE,
-    independent=_WELCH,
-    coverage=94.7,
+BOOTSTRAP = _over_seeds(
+    "bootstrap",
+    "percentile bootstrap",
+    lambda sample: bounds.percentile_bounds(sample.means, sample.resamples),
+    lambda sample: estimates.seed_bootstrap(sample.values, sample.means, sample.resamples),
+)
+BCA = _over_seeds(
+    "bca",
+    "BCa bootstrap",
+    lambda sample: bounds.bca_bounds(sample.values, sample.means, sample.resamples),
+    lambda sample: estimates.seed_bootstrap(sample.values, sample.means, sample.resamples, bca=True),
+)
+EXPANDED = _over_seeds(
+    "expanded",
+    "expanded percentile bootstrap",
+    lambda sample: bounds.percentile_bounds(
+        sample.means, sample.resamples, bounds.expanded_tail(sample.values.shape[-1])
+    ),
+    lambda sample: estimates.expanded_bootstrap(sample.values, sample.means, sample.resamples),
+)
+BOOTSTRAP_T = _over_seeds(
+    "bootstrap-t",
+    "bootstrap-t",
+    lambda sample: studentised.equal_tailed_bounds(sample.values, sample.drawn, sample.resamples),
+    lambda sample: estimates.studentised_estimate(
+        sample.values, sample.drawn, sample.resamples, symmetric=False
+    ),
+)
+STUDENTISED = _over_seeds(
+    "studentised",
+    "symmetric studentised bootstrap",
+    lambda sample: studentised.symmetric_bounds(sample.values, sample.drawn, sample.resamples),
+    lambda sample: estimates.studentised_estimate(
+        sample.values, sample.drawn, sample.resamples, symmetric=True
+    ),
+    least_seeds=_LEAST_STUDENTISED,
 )
 
 CROSSED = Interval(
     name="crossed",
     words="95 % interval by Student's t, with the error over seeds and test instances together",
     bounds=lambda sample: bounds.crossed_bounds(sample.values, sample.covariance),
+    needs_instances=True,
+    from_covariance=True,
+    paired=_BY_INSTANCE,
+    independent=_WELCH,
+)
+
+HIERARCHICAL = Interval(
+    name="hierarchical",
+    words="95 % percentile bootstrap interval over seeds and test instances",
+    bounds=lambda sample: bounds.hierarchical_bounds(sample.over_instances, sample.picks),
     is_resampled=True,
     needs_instances=True,
     paired=_BY_INSTANCE,
     independent=_WELCH,
-    coverage=94.9,
+    least_seeds=_LEAST_SEEDS,
+    with_fewer=CROSSED,
 )
-"""What the claims are tested with where instances are known; simulated, but not offered for scores."""
 
-INTERVALS: Registry[Interval] = Registry("interval", (PAPER, T, BOOTSTRAP, BCA, HIERARCHICAL))
-"""The intervals that users can choose, in the order in which they are listed."""
+for _interval in (PAPER, T, BOOTSTRAP, BCA, EXPANDED, BOOTSTRAP_T, STUDENTISED, HIERARCHICAL, CROSSED):
+    INTERVALS.register(_interval)
+
+DEFAULT_OF_RUNS = STUDENTISED
+"""The interval of runs unless another is named: at least 94 % for five normal seeds, and in no shape of the seeds that
+was simulated below Student's t (docs/intervals.md)."""
+DEFAULT_OF_CELLS = T
+"""The interval of published cells unless another is named: the printed one with Student's quantile in place of 1.96."""

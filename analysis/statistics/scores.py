@@ -6,7 +6,7 @@ Columns: `model, task, dataset` (or `average`), `mean, low, high` in percent, `n
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -16,9 +16,19 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS, published_values
 from analysis.rows import records
-from analysis.statistics.bounds import resample_seeds
 from analysis.statistics.instance_bootstrap import resample_instances
-from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES, Interval, Sample
+from analysis.statistics.instance_covariance import InstanceCovariance
+from analysis.statistics.intervals import (
+    DEFAULT_OF_CELLS,
+    DEFAULT_OF_RUNS,
+    DEFAULT_SEED,
+    INTERVALS,
+    RESAMPLES,
+    Interval,
+    Sample,
+)
+from analysis.statistics.resampling import Picks, Resamples, all_or_drawn, draw_picks
+from analysis.statistics.reselection import Reselection
 from analysis.statistics.selection import SELECTIONS, Selection, select_runs
 from analysis.store.instances import read_instances
 from analysis.store.stand_ins import averaged_datasets
@@ -46,8 +56,9 @@ class Settings:
 
     selection: str = "seed"
     """Rule that chooses the learning rate; one of `selection.SELECTIONS`."""
-    interval: str = "paper"
-    """Kind of 95 % interval; one of `intervals.INTERVALS`."""
+    interval: str = ""
+    """Kind of 95 % interval; one of `intervals.INTERVALS`, or empty for the default of the source, which for runs is
+    `intervals.DEFAULT_OF_RUNS`."""
     resamples: int = RESAMPLES
     """Resamples of the bootstraps."""
     seed: int = DEFAULT_SEED
@@ -68,15 +79,19 @@ class Settings:
     @property
     def method(self) -> Interval:
         """The interval."""
-        return INTERVALS[self.interval]
+        return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
 
     def rng(self, *key: int) -> np.random.Generator:
         """Return the generator for a purpose named by `key`: the same whatever was drawn for other purposes."""
         return np.random.default_rng([self.seed, *key])
 
-    def picks(self, count: int) -> npt.NDArray[np.int64]:
-        """Return the resamples of `count` seeds, (resamples, count) indices; always the same for a count."""
-        return resample_seeds(count, self.resamples, self.rng(count))
+    def picks(self, count: int) -> Picks:
+        """Return drawn resamples of `count` seeds, (resamples, count) indices; always the same for a count."""
+        return draw_picks(count, self.resamples, self.rng(count))
+
+    def seed_resamples(self, count: int) -> Resamples:
+        """Return the resamples of a bootstrap over `count` seeds: all of them, or drawn ones of many seeds."""
+        return all_or_drawn(count, self.picks)
 
 
 def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
@@ -127,14 +142,15 @@ def run_scores(
     frame["n_seeds"] = values.notna().sum(axis=1).to_numpy()
     needed = settings.method.need_instances(instances)
     if needed is None:
-        frame[["low", "high"]] = _seed_bounds(values, settings)
+        frame[["low", "high"]] = _seed_bounds(runs, values, settings)
     else:
         frame[["low", "high"]] = _instance_bounds(runs, values, settings, needed)
-    frame["interval"], frame["source"] = settings.interval, source
+    frame["interval"] = [settings.method.of(count).name for count in frame["n_seeds"]]
+    frame["source"] = source
     return order_scores(frame)
 
 
-def published_scores(interval: str = "paper") -> pd.DataFrame:
+def published_scores(interval: str = DEFAULT_OF_CELLS.name) -> pd.DataFrame:
     """Return the published cells as scores, the printed half-widths times the interval's `printed_factor`.
 
     Raises:
@@ -160,15 +176,26 @@ def order_scores(scores: pd.DataFrame) -> pd.DataFrame:
     return keyed.sort_values(["_model", "model", "_task", "_dataset"], ignore_index=True)[COLUMNS]
 
 
-def _seed_bounds(values: pd.DataFrame, settings: Settings) -> Array:
+def _seed_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Settings) -> Array:
     """Return (n_rows, 2) bounds over seeds; rows with the same number of seeds are computed together."""
     matrix = values.to_numpy()
     bounds = np.full((len(matrix), 2), np.nan)
+    reselection = Reselection(runs=runs, rule=settings.rule)
     counts = np.isfinite(matrix).sum(axis=1)
-    for count in np.unique(counts):
+    for count in (int(one) for one in np.unique(counts)):
         rows = np.flatnonzero(counts == count)
         present = np.stack([row[np.isfinite(row)] for row in matrix[rows]])
-        low, high = settings.method.bounds(Sample(values=present, pick=settings.picks))
+        method = settings.method.of(count)
+        if method.is_resampled and settings.rule.shares_rate and count > 1:
+            picks = settings.seed_resamples(count).picks
+            for row, scores in zip(rows, present, strict=True):
+                seeds = [int(seed) for seed in values.columns[np.isfinite(matrix[row])]]
+                model, task, dataset = values.index[int(row)]
+                reselected = reselection.scores((model, task, dataset), seeds, picks)
+                low, high = method.bounds(Sample(values=scores, pick=settings.picks, reselected=reselected))
+                bounds[row] = float(low), float(high)
+            continue
+        low, high = method.bounds(Sample(values=present, pick=settings.picks))
         bounds[rows, 0], bounds[rows, 1] = low, high
     return bounds
 
@@ -199,16 +226,35 @@ def resampled_seed_scores(
 
 
 def _instance_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Settings, instances: Path) -> Array:
-    """Return (n_rows, 2) bounds over seeds and instances; the datasets of an average are resampled together."""
-    resampled = resampled_seed_scores(runs, settings, instances)
+    """Return (n_rows, 2) bounds over seeds and instances; the datasets of an average are taken together."""
+    counts = values.notna().sum(axis=1).to_numpy()
+    used = [settings.method.of(int(count)) for count in counts]
+    covariance = (
+        InstanceCovariance.of(select_runs(runs, settings.selection), instances)
+        if any(method.from_covariance for method in used)
+        else None
+    )
+    resampled = (
+        {}
+        if all(method.from_covariance for method in used)
+        else resampled_seed_scores(runs, settings, instances)
+    )
     bounds = np.full((len(values), 2), np.nan)
-    for row, (model, task, dataset) in enumerate(values.index):
+    for row, ((model, task, dataset), method) in enumerate(zip(values.index, used, strict=True)):
         names = averaged_datasets(runs, task) if dataset == AVERAGE else (dataset,)
         present = values.iloc[row].dropna()
-        per_seed = np.mean(
-            [[resampled[model, name, seed] for seed in present.index] for name in names], axis=0
-        )
-        sample = Sample(values=present.to_numpy(), pick=settings.picks, resampled=100 * per_seed.T)
-        low, high = settings.method.bounds(sample)
+        sample = Sample(values=present.to_numpy(), pick=settings.picks)
+        if method.from_covariance and covariance is not None:
+            if counts[row] < 2:
+                continue
+            parts = [(1 / len(names), model, name) for name in names]
+            known = covariance.between_seeds(parts, [int(seed) for seed in present.index])
+            sample = replace(sample, known_covariance=known)
+        else:
+            per_seed = np.mean(
+                [[resampled[model, name, seed] for seed in present.index] for name in names], axis=0
+            )
+            sample = replace(sample, resampled=100 * per_seed.T)
+        low, high = method.bounds(sample)
         bounds[row] = float(low), float(high)
     return bounds

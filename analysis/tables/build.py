@@ -15,6 +15,7 @@ import pandas as pd
 from analysis.published_cells import published_cells
 from analysis.rows import records
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.intervals import caption_of
 from analysis.statistics.scores import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of
 from common.errors import UserError
@@ -62,7 +63,9 @@ class Table:
     source: str = field(default="published")
     """Where the recomputed values come from."""
     interval: str = field(default="")
-    """Kind of interval of the recomputed values."""
+    """Kinds of interval of the recomputed values."""
+    interval_words: str = field(default="")
+    """What they are and how often they hold the mean, in words."""
     alone: bool = False
     """Whether its models are stand-ins or its metrics not the paper's, so that the paper's numbers are left out."""
 
@@ -163,7 +166,8 @@ class _ScoreTable:
             models=tuple(models),
             alone=alone,
             source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
-            interval="" if scores is None or scores.empty else str(scores["interval"].iloc[0]),
+            interval=", ".join(dict.fromkeys(own["interval"])),
+            interval_words=caption_of(records(own, "n_seeds", "interval")) if len(own) else "",
         )
 
     def _own_models(self, names: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.published_cells import N_SEEDS
+from analysis.statistics.intervals import PAPER
 from analysis.tables.build import Cell, Table
 from analysis.tables.latex import latex_environment, tex
 from common.registry import Registry
@@ -116,12 +117,13 @@ def _note(table: Table) -> str:
     if not table.cells:
         return ""
     if table.alone:
-        return f"Mean and 95 % interval ({table.interval}), from {table.source}."
+        return f"Mean, from {table.source}; in brackets {table.interval_words}."
+    printed = f"mean over five seeds with the {PAPER.caption(N_SEEDS)}"
     if table.source == "published":
-        return "Mean over five seeds and the paper's interval, as published."
+        return f"As published: {printed}."
+    recomputed = f", in brackets {table.interval_words}" if table.interval_words else ""
     return (
-        f"First line: as published; second line: recomputed from {table.source}, "
-        f"mean and 95 % interval ({table.interval})."
+        f"First line, as published: {printed}. Second line, recomputed from {table.source}: mean{recomputed}."
     )
 
 

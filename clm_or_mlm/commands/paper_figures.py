@@ -33,8 +33,7 @@ def draw(
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
     Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
-    Intervals are the paper's, and in claims, multiverse and coverage those that suit the source, unless --interval
-    names another.
+    The interval is the source's default (docs/intervals.md) unless --interval names another.
     Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text) and .json (provenance).
     The exit status is 2 when a figure that was named cannot be drawn.
 
@@ -59,10 +58,10 @@ def draw(
         models = dict.fromkeys(name for figure in scored for name in figure.models)
         opened = source.open(
             None if every or supplementary else list(models),
-            need_instances=scores.needs_instances("paper") or (supplementary and not scores.interval),
+            need_instances=scores.needs_instances() or supplementary,
         )
-    inputs = Inputs(source=opened, settings=scores.settings("paper"), logs=logs)
-    results = draw_figures(chosen, inputs, out, forms, interval=scores.interval or None)
+    inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
+    results = draw_figures(chosen, inputs, out, forms)
     problems = [result.problem for result in results if result.problem is not None]
     if problems and len(results) == 1:
         raise problems[0]

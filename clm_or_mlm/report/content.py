@@ -6,12 +6,12 @@ import base64
 import json
 import math
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.claims.assessment import assess, default_interval
+from analysis.claims.assessment import assess
 from analysis.claims.records import as_record
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, how_tested
@@ -71,7 +71,6 @@ class Content:
     tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
     claims: tuple[dict[str, object], ...]
     """Records of `analysis.claims.records`, with effect and p values as text."""
-    claims_interval: str
     claims_tests: tuple[str, str, str]
     """`how_tested`: the test, what it is about, multiplicity."""
     audit: Audit
@@ -86,15 +85,15 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
     Args:
         source: where the scores come from.
         figures: folder that `python -m paper_figures` filled from the same source.
-        settings: selection rule, and the interval of the tables' recomputed values (published cells keep theirs).
+        settings: selection rule and interval; the published values of tables keep theirs.
     """
+    settings = source.settled(settings)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited = audit(source if source.comparable else PUBLISHED, selection=settings.selection)
     scores = None if source.is_published else source.scores(settings)
     by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     tables = [build_table(number, scores, source=source) for number in table_numbers()]
-    interval = default_interval(source)
-    assessment = assess(source, replace(settings, interval=interval))
+    assessment = assess(source, settings)
     pictures = pictures_in(figures, source)
     there = {picture.name for picture in pictures}
     return Content(
@@ -106,8 +105,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         ),
         tables=tuple((table, table_rows(table, by_cell)) for table in tables),
         claims=tuple(_claim(verdict) for verdict in assessment.verdicts),
-        claims_interval=interval,
-        claims_tests=how_tested(interval, published=source.is_published),
+        claims_tests=how_tested(settings.interval, published=source.is_published),
         audit=audited,
         coverage=simulate(
             source,

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.rows import records
+from analysis.statistics.intervals import caption_of
 from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Missing, missing
 from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure
@@ -90,7 +91,7 @@ def source_sentence(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> 
     many = f"{low}" if low == high else f"{low} to {high}"
     seeds_word = "seed" if high == 1 else "seeds"
     mean = f"task averages, mean over {many} {seeds_word}{chosen}"
-    return f"Source: {where}; {mean}, {inputs.settings.method.words}."
+    return f"Source: {where}; {mean}, {caption_of(records(data, 'n_seeds', 'interval'))}."
 
 
 def selection_sentence(inputs: Inputs) -> str:

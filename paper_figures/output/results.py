@@ -33,8 +33,6 @@ def draw_figures(
     inputs: Inputs,
     folder: Path,
     formats: Sequence[PictureFormat] | None = None,
-    *,
-    interval: str | None = None,
 ) -> list[FigureResult]:
     """Draw figures and write their files (`save.save_figure`); one that cannot be drawn does not stop the others.
 
@@ -43,7 +41,6 @@ def draw_figures(
         inputs: what they are drawn from.
         folder: made when absent.
         formats: of the pictures; None: all.
-        interval: the one that the user named; None: what suits each figure (`FigureSpec.prepared`).
     """
     from paper_figures.output.save import (
         save_figure,  # matplotlib, which the loading of a figure has prepared
@@ -52,7 +49,7 @@ def draw_figures(
     results = []
     for figure in progress(figures, "figures", total=len(figures), unit="figure"):
         try:
-            files = save_figure(figure, figure.prepared(inputs, interval), folder, formats)
+            files = save_figure(figure, inputs, folder, formats)
             results.append(FigureResult(name=figure.name, files=tuple(files)))
         except UserError as error:
             results.append(FigureResult(name=figure.name, problem=error))

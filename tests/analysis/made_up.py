@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,11 @@ def made_up_runs(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def random_runs(seed: int = 0, models: Iterable[str] = ("610m-clm-42k", "610m-mlm40-42k")) -> pd.DataFrame:
+def random_runs(
+    seed: int = 0,
+    models: Iterable[str] = ("610m-clm-42k", "610m-mlm40-42k"),
+    seeds: Sequence[int] = tuple(SEEDS),
+) -> pd.DataFrame:
     """Return full grids of runs on all twelve datasets whose scores are random and follow no order."""
     rng = np.random.default_rng(seed)
     rows = [
@@ -44,7 +48,7 @@ def random_runs(seed: int = 0, models: Iterable[str] = ("610m-clm-42k", "610m-ml
         for model in models
         for dataset in DATASETS.values()
         for lr in LEARNING_RATES
-        for run_seed in SEEDS
+        for run_seed in seeds
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

@@ -6,20 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from analysis.sources import PUBLISHED
+from analysis.statistics.intervals import INTERVALS
 from clm_or_mlm.options import ScoreOptions, SourceOptions, write_or_print
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
 
-def test_an_interval_that_is_left_open_is_the_commands() -> None:
-    assert ScoreOptions().settings("t").interval == "t"
-    assert ScoreOptions(interval="bca").settings("t").interval == "bca"
+def test_an_interval_that_is_left_open_is_the_sources() -> None:
+    runs = SourceOptions(source=str(RELEASED)).open()
+    assert ScoreOptions().settings(PUBLISHED).interval == "t"
+    assert ScoreOptions().settings(runs).interval == "studentised"
+    assert ScoreOptions(interval="bca").settings(runs).interval == "bca"
 
 
-def test_instances_are_read_where_the_interval_may_need_them() -> None:
-    assert [ScoreOptions().needs_instances(name) for name in ("paper", "hierarchical")] == [False, True]
-    assert ScoreOptions(interval="hierarchical").needs_instances("paper")
-    assert not ScoreOptions(interval="t").needs_instances("hierarchical")
+def test_instances_are_read_where_the_interval_needs_them() -> None:
+    named = {name: ScoreOptions(interval=name).needs_instances() for name in INTERVALS}
+    assert [name for name, needed in named.items() if needed] == ["hierarchical", "crossed"]
+    assert not ScoreOptions().needs_instances()
 
 
 def test_a_source_is_opened_as_named() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
@@ -27,13 +26,11 @@ def test_only_a_figure_of_losses_does_without_a_source() -> None:
     assert all(entry.load().needs_source(None) for entry in FIGURES.values())
 
 
-@pytest.mark.parametrize(("interval", "papers", "supplementary"), [("bca", "bca", "bca"), (None, "bca", "t")])
-def test_a_supplementary_figure_takes_the_interval_that_suits_the_source(
-    interval: str | None, papers: str, supplementary: str
-) -> None:
-    inputs = Inputs(source=Source(label="mine", runs=pd.DataFrame()), settings=Settings(interval="bca"))
-    assert paper_figure(3).prepared(inputs, interval).settings.interval == papers
-    assert FIGURES["claims"].load().prepared(inputs, interval).settings.interval == supplementary
+def test_every_figure_takes_the_interval_that_suits_the_source() -> None:
+    runs = Source(label="mine", runs=pd.DataFrame())
+    assert Inputs(source=runs, settings=Settings(interval="bca")).settings.interval == "bca"
+    assert Inputs(source=runs).settings.interval == "studentised"
+    assert Inputs(source=Source(label="published")).settings.interval == "t"
 
 
 def test_losses_are_of_logs_and_everything_else_of_the_source() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.claims.assessment import assess, default_interval
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.formats import FORMATS, render_claims, render_multiverse
 from analysis.sources import open_source, standard_of
@@ -36,7 +36,8 @@ def claims(
 
     Each is supported, contradicted, inconclusive, or not decidable from this source.
     The published cells are enough for most of them; F7 and F10 need single runs.
-    The test is hierarchical where instances are known, else t, unless --interval names another.
+    The test goes with the interval: studentised for runs and t for the published cells, unless --interval names another
+    (crossed: over test instances too).
 
     every claim, from the published cells:  python -m analysis claims
     contrasts, numbers and reasoning:       python -m analysis claims --id F8 --explain
@@ -51,8 +52,8 @@ def claims(
         format: how they are written; csv --explain has one row a contrast
     """
     wanted = choose(id)
-    opened = source.open(need_instances=score.needs_instances("hierarchical"))
-    settings = score.settings(default_interval(opened))
+    opened = source.open(need_instances=multiverse or score.needs_instances())
+    settings = score.settings(opened)
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
     if standard and not multiverse:

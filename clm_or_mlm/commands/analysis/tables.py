@@ -43,7 +43,7 @@ def scores(
 ) -> None:
     """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
 
-    The interval is the paper's unless --interval names another.
+    The interval is the source's default (docs/intervals.md) unless --interval names another.
 
     Args:
         model: only these models
@@ -56,7 +56,8 @@ def scores(
     for name in dataset:
         if name != AVERAGE:
             get_dataset(name)
-    frame = source.open(need_instances=score.needs_instances("paper")).scores(score.settings("paper"))
+    opened = source.open(need_instances=score.needs_instances())
+    frame = opened.scores(score.settings(opened))
     known = list(dict.fromkeys(frame["model"]))
     for name in model:
         if name not in known:
@@ -79,8 +80,8 @@ def table(
 ) -> None:
     """Print the paper's tables.
 
-    Each cell has the published value and, where the source holds runs, the recomputed one with its interval (a
-    bootstrap over seeds unless --interval names another).
+    Each cell has the published value as the paper prints it and, where the source holds runs, the recomputed one with
+    its interval (docs/intervals.md).
 
     Args:
         number: 1 to 17, or all
@@ -89,8 +90,8 @@ def table(
     """
     numbers = _numbers(number)
     models = [name for one in numbers for name in TABLES.get(one, ())]
-    opened = source.open(models, need_instances=score.needs_instances("bootstrap")) if models else PUBLISHED
-    scores = None if opened.is_published else opened.scores(score.settings("bootstrap"))
+    opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
+    scores = None if opened.is_published else opened.scores(score.settings(opened))
     form = render.FORMATS[format]
     for one in numbers:
         text = form.show(build_table(one, scores, source=opened))
@@ -166,8 +167,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page with the figures of a folder and everything that the source says.
 
-    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance. Intervals are
-    bootstraps over seeds unless --interval names others.
+    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance. The interval is
+    the source's default (docs/intervals.md) unless --interval names another.
 
     Args:
         figures: what `python -m paper_figures all` wrote from the same source
@@ -176,7 +177,8 @@ def report(
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
 
-    content = gather(source.open(need_instances=True), figures, scores.settings("bootstrap"))
+    opened = source.open(need_instances=True)
+    content = gather(opened, figures, scores.settings(opened))
     record = {"source": source.source} | provenance("analysis", PACKAGES)
     write_text(out, render_page(content, record))
     sys.stdout.write(f"{out}\n")

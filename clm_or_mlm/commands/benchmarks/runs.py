@@ -149,9 +149,10 @@ def score_lines(store: Path, keys: Sequence[RunKey]) -> Iterator[str]:
         return
     import pandas as pd
 
+    from analysis.statistics.intervals import PAPER
     from analysis.statistics.scores import Settings, run_scores
 
-    scores = run_scores(pd.DataFrame(rows), Settings(), source=str(store))
+    scores = run_scores(pd.DataFrame(rows), Settings(interval=PAPER.name), source=str(store))
     for row in scores[scores["dataset"] != AVERAGE].to_dict("records"):
         half = f" +- {(row['high'] - row['low']) / 2:.2f}" if row["n_seeds"] > 1 else ""
         over = f"{row['n_seeds']} seeds, each" if row["n_seeds"] > 1 else "1 seed,"

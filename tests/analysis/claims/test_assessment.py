@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claims.assessment import assess, default_interval
+from analysis.claims.assessment import assess
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from common.errors import UserError
@@ -32,9 +32,12 @@ def instances(tmp_path_factory) -> tuple[pd.DataFrame, Path]:
 
 def test_default_interval_follows_the_source(instances):
     runs, folder = instances
-    assert default_interval(Source(label="published")) == "t"
-    assert default_interval(Source(label="x", runs=runs)) == "t"
-    assert default_interval(Source(label="x", runs=runs, instances=folder)) == "hierarchical"
+    for source, name in (
+        (Source(label="published"), "t"), (Source(label="x", runs=runs), "studentised"),
+        (Source(label="x", runs=runs, instances=folder), "studentised"),
+    ):  # fmt: skip
+        assert source.default_interval.name == name
+        assert assess(source, Settings(), second_opinion=False).settings.interval == name
 
 
 def test_the_mixed_model_is_a_second_opinion_on_f1_to_f4():

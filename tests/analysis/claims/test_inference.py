@@ -11,12 +11,12 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from analysis.claims.inference import brown_forsythe, holm, partial_conjunction, region_p, spread_ratios
-from analysis.statistics import bounds
 from analysis.statistics.estimates import (
     Resampled,
     Student,
     paired_estimate,
 )
+from analysis.statistics.resampling import every_resample
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
 INF = float("inf")
@@ -106,12 +106,12 @@ def test_type_one_error_of_equivalence_at_its_margin_and_refusal_in_noise():
 
 def test_type_one_error_of_brown_forsythe_and_of_the_ratio():
     rng = np.random.default_rng(16)
-    picks = bounds.resample_seeds(5, 300, rng)
+    every = every_resample(5)
 
     def both(scale):
         first, second = rng.normal(0, 1, (4, 5)), rng.normal(0, scale, (4, 5))
-        logs = np.sort(spread_ratios(first, second, picks))
-        ratio = Resampled(effect=float(np.log(first.std(ddof=1) / second.std(ddof=1))), draws=logs)
+        logs = spread_ratios(first, second, every.picks)
+        ratio = Resampled.of(float(np.log(first.std(ddof=1) / second.std(ddof=1))), logs, every.counts)
         return brown_forsythe(first, second), max(brown_forsythe(first, second), two_sided(ratio))
 
     found = np.array([both(1.0) for _ in range(2_000)])

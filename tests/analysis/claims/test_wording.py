@@ -37,7 +37,8 @@ def test_an_effect_has_its_interval_and_a_ratio_no_sign():
 
 def test_the_words_on_tests_are_those_of_the_interval():
     over = {name: how_tested(name, published=False)[1] for name in INTERVALS}
-    assert "other fine-tuning seeds and test instances;" in over.pop("hierarchical")
+    for name in ("hierarchical", "crossed"):
+        assert "other fine-tuning seeds and test instances;" in over.pop(name)
     assert all("seeds, on the same test instances;" in line for line in over.values())
     assert "Welch's t tests from each model's mean" in how_tested("t", published=True)[0]
     with pytest.raises(UserError, match="needs single runs"):

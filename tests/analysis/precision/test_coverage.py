@@ -20,6 +20,7 @@ from analysis.precision.coverage import (
 )
 from analysis.sources import Source
 from analysis.statistics import bounds
+from analysis.statistics.resampling import draw_picks
 from analysis.statistics.scores import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -71,7 +72,7 @@ def test_the_normal_limit_agrees_with_resampling_43_queries_one_by_one():
         data = shared + rng.normal(0, 0.5, (seeds, 1)) + rng.normal(0, 5, (seeds, queries))
         picks = rng.integers(0, queries, (resamples, queries))
         resampled = data[:, picks].mean(axis=2).T
-        low, high = bounds.hierarchical_bounds(resampled, bounds.resample_seeds(seeds, resamples, rng))
+        low, high = bounds.hierarchical_bounds(resampled, draw_picks(seeds, resamples, rng))
         hits += bool(low <= 0 <= high)
     joint = 5 / np.sqrt(queries)
     found = cover(

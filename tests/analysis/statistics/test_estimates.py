@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics import bounds
 from analysis.statistics.estimates import (
     Resampled,
     crossed_estimate,
@@ -14,6 +13,8 @@ from analysis.statistics.estimates import (
     seed_bootstrap,
     welch_estimate,
 )
+from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.resampling import Resamples, draw_picks, resampled_means
 from tests.analysis.simulated import rejections, two_sided, welch_of
 
 
@@ -69,29 +70,55 @@ def test_paired_is_scipys():
 def test_the_bootstraps_have_the_bounds_of_the_intervals():
     rng = np.random.default_rng(5)
     values = rng.exponential(1.0, 5)
-    picks = bounds.resample_seeds(5, 4_000, rng)
-    np.testing.assert_allclose(
-        seed_bootstrap(values, picks).interval(), bounds.percentile_bounds(values, picks), rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        seed_bootstrap(values, picks, bca=True).interval(), bounds.bca_bounds(values, picks), rtol=1e-9
-    )
+    sample = Sample(values=values, pick=lambda seeds: draw_picks(seeds, 100, rng))
+    for name in ("bootstrap", "bca", "expanded", "bootstrap-t", "studentised"):
+        interval = INTERVALS[name]
+        assert interval.paired is not None
+        estimate, _ = interval.paired.estimate(sample)
+        np.testing.assert_allclose(estimate.interval(), interval.bounds(sample), rtol=1e-9, err_msg=name)
+
+
+def drawn(count: int, many: int, seed: int) -> Resamples:
+    picks = draw_picks(count, many, np.random.default_rng(seed))
+    return Resamples(picks=picks, counts=np.ones(many, dtype=np.int64))
+
+
+@pytest.mark.parametrize("name", ["expanded", "bootstrap-t", "studentised"])
+@pytest.mark.parametrize("count", [5, 12])
+def test_the_p_of_a_bootstrap_is_the_level_at_which_its_interval_touches_the_bound(name, count):
+    values = np.random.default_rng(9).exponential(1.0, count)
+    sample = Sample(values=values, pick=lambda seeds: drawn(seeds, 20_000, 3).picks)
+    paired = INTERVALS[name].paired
+    assert paired is not None
+    estimate, _ = paired.estimate(sample)
+    for level in (0.8, 0.9, 0.95):
+        low, high = estimate.interval(level)
+        step = 1e-6 * (high - low)
+        # A resample's share is a step of the distribution: outside the bound p is at most the level, inside at least.
+        for outside, inside, p_of in (
+            (low - step, low + step, estimate.p_above), (high + step, high - step, estimate.p_below)
+        ):  # fmt: skip
+            assert p_of(outside) <= (1 - level) / 2 + 3e-3
+            assert p_of(inside) >= (1 - level) / 2 - 3e-3
 
 
 def test_bca_agrees_with_scipys():
     values = np.random.default_rng(6).exponential(1.0, 12)
-    picks = bounds.resample_seeds(12, 40_000, np.random.default_rng(7))
+    resamples = drawn(12, 40_000, 7)
+    means = resampled_means(values, resamples.picks)
     theirs = stats.bootstrap(
         (values,), np.mean, n_resamples=40_000, method="BCa", rng=np.random.default_rng(8), vectorized=True
     ).confidence_interval
-    np.testing.assert_allclose(seed_bootstrap(values, picks, bca=True).interval(), theirs, atol=0.03)
+    np.testing.assert_allclose(
+        seed_bootstrap(values, means, resamples, bca=True).interval(), theirs, atol=0.03
+    )
 
 
 @pytest.mark.parametrize("bca", [False, True])
 def test_a_bootstrap_p_is_the_level_at_which_its_interval_touches_the_bound(bca):
     values = np.random.default_rng(9).exponential(1.0, 12)
-    picks = bounds.resample_seeds(12, 20_000, np.random.default_rng(10))
-    estimate = seed_bootstrap(values, picks, bca=bca)
+    resamples = drawn(12, 20_000, 10)
+    estimate = seed_bootstrap(values, resampled_means(values, resamples.picks), resamples, bca=bca)
     for level in (0.5, 0.8, 0.95):
         low, high = estimate.interval(level)
         assert estimate.p_above(low) == pytest.approx((1 - level) / 2, abs=5e-3)
@@ -99,7 +126,8 @@ def test_a_bootstrap_p_is_the_level_at_which_its_interval_touches_the_bound(bca)
 
 
 def test_a_bootstrap_never_claims_more_than_its_draws_can_tell():
-    estimate = Resampled(effect=1.0, draws=np.sort(np.random.default_rng(11).normal(1, 0.01, 500)))
+    draws = np.random.default_rng(11).normal(1, 0.01, 500)
+    estimate = Resampled.of(1.0, draws, np.ones(500, dtype=np.int64))
     assert estimate.p_above(0.0) == pytest.approx(0.5 / 500)
     assert estimate.p_below(0.0) == pytest.approx(1 - 0.5 / 500)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.published_cells import published_cells
 from analysis.sources import open_source
+from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
@@ -18,7 +19,7 @@ from tests.analysis.stores import RELEASED
 
 
 def test_released_runs_give_the_published_digits() -> None:
-    score = open_source(str(RELEASED)).scores(Settings()).iloc[0]
+    score = open_source(str(RELEASED)).scores(Settings(interval="paper")).iloc[0]
     assert f"{score['mean']:.2f} +- {score['mean'] - score['low']:.2f}" == "91.42 +- 0.62"
     assert score["n_seeds"] == 5
 
@@ -30,7 +31,7 @@ def test_averages_are_taken_per_seed_first() -> None:
         parts = [values.loc[("610m-clm-42k", task, name)].to_numpy() for name in datasets_of(task)]
         average = values.loc[("610m-clm-42k", task, "average")].to_numpy()
         assert average == pytest.approx(np.mean(parts, axis=0))
-    scores = run_scores(runs, Settings(), source="x").set_index(["model", "task", "dataset"])
+    scores = run_scores(runs, Settings(interval="paper"), source="x").set_index(["model", "task", "dataset"])
     row = scores.loc[("610m-clm-42k", "IR", "average")]
     per_seed = np.mean([values.loc[("610m-clm-42k", "IR", name)] for name in datasets_of("IR")], axis=0)
     assert row["high"] - row["mean"] == pytest.approx(1.96 * per_seed.std(ddof=1) / 5**0.5)
@@ -62,7 +63,10 @@ def test_shuffled_runs_give_the_same_scores(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("interval", ["paper", "t", "bootstrap", "bca"])
+OVER_SEEDS = [name for name, one in INTERVALS.items() if not one.needs_instances]
+
+
+@pytest.mark.parametrize("interval", OVER_SEEDS)
 def test_columns_and_order(interval: str) -> None:
     scores = run_scores(random_runs(), Settings(interval=interval, resamples=500), source="somewhere")
     assert list(scores.columns) == COLUMNS
@@ -74,9 +78,9 @@ def test_columns_and_order(interval: str) -> None:
     pd.testing.assert_frame_equal(scores, again)
 
 
-@pytest.mark.parametrize("interval", ["bootstrap", "bca"])
-def test_a_bootstrap_depends_on_its_seed_only(interval: str) -> None:
-    runs = random_runs()
+@pytest.mark.parametrize("interval", ["bootstrap", "bca", "studentised"])
+def test_a_bootstrap_of_many_seeds_depends_on_its_generators_seed_only(interval: str) -> None:
+    runs = random_runs(seeds=range(8))
     one = run_scores(runs, Settings(interval=interval, resamples=500, seed=1), source="x")
     two = run_scores(runs, Settings(interval=interval, resamples=500, seed=2), source="x")
     assert not one["low"].equals(two["low"])
@@ -87,7 +91,7 @@ def test_a_bootstrap_depends_on_its_seed_only(interval: str) -> None:
 
 
 def test_published_scores_are_the_published_cells() -> None:
-    scores = published_scores().set_index(["model", "task", "dataset"])
+    scores = published_scores("paper").set_index(["model", "task", "dataset"])
     cells = published_cells()
     assert len(cells) == 800
     for cell in cells.itertuples():
@@ -118,6 +122,32 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], sentence: str) -> 
         Settings(**wrong)  # type: ignore[arg-type]
 
 
-def test_hierarchical_needs_instances() -> None:
+@pytest.mark.parametrize("interval", ["hierarchical", "crossed"])
+def test_intervals_over_instances_need_them(interval: str) -> None:
     with pytest.raises(UserError, match="per-instance"):
-        run_scores(random_runs(), Settings(interval="hierarchical"), source="x")
+        run_scores(random_runs(), Settings(interval=interval), source="x")
+
+
+@pytest.mark.parametrize("interval", OVER_SEEDS)
+def test_few_seeds_depend_on_no_generator(interval: str) -> None:
+    runs = random_runs()
+    one = run_scores(runs, Settings(interval=interval, seed=1), source="x")
+    two = run_scores(runs, Settings(interval=interval, seed=2), source="x")
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+@pytest.mark.parametrize("interval", ["bootstrap", "bca", "expanded", "bootstrap-t", "studentised"])
+@pytest.mark.parametrize("seeds", [2, 3, 4, 5])
+def test_too_few_seeds_get_students_interval_under_its_own_name(interval: str, seeds: int) -> None:
+    runs = random_runs(seeds=range(seeds))
+    found = run_scores(runs, Settings(interval=interval), source="x")
+    student = run_scores(runs, Settings(interval="t"), source="x")
+    if seeds < (5 if interval == "studentised" else 4):
+        pd.testing.assert_frame_equal(found, student)
+    else:
+        assert set(found["interval"]) == {interval}
+
+
+def test_settings_without_an_interval_take_the_default_of_the_source() -> None:
+    assert set(open_source("published").scores(Settings())["interval"]) == {"t"}
+    assert set(open_source(str(RELEASED)).scores(Settings())["interval"]) == {"studentised"}

@@ -87,6 +87,10 @@ def _key(x: object) -> object:
 NUMBERS = (1, 2, 3, 4, 6, 8, 9, 10, 11)
 
 
+STUDENT = 2.7764451 / 1.96
+"""From a printed half-width of five seeds to Student's."""
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_drawn_value_is_the_published_cell(number: int, published: Inputs) -> None:
     data = paper_figure(number).collect(published)
@@ -96,16 +100,16 @@ def test_every_drawn_value_is_the_published_cell(number: int, published: Inputs)
         for row in data.to_dict("records")
     }
     expected = {
-        (panel, series, _key(x)): (model, mean, mean - half, mean + half)
+        (panel, series, _key(x)): (model, mean, mean - STUDENT * half, mean + STUDENT * half)
         for panel, series, x, model, mean, half in _expected(number)
     }
     assert drawn.keys() == expected.keys()
     assert len(drawn) == len(data)
     for key, (model, *values) in expected.items():
         assert drawn[key][0] == model
-        assert drawn[key][1:] == pytest.approx(values, abs=1e-9)
+        assert drawn[key][1:] == pytest.approx(values, abs=1e-6)
     assert set(data["n_seeds"]) == {5}
-    assert set(data["interval"]) == {"paper"}
+    assert set(data["interval"]) == {"t"}
     assert set(data["source"]) == {"published"}
 
 

@@ -79,7 +79,7 @@ def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) ->
         "610M 87.56 at 20 % masking",
         "highest 88.23 at 40 % masking",
         "Tables 2\u20135",
-        "1.96 sd/\u221an",
+        "95 % interval by Student's t; of 5 simulated seeds it holds the mean in 95 %",
     ):
         assert part in text
 

@@ -1,0 +1,53 @@
+"""The covariance over instances in closed form, against a bootstrap over instances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.statistics.instance_bootstrap import resample_instances
+from analysis.statistics.instance_covariance import InstanceCovariance, covariance_of_means
+from analysis.statistics.selection import select_runs
+from analysis.store.instances import read_instances
+from tests.analysis.made_up import with_instances
+
+MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_it_is_what_a_bootstrap_over_instances_estimates(paired: bool) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random((1, 200)) + 0.3 * rng.random((4, 200))
+    found = covariance_of_means(scores, paired=paired)
+    drawn = np.cov(resample_instances(scores, 40_000, np.random.default_rng(1), paired=paired), rowvar=False)
+    # The bootstrap's variance lacks the factor n / (n - 1).
+    assert found * 199 / 200 == pytest.approx(drawn, abs=0.03 * drawn.max())
+    assert np.diag(found) == pytest.approx(scores.var(axis=1, ddof=1) / 200)
+
+
+def test_one_instance_says_nothing() -> None:
+    assert (covariance_of_means(np.array([[1.0], [0.0]])) == 0).all()
+
+
+def test_a_difference_within_seeds_has_the_covariance_of_its_instances(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    runs, folder = with_instances(tmp_path / "i", rng, models=(CLM, MLM), counts={"sst2": 90})
+    chosen = select_runs(runs)
+    covariance = InstanceCovariance.of(chosen, folder)
+    seeds = [0, 1, 2, 3, 4]
+    parts = [(1.0, MLM, "sst2"), (-1.0, CLM, "sst2")]
+    values = {
+        model: read_instances(
+            folder, "sst2", chosen[(chosen["dataset"] == "sst2") & (chosen["model"] == model)]
+        )
+        for model in (MLM, CLM)
+    }
+    expected = np.cov(100 * (values[MLM] - values[CLM])) / 90
+    assert covariance.between_seeds(parts, seeds) == pytest.approx(expected)
+    both = covariance.between_seeds([*parts, (0.5, MLM, "qqp")], seeds)
+    alone = covariance.between_seeds([(0.5, MLM, "qqp")], seeds)
+    assert both == pytest.approx(expected + np.asarray(alone))  # other test sets are independent
+    assert covariance.between_seeds([(1.0, "210m-clm-42k", "sst2")], seeds) is None
+    assert covariance.between_seeds(parts, [0, 9]) is None
