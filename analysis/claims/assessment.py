@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
+from analysis.claims.by_dataset import DatasetReading, read_by_dataset
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, comparisons
@@ -11,6 +13,7 @@ from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SEED
+from analysis.store.stand_ins import averaged_datasets
 from common.errors import UserError
 
 __all__ = ["Assessment", "assess"]
@@ -26,6 +29,8 @@ class Assessment:
     """One for each claim, in the catalogue's order."""
     mixed: dict[str, Verdict]
     """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
+    datasets: dict[str, DatasetReading]
+    """By claim id, the claim read for each dataset instead of task averages."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
 
@@ -35,12 +40,15 @@ class Assessment:
         return self.source == PUBLISHED.label
 
 
-def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -> Assessment:
+def assess(
+    source: Source, settings: Settings, *, second_opinion: bool = True, datasets: bool = True
+) -> Assessment:
     """Judge every claim.
 
     Args:
         source: published cells or runs.
         settings: `interval` chooses the test (see `evidence.RunEvidence`).
+        datasets: read the claims by dataset too.
         second_opinion: fit the mixed-effects models too, when there are runs.
 
     Raises:
@@ -53,9 +61,14 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
                 f"the published cells were made with the seed-wise choice of the learning rate; {settings.selection!r} "
                 "needs single runs: give them with --source"
             )
-        verdicts = judge(CLAIMS, PublishedEvidence(settings.interval).finding)
-        return Assessment(source=source.label, settings=settings, verdicts=tuple(verdicts), mixed={})
-    verdicts = judge(CLAIMS, RunEvidence(source.runs, settings, instances=source.instances).finding)
+        cells = cache(PublishedEvidence(settings.interval).finding)
+        return Assessment(
+            source=source.label, settings=settings, verdicts=tuple(judge(CLAIMS, cells)), mixed={},
+            datasets=read_by_dataset(CLAIMS, cells) if datasets else {},
+        )  # fmt: skip
+    runs = source.runs
+    finding_of = cache(RunEvidence(runs, settings, instances=source.instances).finding)
+    verdicts = judge(CLAIMS, finding_of)
     mixed: dict[str, Verdict] = {}
     # One dataset a family leaves the mixed model nothing to be random over.
     if second_opinion and source.stand_ins is None:
@@ -76,5 +89,8 @@ def assess(source: Source, settings: Settings, *, second_opinion: bool = True) -
         settings=settings,
         verdicts=tuple(verdicts),
         mixed=mixed,
+        datasets=read_by_dataset(CLAIMS, finding_of, lambda task: averaged_datasets(runs, task))
+        if datasets
+        else {},
         own_words=source.own_words,
     )

@@ -75,6 +75,12 @@ class Finding:
         """Whether the source decides anything."""
         return not self.missing
 
+    @property
+    def outside(self) -> bool:
+        """Whether the 95 % interval is wholly outside the claimed region."""
+        low, high = self.comparison.ends
+        return self.known and (self.high < low or self.low > high)
+
 
 class PublishedEvidence:
     """The paper's printed cells."""
@@ -238,8 +244,8 @@ class RunEvidence:
             p_zero=equal, seeds=(count,),
             test="Brown-Forsythe and bootstrap of the ratio over seeds, the larger p of the two",
             inputs=tuple(
-                f"{', '.join(models)} {comparison.task} {AVERAGE}: sd {spread:.4f} over {len(group)} conditions x "
-                f"{count} seeds"
+                f"{', '.join(models)} {comparison.task} {comparison.dataset}: sd {spread:.4f} over {len(group)} "
+                f"conditions x {count} seeds"
                 for models, spread, group in zip(
                     (comparison.narrow, comparison.wide), spreads, (first, second), strict=True
                 )
@@ -249,7 +255,7 @@ class RunEvidence:
     def _conditions(self, comparison: Spread, models: tuple[str, ...]) -> pd.DataFrame | str:
         """Return task averages with conditions as rows and seeds as columns, or why there are none."""
         if not comparison.learning_rates:
-            keys = [(model, comparison.task, AVERAGE) for model in models]
+            keys = [(model, comparison.task, comparison.dataset) for model in models]
             absent = [model for model, key in zip(models, keys, strict=True) if key not in self._rows]
             if absent:
                 return f"no runs of {', '.join(absent)}"
@@ -260,7 +266,9 @@ class RunEvidence:
             & (self._runs["task"] == comparison.task)
             & self._runs["lr"].isin(comparison.learning_rates)
         ]
-        names, rates = averaged_datasets(self._runs, comparison.task), list(comparison.learning_rates)
+        rates = list(comparison.learning_rates)
+        single = comparison.dataset != AVERAGE
+        names = (comparison.dataset,) if single else averaged_datasets(self._runs, comparison.task)
         parts = []
         for name in names:
             one = rows[rows["dataset"] == name]

@@ -11,14 +11,18 @@ from importlib import resources
 import jinja2
 
 from analysis.claims.assessment import Assessment
+from analysis.claims.by_dataset_pages import counted_by_dataset, dataset_sentences
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
+from analysis.claims.grades import GRADES, UNDECIDABLE
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, VERDICTS, Branch, Verdict
+from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import (
     format_effect,
     format_p,
+    format_typical,
     how_tested,
+    levels,
     mixed_notes,
     p_texts,
     sentence,
@@ -33,17 +37,28 @@ _LONGEST = 12
 
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one line a claim, and what the columns mean."""
-    head = ("id", "verdict", "effect [95 %]", "p", "Holm", "hold", "seeds", "claim")
+    head = (
+        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
+        "claim",
+    )  # fmt: skip
     rows = [
         (
-            verdict.claim.id, verdict.verdict.removesuffix(" from this source"), format_effect(verdict.decisive),
-            *p_texts(verdict), "{hold}/{contrasts}".format(**verdict.counts), verdict.seeds or "-", verdict.claim.short,
+            verdict.claim.id, verdict.grade.short, *_counted(verdict), counted_by_dataset(assessment, verdict),
+            format_typical(verdict), format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-",
+            verdict.claim.short,
         )
         for verdict in shown
     ]  # fmt: skip
     lines = plain_table([head, *rows])
     lines.insert(1, "-" * max(len(line) for line in lines))
     return "\n".join([*lines, "", *_legend(assessment)]) + "\n"
+
+
+def _counted(verdict: Verdict) -> tuple[str, str]:
+    """Return `8 of 12` that hold at least and `0` that fail at least; `-` when the source knows nothing."""
+    if not verdict.known:
+        return "-", "-"
+    return f"{verdict.tree.hold} of {len(verdict.tree.units)}", str(verdict.tree.fail)
 
 
 def _legend(assessment: Assessment) -> list[str]:
@@ -57,19 +72,20 @@ def _legend(assessment: Assessment) -> list[str]:
         *([assessment.own_words] if assessment.own_words else []),
         f"Source: {assessment.source}; {how}.",
         *textwrap.wrap(" ".join(how_tested(settings.interval, published=assessment.published)), 118),
-        "Effect: the comparison that the verdict hangs on. p: of the direction the evidence leans to. hold: how many",
-        "comparisons hold on their own at 5 %. Rules: docs/claims.md.",
+        "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
+        "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
+        "in the claimed direction. p: of the direction the evidence leans to. Grades and rules: docs/claims.md.",
     ]
 
 
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
-    blocks = [_explain_one(verdict, assessment.mixed.get(verdict.claim.id)) for verdict in shown]
+    blocks = [_explain_one(assessment, verdict) for verdict in shown]
     return "\n\n".join([*blocks, "\n".join(_legend(assessment)[:-2])]) + "\n"
 
 
-def _explain_one(verdict: Verdict, mixed: Verdict | None) -> str:
-    claim = verdict.claim
+def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
+    claim, mixed = verdict.claim, assessment.mixed.get(verdict.claim.id)
     lines = [
         f"{claim.id}: {claim.statement}",
         f"  where    {claim.where}",
@@ -84,6 +100,8 @@ def _explain_one(verdict: Verdict, mixed: Verdict | None) -> str:
             f"{format_p(verdict.p_against)} (Holm {format_p(verdict.p_against_adjusted)}), over "
             f"{verdict.family_size} claims about {FAMILIES[claim.family]}"
         )
+        lines.append(f"  levels   {levels(verdict.tree)}")
+    lines += [f"  datasets {line}" for line in dataset_sentences(assessment, verdict)]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
         lines += ["  beside it, not part of the verdict:", *_explain_branch(branch, "    ")]
@@ -149,12 +167,17 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
         shown=shown,
-        summary=", ".join(f"{counted[name]} {name}" for name in VERDICTS if counted[name]),
+        summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
+        counted=_counted,
+        levels=levels,
+        format_typical=format_typical,
+        by_dataset=lambda verdict: counted_by_dataset(assessment, verdict),
+        dataset_sentences=lambda verdict: dataset_sentences(assessment, verdict),
         options=options,
         tests=how_tested(settings.interval, published=assessment.published),
         margins=[f"{margin:g} ({task})" for task, margin in MARGINS.items()],
         families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
-        settled=(SUPPORTED, UNDECIDABLE),
+        settled=(*(grade.name for grade in GRADES.values() if grade.sided > 0), UNDECIDABLE.name),
         most=_LONGEST,
         format_effect=format_effect,
         p_texts=p_texts,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.claims.assessment import Assessment
+from analysis.claims.by_dataset_pages import datasets_csv, datasets_json, datasets_text
 from analysis.claims.explain import explanations, findings_page, verdicts_text
 from analysis.claims.multiverse import Multiverse
 from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
@@ -30,6 +31,8 @@ class VerdictFormat:
     """Prints verdicts."""
     explained: Printer
     """Prints verdicts with the reasoning behind them."""
+    datasets: Printer
+    """Prints a forest of every claim's contrasts by dataset."""
     multiverse: Callable[[Multiverse, Sequence[str]], str]
     """Prints the verdicts of all analyses on the claims wanted."""
 
@@ -37,21 +40,33 @@ class VerdictFormat:
 FORMATS: Registry[VerdictFormat] = Registry(
     "format",
     (
-        VerdictFormat("text", "txt", verdicts_text, explanations, multiverse_text),
+        VerdictFormat("text", "txt", verdicts_text, explanations, datasets_text, multiverse_text),
         VerdictFormat(
-            "markdown", "md", findings_page, findings_page, partial(multiverse_text, markdown=True)
+            "markdown",
+            "md",
+            findings_page,
+            findings_page,
+            partial(datasets_text, markdown=True),
+            partial(multiverse_text, markdown=True),
         ),
-        VerdictFormat("json", "json", verdicts_json, verdicts_json, multiverse_json),
-        VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, multiverse_csv),
+        VerdictFormat("json", "json", verdicts_json, verdicts_json, datasets_json, multiverse_json),
+        VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, datasets_csv, multiverse_csv),
     ),
 )
 
 
 def render_claims(
-    assessment: Assessment, shown: Sequence[Verdict], form: str, *, explain: bool = False
+    assessment: Assessment,
+    shown: Sequence[Verdict],
+    form: str,
+    *,
+    explain: bool = False,
+    datasets: bool = False,
 ) -> str:
-    """Return the verdicts in one of `FORMATS`."""
+    """Return the verdicts in one of `FORMATS`, with their reasoning, or by dataset."""
     chosen = FORMATS[form]
+    if datasets:
+        return chosen.datasets(assessment, shown)
     return (chosen.explained if explain else chosen.verdicts)(assessment, shown)
 
 

@@ -12,7 +12,8 @@ import pandas as pd
 
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.verdicts import SUPPORTED, UNDECIDABLE, Verdict
+from analysis.claims.grades import SUPPORTED, UNDECIDABLE
+from analysis.claims.verdicts import Verdict
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.rows import records
 from analysis.sources import Source
@@ -47,8 +48,8 @@ class Multiverse:
         """
         counts = self.verdicts.groupby(["id", "verdict"], sort=False).size().unstack(fill_value=0)
         counts = counts.reindex([name for name in CLAIMS if name in counts.index])
-        decided = counts.drop(columns=UNDECIDABLE, errors="ignore").sum(axis=1)
-        supported = counts[SUPPORTED] if SUPPORTED in counts else pd.Series(0, index=counts.index)
+        decided = counts.drop(columns=UNDECIDABLE.name, errors="ignore").sum(axis=1)
+        supported = counts[SUPPORTED.name] if SUPPORTED.name in counts else pd.Series(0, index=counts.index)
         counts["analyses"] = counts.sum(axis=1)
         counts["decided"] = decided
         counts["share_supporting"] = (supported / decided.where(decided > 0)).astype(float)
@@ -68,7 +69,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     sources = [(source.protocol, source), *([("standard", standard)] if standard is not None else [])]
     plan = [(protocol, given, how) for protocol, given in sources for how in _analyses(given, settings)]
     for protocol, given, how in progress(plan, "analyses", unit="analysis"):
-        assessment = assess(given, how, second_opinion=how.method is T)
+        assessment = assess(given, how, second_opinion=how.method is T, datasets=False)
         rows += _rows(assessment, protocol)
     gaps = (
         gap_by_selection(source.runs, fill=source.comparable)

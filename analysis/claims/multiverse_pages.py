@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.grades import GRADES
 from analysis.claims.multiverse import Multiverse
-from analysis.claims.verdicts import CONTRADICTED, INCONCLUSIVE, SUPPORTED, UNDECIDABLE
 from analysis.rows import records
 from common.text_tables import grid
 
 __all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]
 
-SYMBOLS = {SUPPORTED: "+", CONTRADICTED: "x", INCONCLUSIVE: "o", UNDECIDABLE: "."}
-"""One character a verdict, for tables."""
+SYMBOLS = {grade.name: grade.symbol for grade in GRADES.values()}
+"""One character a grade, for tables."""
 
 _GAP = (
     "{0[size]}", "{0[dataset]}", "{0[selection]}", "{0[mlm]:.2f} +- {0[mlm_ci95]:.2f}",
@@ -63,7 +63,7 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: 
     lines += [
         *grid(rows, markdown),
         "",
-        "+ supported, x contradicted, o inconclusive, . not decidable; blank: not among that analysis.",
+        f"{', '.join(f'{symbol} {name}' for name, symbol in SYMBOLS.items())}; blank: not among that analysis.",
         "",
         *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
     ]

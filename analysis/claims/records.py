@@ -10,10 +10,12 @@ from dataclasses import asdict
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
+from analysis.claims.by_dataset_pages import dataset_record
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
-from analysis.claims.verdicts import ALPHA, CONTRADICTED, INCONCLUSIVE, Branch, Verdict
-from analysis.claims.wording import mixed_notes, sentence, shortfall
+from analysis.claims.grades import ALPHA, UNDECIDABLE, UNDECIDED
+from analysis.claims.verdicts import Branch, Verdict
+from analysis.claims.wording import levels, mixed_notes, seeds_that_decide, sentence, shortfall
 
 __all__ = ["as_record", "contrasts_csv", "verdicts_csv", "verdicts_json"]
 
@@ -26,7 +28,19 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "verdict": verdict.verdict,
         "sentence": sentence(verdict),
         "remark": claim.remark,
-        "shortfall": shortfall(verdict.tree) if verdict.verdict in (INCONCLUSIVE, CONTRADICTED) else [],
+        "shortfall": shortfall(verdict.tree)
+        if verdict.grade.sided <= 0 and verdict.grade is not UNDECIDABLE
+        else [],
+        "parts": len(verdict.tree.units),
+        "holds_in": verdict.tree.hold,
+        "fails_in": verdict.tree.fail,
+        "levels": levels(verdict.tree),
+        "seeds_that_decide": seeds_that_decide(decisive) if verdict.grade is UNDECIDED else None,
+        "typical": None if verdict.typical is None else _contrast(verdict.typical),
+        **{
+            f"typical_{name}": None if verdict.typical is None else getattr(verdict.typical, name)
+            for name in ("effect", "low", "high")
+        },
         **{name: getattr(decisive, name) for name in ("effect", "low", "high")},
         "unit": decisive.comparison.unit,
         "contrast": decisive.comparison.label,
@@ -103,13 +117,18 @@ def verdicts_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         "alpha": ALPHA,
         "margins": MARGINS,
         "families": FAMILIES,
-        "claims": [as_record(verdict, assessment.mixed.get(verdict.claim.id)) for verdict in shown],
+        "claims": [
+            as_record(verdict, assessment.mixed.get(verdict.claim.id))
+            | {"datasets": dataset_record(assessment, verdict)}
+            for verdict in shown
+        ],
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 _CSV_CLAIM = (
-    "id", "verdict", "effect", "low", "high", "unit", "contrast", "region", "p_raw", "p_holm", "direction", "p_for",
+    "id", "verdict", "holds_in", "fails_in", "parts", "typical_effect", "typical_low", "typical_high",
+    "effect", "low", "high", "unit", "contrast", "region", "p_raw", "p_holm", "direction", "p_for",
     "p_for_holm", "p_against", "p_against_holm", "family", "seeds", "short", "statement", "where", "sentence",
 )  # fmt: skip
 _CSV_CONTRAST = (

@@ -23,6 +23,7 @@ __all__ = [
     "Term",
     "all_of",
     "any_of",
+    "both_of",
     "comparisons",
     "difference",
     "weighted",
@@ -60,6 +61,11 @@ class Contrast:
     """Unit of the sum."""
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """Lower and upper end of the claimed region."""
+        return self.low, self.high
+
+    @property
     def is_range(self) -> bool:
         """Whether the region ends on both sides, so that it takes two one-sided tests."""
         return math.isfinite(self.low) and math.isfinite(self.high)
@@ -85,14 +91,21 @@ class Spread:
 
     label: str
     task: str
-    """The task whose average is compared."""
+    """The task whose scores are compared."""
     narrow: tuple[str, ...]
     """Models of the group claimed to spread less."""
     wide: tuple[str, ...]
     """Models of the other group."""
     learning_rates: tuple[float, ...] = ()
     """Conditions are these learning rates when given, else the groups' models at their chosen rates."""
+    dataset: str = AVERAGE
+    """A dataset of the task, or `average`."""
     unit: str = "ratio of sd"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lower and upper end of the claimed region."""
+        return -math.inf, 1.0
 
     @property
     def region(self) -> str:
@@ -119,6 +132,8 @@ class AtLeast:
     label: str
     count: int
     parts: tuple[Comparison | AtLeast, ...]
+    whole: bool = False
+    """Whether it counts as one part where parts are counted, though all of its own parts have to hold."""
 
     def __post_init__(self) -> None:
         assert 1 <= self.count <= len(self.parts), self.label
@@ -167,6 +182,11 @@ def all_of(label: str, parts: Iterable[Node]) -> AtLeast:
     """Return the statement that every part holds."""
     needed = tuple(parts)
     return AtLeast(label=label, count=len(needed), parts=needed)
+
+
+def both_of(label: str, first: Node, second: Node) -> AtLeast:
+    """Return the statement that both hold, which counts as one part of a larger one: a fall and a rise make one U."""
+    return AtLeast(label=label, count=2, parts=(first, second), whole=True)
 
 
 def any_of(label: str, parts: Iterable[Node]) -> AtLeast:

@@ -1,23 +1,18 @@
-"""From contrasts to verdicts: the tree of a claim, the families, the sentence. The rules: docs/claims.md."""
+"""From contrasts to verdicts: the tree of a claim, its parts, the families, the grade. The rules: docs/claims.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from analysis.claims.evidence import Finding
+from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
 from analysis.claims.inference import holm, partial_conjunction
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node
+from analysis.claims.typical import same_up_to_sign, typical_contrast
 
-__all__ = ["ALPHA", "VERDICTS", "Branch", "Verdict", "judge", "judge_claim", "unsupported"]
-
-ALPHA = 0.05
-"""Level of every test; families are held to it by Holm's adjustment."""
-
-SUPPORTED, CONTRADICTED, INCONCLUSIVE = "supported", "contradicted", "inconclusive"
-UNDECIDABLE = "not decidable from this source"
-VERDICTS = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, UNDECIDABLE)
+__all__ = ["ALPHA", "Branch", "Verdict", "judge", "judge_claim", "shown_to_hold", "unsupported"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +34,65 @@ class Branch:
 
     @property
     def verdict(self) -> str:
-        """Verdict of the statement taken alone, without adjustment for its family."""
-        return _decide(self.p_for, self.p_against, [finding.known for finding in self.findings])
+        """Grade of the statement taken alone, without adjustment for its family."""
+        return grade_of(self.weighed(self.p_for, self.p_against)).name
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings below, in order."""
         if self.finding is not None:
             return (self.finding,)
         return tuple(finding for part in self.parts for finding in part.findings)
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether all of its parts have to hold."""
+        return isinstance(self.node, AtLeast) and self.node.count == len(self.parts)
+
+    @cached_property
+    def units(self) -> tuple[Branch, ...]:
+        """The parts that are counted: what "all of" joins, at any depth, or the parts of another rule."""
+        if self.finding is not None:
+            return (self,)
+        return flattened(self) if self.needs_all else self.parts
+
+    @cached_property
+    def hold(self) -> int:
+        """Units that hold at least, simultaneous 95 %."""
+        return shown_to_hold([unit.p_for for unit in self.units])
+
+    @cached_property
+    def fail(self) -> int:
+        """Units that fail at least, simultaneous 95 %."""
+        return shown_to_hold([unit.p_against for unit in self.units])
+
+    def weighed(self, p_for_adjusted: float, p_against_adjusted: float) -> Weighed:
+        """Return what a grade follows from."""
+        return Weighed(
+            p_for=self.p_for, p_for_adjusted=p_for_adjusted, p_against=self.p_against,
+            p_against_adjusted=p_against_adjusted, hold=self.hold, fail=self.fail,
+            outside=self.decides_against.outside, known=all(finding.known for finding in self.findings),
+        )  # fmt: skip
+
+
+def flattened(branch: Branch) -> tuple[Branch, ...]:
+    """Return the parts that "all of" joins, through nested "all of"s."""
+    if (
+        branch.finding is not None
+        or not branch.needs_all
+        or (isinstance(branch.node, AtLeast) and branch.node.whole)
+    ):
+        return (branch,)
+    return tuple(unit for part in branch.parts for unit in flattened(part))
+
+
+def shown_to_hold(p_values: list[float]) -> int:
+    """Return how many of several statements hold at least, with 95 % confidence.
+
+    Holm's rejections at 5 % are the largest k for which "at least k hold" is shown by closed testing of the partial
+    conjunctions (Benjamini and Heller 2008; Goeman and Solari 2011), however the tests depend on each other.
+    """
+    return sum(p <= ALPHA for p in holm(p_values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,25 +100,44 @@ class Verdict:
     """A claim and what a source says about it."""
 
     claim: Claim
-    verdict: str
-    """One of `VERDICTS`."""
     tree: Branch
     """The claim's body, evaluated."""
     reported: tuple[Branch, ...]
     """What is judged next to the claim, each statement alone."""
-    p_for: float
-    """Raw p for the claim."""
     p_for_adjusted: float
-    """The same after Holm over the claims of the family."""
-    p_against: float
+    """p for the claim after Holm over the claims of the family."""
     p_against_adjusted: float
     family_size: int
     """Claims of the family that the source says anything about."""
+    typical: Finding | None = None
+    """The mean of its comparisons, each in the claimed direction; None where they have no mean."""
+
+    @cached_property
+    def grade(self) -> Grade:
+        """What the claim is worth."""
+        return grade_of(self.tree.weighed(self.p_for_adjusted, self.p_against_adjusted))
+
+    @property
+    def verdict(self) -> str:
+        """The grade's name."""
+        return self.grade.name
+
+    @property
+    def p_for(self) -> float:
+        """Raw p for the claim."""
+        return self.tree.p_for
+
+    @property
+    def p_against(self) -> float:
+        """Raw p against the claim."""
+        return self.tree.p_against
 
     @property
     def decisive(self) -> Finding:
-        """The contrast that the verdict hangs on: the weakest link, or the strongest counter-example."""
-        against = self.verdict == CONTRADICTED or (self.verdict != SUPPORTED and self.leans_against)
+        """The most adverse contrast: the weakest link of what is supported, else the strongest counter-example."""
+        against = self.grade.sided < 0 or (
+            self.grade.sided == 0 and (self.tree.fail > 0 or self.leans_against)
+        )
         decides = self.tree.decides_against if against else self.tree.decides_for
         if not decides.known and self.known:
             return max(self.known, key=lambda finding: finding.p_for)
@@ -101,14 +165,22 @@ class Verdict:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many contrasts there are, are known, point the claim's way, and hold or fail on their own."""
-        known = self.known
+        """How many contrasts there are, are known, point the claim's way, and hold or fail on their own.
+
+        A contrast and its reverse count once: they hold when either does.
+        """
+        every = same_up_to_sign(self.tree.findings)
+        known = [alike for alike in every if alike[0].known]
+
+        def count(test: Callable[[Finding], bool]) -> int:
+            return sum(any(test(finding) for finding in alike) for alike in known)
+
         return {
-            "contrasts": len(self.tree.findings),
+            "contrasts": len(every),
             "known": len(known),
-            "point_that_way": sum(finding.comparison.holds(finding.effect) for finding in known),
-            "hold": sum(finding.p_for <= ALPHA for finding in known),
-            "fail": sum(finding.p_against <= ALPHA for finding in known),
+            "point_that_way": count(lambda finding: finding.comparison.holds(finding.effect)),
+            "hold": count(lambda finding: finding.p_for <= ALPHA),
+            "fail": sum(all(finding.p_against <= ALPHA for finding in alike) for alike in known),
         }
 
     @property
@@ -123,17 +195,15 @@ class Verdict:
 def judge_claim(claim: Claim, finding_of: Callable[[Comparison], Finding]) -> Verdict:
     """Return the verdict on one claim as a family of its own."""
     tree = _evaluate(claim.body, finding_of)
-    decided = any(finding.known for finding in tree.findings)
     return Verdict(
-        claim=claim, verdict=tree.verdict, tree=tree,
-        reported=tuple(_evaluate(node, finding_of) for node in claim.reported),
-        p_for=tree.p_for, p_for_adjusted=tree.p_for, p_against=tree.p_against,
-        p_against_adjusted=tree.p_against, family_size=int(decided),
+        claim=claim, tree=tree, reported=tuple(_evaluate(node, finding_of) for node in claim.reported),
+        p_for_adjusted=tree.p_for, p_against_adjusted=tree.p_against,
+        family_size=int(any(finding.known for finding in tree.findings)),
     )  # fmt: skip
 
 
 def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Finding]) -> list[Verdict]:
-    """Return the verdict on every claim, p's adjusted by Holm within each family.
+    """Return the verdict on every claim, p's adjusted by Holm within each family, with the typical effects.
 
     A claim can be wrongly supported or wrongly contradicted, never both, so the p's for and against are adjusted
     apart; claims that the source says nothing about do not count.
@@ -145,13 +215,14 @@ def judge(claims: Mapping[str, Claim], finding_of: Callable[[Comparison], Findin
         adjusted_for = holm([verdicts[name].p_for for name in members])
         adjusted_against = holm([verdicts[name].p_against for name in members])
         for name, p_for, p_against in zip(members, adjusted_for, adjusted_against, strict=True):
-            verdict = verdicts[name]
+            known = verdicts[name].known
+            typical = typical_contrast(known) if len(known) > 1 else None
             verdicts[name] = replace(
-                verdict,
+                verdicts[name],
                 p_for_adjusted=p_for,
                 p_against_adjusted=p_against,
                 family_size=len(members),
-                verdict=_decide(p_for, p_against, [finding.known for finding in verdict.tree.findings]),
+                typical=None if typical is None else finding_of(typical),
             )
     return list(verdicts.values())
 
@@ -164,14 +235,19 @@ def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch
             decides_against=finding, finding=finding,
         )  # fmt: skip
     parts = tuple(_evaluate(part, finding_of) for part in node.parts)
-    p_for, place_for = partial_conjunction([part.p_for for part in parts], node.count)
+    # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
+    joined = parts
+    if node.count == len(parts):
+        joined = tuple(unit for part in parts for unit in flattened(part))
+    count = len(joined) if node.count == len(parts) else node.count
+    p_for, place_for = partial_conjunction([part.p_for for part in joined], count)
     # "At least k of n hold" fails when at least n - k + 1 of them do not.
     p_against, place_against = partial_conjunction(
-        [part.p_against for part in parts], len(parts) - node.count + 1
+        [part.p_against for part in joined], len(joined) - count + 1
     )
     return Branch(
-        node=node, p_for=p_for, p_against=p_against, decides_for=parts[place_for].decides_for,
-        decides_against=parts[place_against].decides_against, parts=parts,
+        node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
+        decides_against=joined[place_against].decides_against, parts=parts,
     )  # fmt: skip
 
 
@@ -179,14 +255,6 @@ def unsupported(branch: Branch) -> list[Branch]:
     """Return the smallest parts that a statement needs and that do not hold on their own, in order."""
     if branch.p_for <= ALPHA:
         return []
-    if isinstance(branch.node, AtLeast) and branch.node.count == len(branch.parts):
+    if branch.needs_all:
         return [one for part in branch.parts for one in unsupported(part)]
     return [branch]
-
-
-def _decide(p_for: float, p_against: float, known: Iterable[bool]) -> str:
-    if p_for <= ALPHA:
-        return SUPPORTED
-    if p_against <= ALPHA:
-        return CONTRADICTED
-    return INCONCLUSIVE if all(known) else UNDECIDABLE

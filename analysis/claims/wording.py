@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 
 from analysis.claims.evidence import Finding
+from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import (
-    ALPHA,
-    CONTRADICTED,
-    SUPPORTED,
-    UNDECIDABLE,
-    Branch,
-    Verdict,
-    unsupported,
-)
+from analysis.claims.verdicts import Branch, Verdict, unsupported
+from analysis.precision.power import seeds_needed, seeds_needed_paired
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
-__all__ = ["format_effect", "format_p", "how_tested", "mixed_notes", "p_texts", "sentence", "shortfall"]
+__all__ = [
+    "format_effect", "format_p", "format_typical", "how_tested", "levels", "mixed_notes", "p_texts", "readout",
+    "seeds_that_decide", "sentence", "shortfall",
+]  # fmt: skip
 
 
 def format_p(p: float) -> str:
@@ -46,6 +43,11 @@ def format_effect(finding: Finding) -> str:
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
 
 
+def format_typical(verdict: Verdict) -> str:
+    """Return the typical effect like `format_effect`, or `-` where a claim has none."""
+    return "-" if verdict.typical is None else format_effect(verdict.typical)
+
+
 def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
@@ -69,44 +71,87 @@ def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tup
     )
 
 
+def readout(tree: Branch) -> str:
+    """Return `holds in at least 8 of 12, fails in at least 0 (simultaneous 95 %)`, and how many hold judged alone."""
+    total = len(tree.units)
+    alone = sum(unit.p_for <= ALPHA for unit in tree.units)
+    failing = sum(unit.p_against <= ALPHA for unit in tree.units)
+    judged = (
+        f"; judged alone {alone} hold and {failing} fail"
+        if (alone, failing) != (tree.hold, tree.fail)
+        else ""
+    )
+    return (
+        f"holds in at least {tree.hold} of {total}, fails in at least {tree.fail} (simultaneous 95 %{judged})"
+    )
+
+
+def levels(tree: Branch) -> str:
+    """Return the levels and margins of the tests of a statement's contrasts."""
+    comparisons = [finding.comparison for finding in tree.findings]
+    words = []
+    if any(not one.is_range for one in comparisons):
+        words.append("directions at 5 % two-sided (2.5 % one-sided)")
+    ranges = dict.fromkeys(one.region for one in comparisons if one.is_range)
+    if ranges:
+        words.append(f"ranges ({', '.join(ranges)} points) by two one-sided tests at 5 %")
+    return "; ".join(words)
+
+
+def seeds_that_decide(finding: Finding) -> int | None:
+    """Return the seeds with which a contrast as large as it was seen would be decided, with power 80 %.
+
+    None: not known, or more than `power.MOST_SEEDS`. Decided for the claim where the effect is in the claimed region,
+    else against it; the error shrinks with the root of the number of seeds.
+    """
+    distance = min(
+        (abs(finding.effect - end) for end in finding.comparison.ends if math.isfinite(end)), default=0.0
+    )
+    if not (finding.known and finding.seeds and finding.error > 0 and distance > 0):
+        return None
+    seeds = min(finding.seeds)
+    alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA
+    if finding.df <= seeds - 1:
+        return seeds_needed_paired(distance, finding.error * math.sqrt(seeds), alpha=alpha)
+    return seeds_needed(distance, finding.error * math.sqrt(seeds / 2), alpha=alpha)
+
+
 def sentence(verdict: Verdict) -> str:
-    """Return the verdict in a sentence or two, with the contrast it hangs on."""
-    counts, decisive = verdict.counts, verdict.decisive
-    if verdict.verdict == UNDECIDABLE:
-        missing = next(finding for finding in verdict.tree.findings if not finding.known)
-        if not counts["known"]:
-            return f"Not decidable from this source: {missing.missing}."
-        return (
-            f"Not decidable from this source: {counts['known']} of {counts['contrasts']} contrasts can be computed "
-            f"({counts['point_that_way']} point that way, {counts['hold']} hold on their own); {missing.missing}."
+    """Return the verdict in a few sentences: grade, readout, typical and most adverse effect, what would decide it."""
+    grade, counts, decisive = verdict.grade, verdict.counts, verdict.decisive
+    name = f"{grade.name[0].upper()}{grade.name[1:]}"
+    missing = next((finding.missing for finding in verdict.tree.findings if not finding.known), "")
+    if not counts["known"]:
+        return f"{name}: {missing}."
+    parts = [f"{name}: {readout(verdict.tree)}."]
+    if missing:
+        ways = f"{counts['point_that_way']} point that way, {counts['hold']} hold on their own"
+        parts.append(
+            f"{counts['known']} of {counts['contrasts']} contrasts can be computed ({ways}); {missing}."
+        )
+    if grade.sided and verdict.p > 0 and verdict.p <= ALPHA < verdict.p_adjusted:
+        way = "holds" if grade.sided > 0 else "fails"
+        parts.append(
+            f"It {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
+            f"{verdict.family_size} claims of its family ({format_p(verdict.p_adjusted)})."
+        )
+    if verdict.typical is not None and verdict.typical.known and len(verdict.tree.findings) > 1:
+        typical = verdict.typical
+        parts.append(
+            f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label})."
         )
     comparison = decisive.comparison
-    hangs = (
-        f"{comparison.label}, is {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})"
+    parts.append(
+        f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
     )
-    if verdict.verdict == SUPPORTED:
-        if isinstance(verdict.tree.node, AtLeast) and len(verdict.tree.findings) == len(verdict.tree.parts):
-            return f"Supported: {verdict.tree.node.rule} hold; the weakest, {hangs}."
-        return f"Supported; the weakest comparison it needs, {hangs}."
-    if verdict.verdict == CONTRADICTED:
-        return f"Contradicted: a comparison it needs, {hangs}."
-    ways = (
-        f"{counts['point_that_way']} of {counts['contrasts']} comparisons point that way, {counts['hold']} hold on "
-        "their own"
-    )
-    if verdict.p_for <= ALPHA < verdict.p_for_adjusted:
-        return (
-            f"Inconclusive: it holds on its own (p {format_p(verdict.p_for)}) but not after Holm's adjustment over "
-            f"the {verdict.family_size} claims of its family ({format_p(verdict.p_for_adjusted)}); the weakest "
-            f"comparison, {hangs}."
+    if grade is UNDECIDED:
+        seeds = seeds_that_decide(decisive)
+        parts.append(
+            f"About {seeds:,} seeds would decide that comparison if it is as large as it was seen (power 80 %)."
+            if seeds is not None
+            else "No number of seeds up to 100,000 would decide that comparison if it is as large as it was seen."
         )
-    if verdict.p_against <= ALPHA < verdict.p_against_adjusted:
-        return (
-            f"Inconclusive: on its own it would be contradicted (p {format_p(verdict.p_against)}), not after Holm's "
-            f"adjustment ({format_p(verdict.p_against_adjusted)}); the comparison that speaks against it, {hangs}; "
-            f"{ways}."
-        )
-    return f"Inconclusive: {ways}; the one that decides, {hangs}."
+    return " ".join(parts)
 
 
 def shortfall(branch: Branch) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 
 import jinja2
 
-from analysis.claims.verdicts import VERDICTS
+from analysis.claims.grades import GRADES
 from analysis.precision.coverage import KINDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
@@ -33,7 +33,7 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
     return environment.get_template("page.html").render(
         content=content,
         verdicts=Counter(str(claim["verdict"]) for claim in content.claims),
-        verdict_names=VERDICTS,
+        verdict_names=tuple(GRADES),
         statuses=STATUSES,
         summary=content.audit.summary(),
         forest=forest,

@@ -40,8 +40,9 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
 
 
 def csv_text(data: pd.DataFrame) -> str:
-    """Return the drawn data as CSV: full precision, empty fields for what is missing."""
-    return data.to_csv(index=False, lineterminator="\n")
+    """Return the drawn data as CSV: twelve digits, empty fields for what is missing."""
+    # Twelve digits: a printed 84.95 less 0 is 84.94999999999999 in binary, and says no more.
+    return data.to_csv(index=False, lineterminator="\n", float_format="%.12g")
 
 
 def entitle(figure: Figure, heading: str, source: Source) -> str:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.grades import GRADES, UNDECIDABLE
 from analysis.claims.multiverse import Multiverse, explore
-from analysis.claims.verdicts import UNDECIDABLE, VERDICTS
 from analysis.rows import records
 from analysis.sources import standard_of
 from analysis.statistics.selection import SELECTIONS
@@ -25,7 +25,7 @@ from paper_figures.supplementary.claims import COLORS
 __all__ = ["FIGURE", "multiverse_data"]
 
 _WIDTH, _ROW, _FOOT, _HEAD = 7.2, 0.2, 0.34, 0.98
-_SIGNS = dict(zip(VERDICTS, ("+", "\u00d7", "o", "\u00b7"), strict=True))
+_SIGNS = {grade.name: grade.symbol for grade in GRADES.values()}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Markers of the selection rules in their order; they begin again when there are more."""
 
@@ -74,9 +74,9 @@ def draw(multiverse: Multiverse, caption: str) -> Figure:
             verdict = verdicts.get((name, *key))
             if verdict is None:
                 continue
-            alpha = 0.22 if verdict == UNDECIDABLE else 0.9
+            alpha = 0.22 if verdict == UNDECIDABLE.name else 0.9
             grid.add_patch(_box(column, row, COLORS[verdict], alpha))
-            ink = GREY if verdict == UNDECIDABLE else "white"
+            ink = GREY if verdict == UNDECIDABLE.name else "white"
             grid.text(column, row + 0.03, _SIGNS[verdict], ha="center", va="center", color=ink, fontsize=6.4)
         middle = (base + _ROW * (len(names) - 0.5 - row)) / height
         figure.text(0.1 / _WIDTH, middle, name, fontsize=6.2, fontweight="bold", va="center", color=INK)
@@ -89,7 +89,7 @@ def draw(multiverse: Multiverse, caption: str) -> Figure:
     top = (base + _ROW * len(names) + 0.05) / height
     figure.text((2.78 + cell * len(keys)) / _WIDTH, top, "supporting", fontsize=5.8, color=GREY)
     figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
-    legend = "   ".join(f"{_SIGNS[name]} {name.removesuffix(' from this source')}" for name in VERDICTS)
+    legend = "   ".join(f"{grade.symbol} {grade.short}" for grade in GRADES.values())
     figure.text(0.1 / _WIDTH, top, legend, fontsize=5.8, color=GREY)
     if pairs:
         _draw_gaps(figure, gaps, pairs, foot, height)

@@ -27,6 +27,7 @@ def claims(
     score: ScoreOptions = ScoreOptions(),
     id: Annotated[tuple[str, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
+    datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     standard: Annotated[str | None, Parameter(metavar="PATH", group=_SHOWN)] = None,
     format: Annotated[str, Parameter(choices=tuple(FORMATS), group=_SHOWN)] = "text",
@@ -34,7 +35,7 @@ def claims(
 ) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
 
-    Each is supported, contradicted, inconclusive, or not decidable from this source.
+    Each gets a grade, and in how many of its parts it is shown to hold and to fail (docs/claims.md).
     The published cells are enough for most of them; F7 and F10 need single runs.
     The test goes with the interval: studentised for runs and t for the published cells, unless --interval names another
     (crossed: over test instances too).
@@ -46,6 +47,7 @@ def claims(
     Args:
         id: only this claim; may be repeated, F5 is all of F5
         explain: contrasts, the numbers that enter, the reasoning
+        datasets: a forest of each claim: its contrasts by dataset, how much datasets differ, what one of them makes
         multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol
         standard: with --multiverse: the same runs scored by the standard protocol (store or table; a --source that
             is a store with run.json files needs none)
@@ -54,6 +56,8 @@ def claims(
     wanted = choose(id)
     opened = source.open(need_instances=multiverse or score.needs_instances())
     settings = score.settings(opened)
+    if datasets and (multiverse or explain):
+        raise UserError("--datasets is a view of its own: leave --explain and --multiverse out")
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
     if standard and not multiverse:
@@ -70,7 +74,7 @@ def claims(
     else:
         assessment = assess(opened, settings)
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
-        text = render_claims(assessment, shown, format, explain=explain)
+        text = render_claims(assessment, shown, format, explain=explain, datasets=datasets)
     write_or_print(text, out)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from analysis.claims.evidence import Finding
-from analysis.claims.statements import Claim, Contrast, Node, difference
+from analysis.claims.statements import Claim, Contrast, Node, Term
 from analysis.claims.verdicts import judge_claim
 
 
 def part(name: str) -> Contrast:
-    return difference(name, "610m-clm-42k", "610m-mlm40-42k", "SC")
+    terms = tuple(
+        Term(weight=weight, model=model, task="SC", dataset=name)
+        for weight, model in ((1.0, "610m-clm-42k"), (-1.0, "610m-mlm40-42k"))
+    )
+    return Contrast(label=name, terms=terms)
 
 
 def claim_of(body: Node, name: str = "X", family: str = "ratio") -> Claim:
@@ -22,7 +26,7 @@ class Given:
         self.ps = ps
 
     def finding(self, comparison) -> Finding:
-        p = self.ps[comparison.label]
+        p = self.ps.get(comparison.label)  # of typical effects: not there
         if p is None:
             return Finding(comparison=comparison, missing="not there")
         return Finding(

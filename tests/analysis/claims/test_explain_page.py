@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.grades import GRADES
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,5 +23,5 @@ def test_the_page_has_a_sentence_for_every_finding():
     for name, claim in CLAIMS.items():
         section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
         assert claim.statement in section
-        words = ("Supported", "Contradicted", "Inconclusive", "Not decidable from this source")
+        words = [grade.capitalize() for grade in GRADES]
         assert any(f"\n{word}" in section for word in words), name

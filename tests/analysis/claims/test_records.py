@@ -27,7 +27,7 @@ def test_json_holds_everything_and_is_repeatable(capsys):
     assert by_id["F1"]["p_holm"] >= by_id["F1"]["p_raw"]
     assert by_id["F7"]["effect"] is None and by_id["F7"]["p_raw"] is None
     assert by_id["F11"]["contrasts"][2]["low90"] > by_id["F11"]["contrasts"][2]["low"]
-    assert by_id["F8"]["reported"][0]["verdict"] == "contradicted"
+    assert by_id["F8"]["reported"][0]["verdict"] == "mixed"
 
 
 def test_csv_has_one_row_a_claim_or_one_a_contrast(capsys):

@@ -7,7 +7,7 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.statements import all_of, any_of
+from analysis.claims.statements import all_of, any_of, both_of
 from analysis.claims.verdicts import judge
 from analysis.claims.wording import sentence, shortfall
 from tests.analysis.claims.given import Given, claim_of, part, verdict_of
@@ -18,22 +18,24 @@ def test_all_needs_its_weakest_part():
     found = verdict_of(body, a=(0.001, 1.0), b=(0.04, 1.0))
     assert (found.verdict, found.p_for, found.decisive.comparison.label) == ("supported", 0.04, "b")
     found = verdict_of(body, a=(0.001, 1.0), b=(0.06, 1.0))
-    assert (found.verdict, found.p_for) == ("inconclusive", 0.06)
+    assert (found.verdict, found.p_for) == ("partly supported", 0.06)
 
 
 def test_one_failing_part_contradicts_all_when_it_survives_bonferroni():
     body = all_of("all", [part("a"), part("b")])
-    found = verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.02))
+    found = verdict_of(body, a=(0.4, 1.0), b=(1.0, 0.02))
     assert (found.verdict, found.p_against, found.decisive.comparison.label) == ("contradicted", 0.04, "b")
-    assert verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "inconclusive"
+    assert verdict_of(body, a=(0.4, 1.0), b=(1.0, 0.03)).verdict == "undecided"
+    assert verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.02)).verdict == "mixed"
+    assert verdict_of(body, a=(0.001, 1.0), b=(1.0, 0.03)).verdict == "partly supported"
 
 
 def test_one_of_many_pays_for_the_search():
     body = any_of("any", [part("a"), part("b")])
     assert verdict_of(body, a=(0.02, 1.0), b=(0.9, 0.9)).verdict == "supported"
-    assert verdict_of(body, a=(0.03, 1.0), b=(0.9, 0.9)).verdict == "inconclusive"
+    assert verdict_of(body, a=(0.03, 1.0), b=(0.9, 0.9)).verdict == "undecided"
     assert verdict_of(body, a=(1.0, 0.04), b=(1.0, 0.05)).verdict == "contradicted"
-    assert verdict_of(body, a=(1.0, 0.04), b=(1.0, 0.06)).verdict == "inconclusive"
+    assert verdict_of(body, a=(1.0, 0.04), b=(1.0, 0.06)).verdict == "undecided"
 
 
 def test_nested_statements_combine():
@@ -47,13 +49,30 @@ def test_nested_statements_combine():
 def test_what_is_missing_can_be_contradicted_but_not_supported():
     body = all_of("all", [part("a"), part("b")])
     found = verdict_of(body, a=(0.001, 1.0), b=None)
-    assert found.verdict == "not decidable from this source"
+    assert found.verdict == "partly supported" and (found.tree.hold, len(found.tree.units)) == (1, 2)
     assert found.decisive.comparison.label == "a"
+    assert verdict_of(body, a=(0.1, 1.0), b=None).verdict == "not decidable from this source"
     assert "1 of 2 contrasts can be computed" in sentence(found) and "not there" in sentence(found)
     assert verdict_of(body, a=(1.0, 0.01), b=None).verdict == "contradicted"
     nothing = verdict_of(body, a=None, b=None)
     assert nothing.verdict == "not decidable from this source" and not nothing.known
     assert verdict_of(any_of("any", [part("a"), part("b")]), a=(0.01, 1.0), b=None).verdict == "supported"
+
+
+def test_brackets_within_all_of_move_no_p():
+    ps = {"a": (0.01, 1.0), "b": (0.2, 0.03), "c": (0.3, 0.02), "d": (0.5, 0.5)}
+    parts = [part(name) for name in ps]
+    flat = verdict_of(all_of("all", parts), **ps)
+    nested = verdict_of(all_of("all", [all_of("two", parts[:2]), all_of("more", parts[2:])]), **ps)
+    for name in ("p_for", "p_against", "verdict"):
+        assert getattr(flat, name) == getattr(nested, name)
+    assert (nested.tree.hold, nested.tree.fail, len(nested.tree.units)) == (1, 0, 4)
+
+
+def test_a_pair_that_makes_one_part_counts_once():
+    ps = {"a": (0.01, 1.0), "b": (0.02, 1.0), "c": (0.3, 1.0)}
+    found = verdict_of(all_of("all", [both_of("both", part("a"), part("b")), part("c")]), **ps)
+    assert (found.tree.hold, len(found.tree.units)) == (1, 2)
 
 
 def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
@@ -70,10 +89,10 @@ def test_families_are_adjusted_by_holm_apart_and_without_the_undecidable():
     assert found["e"].verdict == "supported"
 
 
-def test_a_claim_that_only_holds_unadjusted_is_inconclusive_and_says_so():
+def test_a_claim_that_only_holds_unadjusted_says_so():
     claims = {"a": claim_of(part("a"), "a"), "b": claim_of(part("b"), "b")}
     found = judge(claims, Given(a=(0.04, 1.0), b=(0.5, 1.0)).finding)[0]
-    assert found.verdict == "inconclusive"
+    assert found.verdict == "supported before adjustment"
     assert "holds on its own (p 0.040) but not after Holm" in sentence(found)
 
 
@@ -83,6 +102,6 @@ def test_published_cells_decide_what_they_can():
     assert undecided == {"F7", "F10"}
     assert verdicts["F1"].verdict == verdicts["F2"].verdict == verdicts["F5c"].verdict == "supported"
     assert verdicts["F8"].counts["hold"] < verdicts["F8"].counts["point_that_way"] < 12
-    assert verdicts["F8"].reported[0].verdict == "contradicted"
+    assert verdicts["F8"].reported[0].verdict == "mixed"
     assert verdicts["F14"].counts["point_that_way"] == 0
     assert "a difference that remains" in " ".join(shortfall(verdicts["F11"].tree))

@@ -1,0 +1,222 @@
+"""Claims read for each dataset instead of task averages: which hold where, how much datasets differ, what one makes.
+
+A part of a claim about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
+every pair of their datasets; a search over sizes and tasks (F5a) searches their datasets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from scipy import stats
+
+from analysis.claims.evidence import Finding
+from analysis.claims.grades import ALPHA
+from analysis.claims.statements import AtLeast, Claim, Comparison, Contrast, Node, Spread, Term, comparisons
+from analysis.claims.verdicts import Verdict, judge
+from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
+
+__all__ = ["DatasetReading", "Heterogeneity", "claim_by_dataset", "heterogeneity", "read_by_dataset"]
+
+DOMINANT = 0.6
+"""Share of the sum of three datasets' effects from which on one of them is named."""
+Datasets = Callable[[str], tuple[str, ...]]
+"""From a task to its datasets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heterogeneity:
+    """One contrast on a task's average and on each of its datasets."""
+
+    average: Finding
+    single: Mapping[str, Finding]
+    """By dataset, those that are known."""
+    without: Mapping[str, Finding]
+    """By dataset, the contrast on the mean of the others; empty unless all are known."""
+    q: float
+    """Cochran's Q: weighted squared deviations of the datasets' effects from their weighted mean."""
+    p: float
+    """Of Q by the chi-squared distribution; errors are taken as known, so with five seeds it is a little too small."""
+    i_squared: float
+    """Share of the variation between datasets that is more than their errors: (Q - df) / Q, at least 0."""
+
+    @property
+    def made_by(self) -> tuple[str, ...]:
+        """The datasets without which the average, which holds, would not be shown to hold."""
+        if self.average.p_for > ALPHA:
+            return ()
+        return tuple(name for name, finding in self.without.items() if finding.p_for > ALPHA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetReading:
+    """A claim by dataset."""
+
+    verdict: Verdict
+    """On the claim's parts by dataset."""
+    contrasts: tuple[Heterogeneity, ...]
+    """For each contrast on one task of which any dataset is known."""
+
+    @property
+    def known_units(self) -> int:
+        """Parts by dataset that the source knows."""
+        return sum(any(one.known for one in unit.findings) for unit in self.verdict.tree.units)
+
+    @property
+    def makers(self) -> dict[str, list[Heterogeneity]]:
+        """By dataset, the contrasts whose average holds with it alone."""
+        found: dict[str, list[Heterogeneity]] = {}
+        for contrast in self.contrasts:
+            for name in contrast.made_by:
+                found.setdefault(name, []).append(contrast)
+        return found
+
+    @property
+    def dominant(self) -> list[tuple[Heterogeneity, str, float]]:
+        """The contrasts of whose average, which holds, one dataset has `DOMINANT` or more; largest share first."""
+        found = []
+        for contrast in self.contrasts:
+            effects = {name: finding.effect for name, finding in contrast.single.items()}
+            total = math.fsum(effects.values())
+            directed = not contrast.average.comparison.is_range
+            if contrast.average.p_for <= ALPHA and len(effects) > 2 and total and directed:
+                name = max(effects, key=lambda one: effects[one] / total)
+                if effects[name] / total >= DOMINANT:
+                    found.append((contrast, name, effects[name] / total))
+        return sorted(found, key=lambda one: -one[2])
+
+    @property
+    def silent(self) -> dict[str, int]:
+        """By dataset that shows it in none of its contrasts, their number; of claims with two or more."""
+        tally: dict[str, list[bool]] = {}
+        for contrast in self.contrasts:
+            for name, finding in contrast.single.items():
+                tally.setdefault(name, []).append(finding.p_for <= ALPHA)
+        return {name: len(held) for name, held in tally.items() if len(held) > 1 and not any(held)}
+
+
+def read_by_dataset(
+    claims: Mapping[str, Claim],
+    finding_of: Callable[[Comparison], Finding],
+    datasets: Datasets = datasets_of,
+) -> dict[str, DatasetReading]:
+    """Return every claim by dataset; p's are adjusted over the claims of a family, as for averages."""
+    finding_of = cache(finding_of)
+    split = {name: claim_by_dataset(claim, datasets) for name, claim in claims.items()}
+    verdicts = {verdict.claim.id: verdict for verdict in judge(split, finding_of)}
+    return {
+        name: DatasetReading(
+            verdict=verdicts[name],
+            contrasts=tuple(
+                found
+                for comparison in dict.fromkeys(comparisons(claim.body))
+                if isinstance(comparison, Contrast)
+                and (found := heterogeneity(comparison, finding_of, datasets)) is not None
+            ),
+        )
+        for name, claim in claims.items()
+    }
+
+
+def claim_by_dataset(claim: Claim, datasets: Datasets = datasets_of) -> Claim:
+    """Return the claim with a part for each dataset in place of a part for a task."""
+    return replace(claim, body=_split(claim.body, datasets), reported=())
+
+
+def heterogeneity(
+    contrast: Contrast, finding_of: Callable[[Comparison], Finding], datasets: Datasets = datasets_of
+) -> Heterogeneity | None:
+    """Return a contrast's effects by dataset; None where it is about several tasks or no dataset of it is known."""
+    tasks = _tasks(contrast)
+    if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
+        return None
+    names = datasets(tasks[0])
+    single = {name: finding_of(_on(contrast, {tasks[0]: name})) for name in names}
+    known = {name: finding for name, finding in single.items() if finding.known}
+    if not known:
+        return None
+    q = p = i_squared = math.nan
+    without: dict[str, Finding] = {}
+    if len(known) > 1 and all(finding.error > 0 for finding in known.values()):
+        weights = {name: 1 / finding.error**2 for name, finding in known.items()}
+        mean = math.fsum(weights[n] * f.effect for n, f in known.items()) / math.fsum(weights.values())
+        q = math.fsum(weights[n] * (f.effect - mean) ** 2 for n, f in known.items())
+        p = float(stats.chi2.sf(q, len(known) - 1))
+        i_squared = max(0.0, 1 - (len(known) - 1) / q) if q > 0 else 0.0
+    if len(known) == len(names) > 1:
+        without = {name: finding_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
+    return Heterogeneity(
+        average=finding_of(contrast), single=known, without=without, q=q, p=p, i_squared=i_squared
+    )
+
+
+def _split(node: Node, datasets: Datasets) -> Node:
+    if isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole:
+        return AtLeast(label=node.label, count=sum(1 for _ in _split_all(node.parts, datasets)),
+                       parts=tuple(_split_all(node.parts, datasets)))  # fmt: skip
+    tasks = list(dict.fromkeys(task for one in comparisons(node) for task in _tasks(one)))
+    if isinstance(node, AtLeast):
+        if len(tasks) == 1:
+            copies = tuple(_placed(node, {tasks[0]: name}) for name in datasets(tasks[0])) or (node,)
+            return AtLeast(label=node.label, count=len(copies), parts=copies)
+        # Parts of several tasks: "k of n" and searches take a part for each dataset; k grows with n.
+        parts = tuple(_split_all(node.parts, datasets))
+        count = node.count if node.count == 1 else math.ceil(node.count / len(node.parts) * len(parts))
+        return AtLeast(label=node.label, count=count, parts=parts)
+    copies = tuple(
+        _placed(node, dict(zip(tasks, names, strict=True)))
+        for names in itertools.product(*(datasets(task) for task in tasks))
+    ) or (node,)  # a task of which the source has no dataset: unknown, as its average
+    return copies[0] if len(copies) == 1 else AtLeast(label=node.label, count=len(copies), parts=copies)
+
+
+def _split_all(parts: Iterable[Node], datasets: Datasets) -> Iterable[Node]:
+    for part in parts:
+        split = _split(part, datasets)
+        if isinstance(part, AtLeast) or not isinstance(split, AtLeast):
+            yield split
+        else:
+            yield from split.parts
+
+
+def _placed(node: Node, names: Mapping[str, str]) -> Node:
+    if isinstance(node, AtLeast):
+        return replace(
+            node,
+            label=_label(node.label, names.values()),
+            parts=tuple(_placed(part, names) for part in node.parts),
+        )
+    return _on(node, names)
+
+
+def _on(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
+    """Return the comparison on a dataset of each task."""
+    label = _label(comparison.label, names.values())
+    if isinstance(comparison, Spread):
+        return replace(comparison, label=label, dataset=names[comparison.task])
+    terms = tuple(replace(term, dataset=names[term.task]) for term in comparison.terms)
+    return replace(comparison, label=label, terms=terms)
+
+
+def _label(label: str, names: Iterable[str]) -> str:
+    return f"{label} [{', '.join(DATASETS[name].title for name in names)}]"
+
+
+def _mean_of(contrast: Contrast, names: list[str]) -> Contrast:
+    terms = tuple(
+        Term(weight=term.weight / len(names), model=term.model, task=term.task, dataset=name)
+        for name in names
+        for term in contrast.terms
+    )
+    titles = " and ".join(DATASETS[name].title for name in names)
+    return replace(contrast, label=f"{contrast.label} [{titles}]", terms=terms)
+
+
+def _tasks(comparison: Comparison) -> list[str]:
+    if isinstance(comparison, Spread):
+        return [comparison.task]
+    return list(dict.fromkeys(term.task for term in comparison.terms))

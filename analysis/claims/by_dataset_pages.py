@@ -1,0 +1,189 @@
+"""Claims by dataset as text, Markdown, JSON and CSV: a forest of contrasts, and the sentences about single datasets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from analysis.claims.assessment import Assessment
+from analysis.claims.by_dataset import DatasetReading, Heterogeneity
+from analysis.claims.evidence import Finding
+from analysis.claims.grades import ALPHA
+from analysis.claims.verdicts import Verdict
+from analysis.claims.wording import format_effect, format_p, readout
+from benchmarks.protocol import DATASETS
+from common.text_tables import grid
+
+__all__ = [
+    "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_csv", "datasets_json", "datasets_text",
+]  # fmt: skip
+
+_AXIS = 31
+_MOST_NAMED = 3
+
+
+def counted_by_dataset(assessment: Assessment, verdict: Verdict) -> str:
+    """Return `9/0 of 36`, parts by dataset that hold and fail at least of those known; `-` where none is."""
+    reading = assessment.datasets.get(verdict.claim.id)
+    if reading is None or not reading.known_units:
+        return "-"
+    tree = reading.verdict.tree
+    return f"{tree.hold}/{tree.fail} of {reading.known_units}"
+
+
+def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
+    """Return what the claim says by dataset, where one dataset makes a result, and which show nothing."""
+    reading = assessment.datasets.get(verdict.claim.id)
+    if reading is None or not reading.known_units:
+        return []
+    tree, known = reading.verdict.tree, reading.known_units
+    some = f" {known} of {len(tree.units)} parts can be computed." if known < len(tree.units) else ""
+    lines = [f"By dataset: {readout(tree)}.{some}"]
+    for name, contrasts in reading.makers.items():
+        named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
+        more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
+        lines.append(f"{DATASETS[name].title} makes the result of {named}{more}.")
+    shares = {name: (contrast, share) for contrast, name, share in reversed(reading.dominant)}
+    largest = [
+        f"{DATASETS[name].title} {share:.0%} of {contrast.average.comparison.label}"
+        for name, (contrast, share) in shares.items()
+    ]
+    if largest:
+        lines.append(f"Largest shares of an average that holds: {'; '.join(largest)}.")
+    silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
+    if silent:
+        lines.append(f"Shown in none of its comparisons: {', '.join(silent)}.")
+    return lines
+
+
+def _without(contrast: Heterogeneity, name: str) -> str:
+    average = contrast.average
+    alone, rest = format_effect(average), format_effect(contrast.without[name])
+    return f"{average.comparison.label}: {alone}, and without it {rest}"
+
+
+def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown: bool = False) -> str:
+    """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
+    lines = [f"Claims by dataset; source {assessment.source}, interval {assessment.settings.interval}."]
+    for verdict in shown:
+        reading = assessment.datasets[verdict.claim.id]
+        title = f"{verdict.claim.id}: {verdict.claim.statement}"
+        lines += ["", f"## {title}" if markdown else title, "", *dataset_sentences(assessment, verdict)]
+        if not reading.contrasts:
+            lines += [] if reading.known_units else ["Not decidable from this source."]
+            continue
+        reach = _reach(reading)
+        rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "says"]]
+        for contrast in reading.contrasts:
+            rows += _rows(contrast, reach)
+        lines += ["", *grid(rows, markdown)]
+    legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
+    return "\n".join([*lines, "", legend]) + "\n"
+
+
+def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
+    average = contrast.average
+    differ = (
+        f"Q {contrast.q:.1f} (p {format_p(contrast.p)}), I2 {contrast.i_squared:.0%}"
+        if math.isfinite(contrast.q)
+        else ""
+    )
+    label = f"{average.comparison.label} {average.comparison.region}"
+    for name, finding in contrast.single.items():
+        yield [label, DATASETS[name].title, format_effect(finding), _bar(finding, reach), _says(finding)]
+        label = ""
+    if average.known:
+        yield [differ, "average", format_effect(average), _bar(average, reach), _says(average)]
+
+
+def _says(finding: Finding) -> str:
+    if finding.p_for <= ALPHA:
+        return "holds"
+    return "fails" if finding.p_against <= ALPHA else "open"
+
+
+def _reach(reading: DatasetReading) -> float:
+    ends = [
+        abs(end)
+        for contrast in reading.contrasts
+        for finding in contrast.single.values()
+        for end in (finding.low, finding.high)
+        if math.isfinite(end)
+    ]
+    return max(ends, default=1.0) or 1.0
+
+
+def _bar(finding: Finding, reach: float) -> str:
+    """Return an interval as characters on an axis from -reach to reach, bent like a root so that small ones show."""
+
+    def place(value: float) -> int:
+        share = math.copysign(math.sqrt(min(abs(value) / reach, 1.0)), value)
+        return round((share + 1) / 2 * (_AXIS - 1))
+
+    cells = ["."] * _AXIS
+    cells[_AXIS // 2] = "0"
+    if finding.known and math.isfinite(finding.low):
+        for spot in range(place(finding.low), place(finding.high) + 1):
+            cells[spot] = "-"
+        cells[place(finding.effect)] = "#"
+    return "".join(cells)
+
+
+def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
+    rows = [
+        {
+            "id": verdict.claim.id, "contrast": contrast.average.comparison.label,
+            "claimed": contrast.average.comparison.region, "unit": contrast.average.comparison.unit,
+            "dataset": name, "effect": finding.effect, "low": finding.low, "high": finding.high,
+            "p_for": finding.p_for, "p_against": finding.p_against, "says": _says(finding),
+            "q": contrast.q, "q_p": contrast.p, "i_squared": contrast.i_squared,
+            "makes_the_result": name in contrast.made_by,
+        }
+        for verdict in shown
+        for contrast in assessment.datasets[verdict.claim.id].contrasts
+        for name, finding in (*contrast.single.items(), ("average", contrast.average))
+        if finding.known
+    ]  # fmt: skip
+    columns = [
+        "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q",
+        "q_p", "i_squared", "makes_the_result",
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(source=assessment.source, interval=assessment.settings.interval)
+
+
+def datasets_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+    """Return one row a contrast and dataset."""
+    return _table(assessment, shown).to_csv(index=False, lineterminator="\n", float_format="%.10g")
+
+
+def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object] | None:
+    """Return a claim by dataset in plain types: its grade and readout, and the sentences; None where not read."""
+    reading = assessment.datasets.get(verdict.claim.id)
+    if reading is None:
+        return None
+    tree = reading.verdict.tree
+    return {
+        "verdict": reading.verdict.verdict,
+        "parts": len(tree.units),
+        "known": reading.known_units,
+        "holds_in": tree.hold,
+        "fails_in": tree.fail,
+        "sentences": dataset_sentences(assessment, verdict),
+        "made_by": sorted(reading.makers),
+    }
+
+
+def datasets_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+    """Return the grades by dataset and every contrast behind them."""
+    rows = json.loads(_table(assessment, shown).to_json(orient="records", double_precision=10))
+    content = {
+        "source": assessment.source,
+        "interval": assessment.settings.interval,
+        "claims": {verdict.claim.id: dataset_record(assessment, verdict) for verdict in shown},
+        "contrasts": rows,
+    }
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"

@@ -1,0 +1,67 @@
+"""The typical effect of a claim: the mean of its comparisons, each in the claimed direction."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from analysis.claims.evidence import Finding
+from analysis.claims.statements import Contrast, Term
+
+__all__ = ["same_up_to_sign", "typical_contrast"]
+
+
+def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
+    """Return the mean of a claim's contrasts as a contrast of its own, so that it has an interval of its own.
+
+    Contrasts that claim a range ("comparable") have no direction; they count only where there are no others. A
+    contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
+    """
+    contrasts = [finding.comparison for finding in known if isinstance(finding.comparison, Contrast)]
+    directed = [one for one in contrasts if not one.is_range]
+    chosen = directed or contrasts
+    if not chosen:
+        return None
+    unit = Counter(one.unit for one in chosen).most_common(1)[0][0]
+    chosen = [one for one in chosen if one.unit == unit]
+    weights: dict[tuple[str, str, str], float] = {}
+    for one in chosen:
+        sign = -1.0 if not math.isfinite(one.low) else 1.0
+        for term in one.terms:
+            weights[term.cell] = weights.get(term.cell, 0.0) + sign * term.weight / len(chosen)
+    terms = tuple(
+        Term(weight=weight, model=model, task=task, dataset=dataset)
+        for (model, task, dataset), weight in weights.items()
+        if abs(weight) > 1e-12
+    )
+    if not terms:
+        return None
+    low, high = 0.0, math.inf
+    if not directed:
+        low, high = (
+            math.fsum(ends) / len(chosen) for ends in zip(*((o.low, o.high) for o in chosen), strict=True)
+        )
+    many = f"mean of {len(chosen)} comparisons" if len(chosen) > 1 else chosen[0].label
+    return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
+
+
+def same_up_to_sign(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return the findings in groups that compare the same scores, one way or the other, in order."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(_key(finding), []).append(finding)
+    return list(groups.values())
+
+
+def _key(finding: Finding) -> object:
+    comparison = finding.comparison
+    if not isinstance(comparison, Contrast):
+        return comparison
+    ways = [
+        tuple(sorted((term.cell, round(sign * term.weight, 12)) for term in comparison.terms))
+        for sign in (1, -1)
+    ]
+    ends = comparison.low, comparison.high
+    # A difference and its reverse claim opposite things of one pair; a range claims one thing twice.
+    return min(ways), frozenset(abs(end) for end in ends), comparison.unit

@@ -1,0 +1,107 @@
+"""Claims by dataset: the parts, the heterogeneity against closed forms, and where one dataset makes a result."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+
+from analysis.claims.by_dataset import DatasetReading, claim_by_dataset, heterogeneity, read_by_dataset
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import PublishedEvidence, RunEvidence
+from analysis.claims.statements import Contrast, Spread, comparisons, difference
+from analysis.published_cells import published_values
+from analysis.statistics.scores import Settings
+from benchmarks.protocol import datasets_of
+from tests.analysis.made_up import made_up_runs
+
+FINDING_OF = PublishedEvidence("t").finding
+
+
+@pytest.fixture(scope="module")
+def readings() -> dict[str, DatasetReading]:
+    return read_by_dataset(CLAIMS, FINDING_OF)
+
+
+def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(readings) -> None:
+    parts = {name: len(reading.verdict.tree.units) for name, reading in readings.items()}
+    assert parts["F1"] == 6 * 3 and parts["F8"] == 12 * 3 and parts["F9"] == 12 * 3 and parts["F6"] == 19 * 3
+    assert parts["F2"] == 9 * 3 * 3  # every pair of datasets
+    assert parts["F5a"] == 4  # a search over more places is still one part
+    for claim in CLAIMS.values():
+        for one in comparisons(claim_by_dataset(claim).body):
+            names = [one.dataset] if isinstance(one, Spread) else [term.dataset for term in one.terms]
+            tasks = [one.task] if isinstance(one, Spread) else [term.task for term in one.terms]
+            assert all(name in datasets_of(task) for name, task in zip(names, tasks, strict=True))
+
+
+def test_f8_by_dataset_holds_alone_in_21_of_36_and_is_nowhere_reversed(readings) -> None:
+    units = readings["F8"].verdict.tree.units
+    assert (sum(unit.p_for <= 0.05 for unit in units), sum(unit.p_against <= 0.05 for unit in units)) == (
+        21,
+        0,
+    )
+    assert (readings["F8"].verdict.tree.hold, readings["F8"].verdict.tree.fail) == (9, 0)
+
+
+def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(readings) -> None:
+    assert {name: len(made) for name, made in readings["F3"].makers.items()} == {"mnli_m": 2}
+    gaps = {c.average.comparison.label: c.single["mnli_m"].effect for c in readings["F1"].contrasts[:3]}
+    assert list(gaps.values()) == pytest.approx([4.16, 7.10, 12.51])
+    sst2 = [contrast.single["sst2"] for contrast in readings["F1"].contrasts[:3]]
+    assert [one.effect for one in sst2] == pytest.approx([0.44, 0.32, 0.41])
+    assert [one.p_for for one in sst2] == pytest.approx([0.31, 0.42, 0.17], abs=0.02)
+    assert readings["F1"].silent == {"sst2": 3}
+    shares = {(c.average.comparison.label, name) for c, name, _ in readings["F1"].dominant}
+    assert ("MLM - CLM on QA, 1b", "record") in shares and ("MLM - CLM on SC, 1b", "mnli_m") in shares
+
+
+def test_heterogeneity_is_cochrans_as_statsmodels_computes_it(readings) -> None:
+    for contrast in (one for reading in readings.values() for one in reading.contrasts):
+        effects = np.array([finding.effect for finding in contrast.single.values()])
+        variances = np.array([finding.error**2 for finding in contrast.single.values()])
+        theirs = combine_effects(effects, variances)
+        assert contrast.q == pytest.approx(theirs.q)
+        assert contrast.p == pytest.approx(stats.chi2.sf(theirs.q, len(effects) - 1))
+        assert contrast.i_squared == pytest.approx(max(0.0, theirs.i2))
+
+
+def test_the_average_without_a_dataset_is_that_of_the_others() -> None:
+    contrast = difference("MLM - CLM", "1b-mlm40-42k", "1b-clm-42k", "SC")
+    found = heterogeneity(contrast, FINDING_OF)
+    assert found is not None
+    cells = published_values().set_index(["model", "dataset"])["mean"]
+    gaps = {name: cells["1b-mlm40-42k", name] - cells["1b-clm-42k", name] for name in datasets_of("SC")}
+    for name, finding in found.without.items():
+        rest = [gap for other, gap in gaps.items() if other != name]
+        assert finding.effect == pytest.approx(sum(rest) / 2)
+
+
+def test_contrasts_across_tasks_have_no_heterogeneity() -> None:
+    across = next(iter(comparisons(CLAIMS["F2"].body)))
+    assert isinstance(across, Contrast) and heterogeneity(across, FINDING_OF) is None
+
+
+def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
+    models = ["610m-clm-42k", "610m-mlm40-42k"]
+    runs = made_up_runs(np.random.default_rng(0), models=models, shift={models[1]: 0.05})
+    runs = runs[runs["dataset"] == "sst2"]
+    readings = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)
+    found = readings["F1"]
+    assert found.known_units == 1 and found.verdict.tree.hold == 1
+    assert found.verdict.verdict == "partly supported"
+    (contrast,) = found.contrasts
+    assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.q)
+    assert (
+        readings["F8"].known_units == 0 and readings["F8"].verdict.verdict == "not decidable from this source"
+    )
+
+
+def test_spreads_are_read_by_dataset_from_runs() -> None:
+    models = ["610m-clm-42k", "610m-mlm40-42k"]
+    runs = made_up_runs(np.random.default_rng(1), models=models)
+    found = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)["F7"]
+    assert found.known_units == len(found.verdict.tree.units) == 12

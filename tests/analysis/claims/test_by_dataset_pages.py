@@ -1,0 +1,74 @@
+"""Claims by dataset in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.claims.assessment import Assessment, assess
+from analysis.claims.by_dataset_pages import _bar, counted_by_dataset, dataset_sentences
+from analysis.claims.evidence import Finding
+from analysis.claims.statements import difference
+from analysis.sources import PUBLISHED
+from analysis.statistics.scores import Settings
+from common.errors import UserError
+from tests.analysis.stores import RELEASED
+
+
+@pytest.fixture(scope="module")
+def assessment() -> Assessment:
+    return assess(PUBLISHED, Settings())
+
+
+def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:
+    by_id = {verdict.claim.id: verdict for verdict in assessment.verdicts}
+    said = " ".join(dataset_sentences(assessment, by_id["F3"]))
+    assert "MNLI makes the result of gap on SC, 610m - 210m: +1.33" in said
+    assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment, by_id["F1"]))
+    assert counted_by_dataset(assessment, by_id["F8"]) == "9/0 of 36"
+    assert counted_by_dataset(assessment, by_id["F7"]) == "-" and not dataset_sentences(
+        assessment, by_id["F7"]
+    )
+
+
+def test_a_bar_is_on_its_side_of_zero() -> None:
+    pair = difference("x", "610m-clm-42k", "610m-mlm40-42k", "SC")
+    right = _bar(Finding(comparison=pair, effect=5.0, low=3.0, high=9.0), 10.0)
+    left = _bar(Finding(comparison=pair, effect=-5.0, low=-9.0, high=-3.0), 10.0)
+    assert right == left[::-1] and right.index("0") < right.index("-") < right.index("#")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_the_forest_has_a_row_a_dataset_and_the_average(form: str, capsys) -> None:
+    assert main(["claims", "--datasets", "--id", "F3", "--format", form]) == 0
+    text = capsys.readouterr().out
+    for name in ("SST-2", "QQP", "MNLI", "average", "I2 96%", "MNLI makes the result"):
+        assert name in text
+
+
+def test_the_data_have_the_numbers_of_the_forest(capsys) -> None:
+    assert main(["claims", "--datasets", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    made = {
+        (row["contrast"], row["dataset"])
+        for row in rows
+        if row["makes_the_result"] == "True" and row["id"] == "F3"
+    }
+    assert made == {("gap on SC, 610m - 210m", "mnli_m"), ("gap on SC, 1b - 610m", "mnli_m")}
+    assert main(["claims", "--datasets", "--format", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["claims"]["F8"]["holds_in"] == 9 and len(content["contrasts"]) == len(rows)
+
+
+def test_one_released_dataset_says_what_it_can(capsys) -> None:
+    assert main(["claims", "--source", str(RELEASED), "--datasets"]) == 0
+    assert "Not decidable from this source." in capsys.readouterr().out
+
+
+def test_it_is_a_view_of_its_own() -> None:
+    with pytest.raises(UserError, match="--datasets is a view of its own"):
+        main(["claims", "--datasets", "--explain"])

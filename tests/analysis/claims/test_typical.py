@@ -1,0 +1,59 @@
+"""The typical effect is the mean of a claim's comparisons, with the interval of that mean."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import Finding, PublishedEvidence
+from analysis.claims.statements import Spread, comparisons, difference
+from analysis.claims.typical import same_up_to_sign, typical_contrast
+
+FINDING_OF = PublishedEvidence("t").finding
+A, B, C = "610m-clm-42k", "610m-mlm40-42k", "1b-clm-42k"
+
+
+def findings(name: str) -> list[Finding]:
+    return [FINDING_OF(one) for one in comparisons(CLAIMS[name].body)]
+
+
+@pytest.mark.parametrize("name", ["F1", "F2", "F5c", "F6", "F8", "F9", "F14", "F15"])
+def test_it_is_the_mean_of_the_effects(name: str) -> None:
+    every = findings(name)
+    typical = typical_contrast(every)
+    assert typical is not None
+    found = FINDING_OF(typical)
+    assert found.effect == pytest.approx(sum(one.effect for one in every) / len(every))
+    assert found.low < found.effect < found.high
+
+
+def test_what_is_claimed_to_be_below_is_turned_round() -> None:
+    typical = typical_contrast(findings("F3"))
+    assert typical is not None
+    signs = [-1 if math.isinf(one.comparison.ends[0]) else 1 for one in findings("F3")]
+    assert signs == [1, 1, -1, -1]
+    expected = sum(sign * one.effect for sign, one in zip(signs, findings("F3"), strict=True)) / 4
+    assert FINDING_OF(typical).effect == pytest.approx(expected)
+
+
+def test_ranges_count_only_where_nothing_has_a_direction() -> None:
+    typical = typical_contrast(findings("F4"))
+    assert typical is not None and "CLM - MLM on TC, 610m" in typical.label
+    ranges = [one for one in findings("F4") if one.comparison.is_range]
+    alone = typical_contrast(ranges)
+    assert alone is not None and alone.ends == (-0.25, 0.25)
+
+
+def test_a_search_in_both_directions_and_a_spread_have_none() -> None:
+    assert typical_contrast(findings("F5a")) is None
+    assert (
+        typical_contrast([Finding(comparison=Spread(label="r", task="SC", narrow=(A,), wide=(B,)))]) is None
+    )
+
+
+def test_a_comparison_and_its_reverse_are_one_pair() -> None:
+    pairs = [difference("x", A, B, "SC"), difference("y", B, A, "SC"), difference("z", A, C, "SC")]
+    groups = same_up_to_sign([Finding(comparison=one) for one in pairs])
+    assert [[one.comparison.label for one in group] for group in groups] == [["x", "y"], ["z"]]
