@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.claims.assessment import assess
-from analysis.claims.formats import FORMATS as CLAIM_FORMATS
+from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from analysis.tables.audit import audit

@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.claims.assessment import assess
-from analysis.claims.records import as_record
+from analysis.claims.pages.records import as_record
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p, how_tested
+from analysis.claims.wording import format_effect, format_p, format_typical, how_tested
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
@@ -70,7 +70,7 @@ class Content:
     missing_pictures: tuple[str, ...]
     tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
     claims: tuple[dict[str, object], ...]
-    """Records of `analysis.claims.records`, with effect and p values as text."""
+    """Records of `analysis.claims.pages.records`, with effect and p values as text."""
     claims_tests: tuple[str, str, str]
     """`how_tested`: the test, what it is about, multiplicity."""
     audit: Audit
@@ -160,6 +160,7 @@ def _claim(verdict: Verdict) -> dict[str, object]:
     p, adjusted = (verdict.p, verdict.p_adjusted) if verdict.known else (math.nan, math.nan)
     texts = {
         "effect_text": format_effect(verdict.decisive),
+        "typical_text": format_typical(verdict),
         "p_text": format_p(p),
         "holm_text": format_p(adjusted),
     }

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.assessment import assess
-from analysis.claims.formats import FORMATS as CLAIM_FORMATS
+from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.intervals import INTERVALS, PAPER
 from analysis.statistics.scores import Settings

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.formats import FORMATS, render_claims, render_multiverse
+from analysis.claims.pages.formats import FORMATS, render_claims, render_multiverse
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import STANDARD
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print

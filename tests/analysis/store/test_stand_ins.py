@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.formats import render_claims
+from analysis.claims.pages.formats import render_claims
 from analysis.sources import open_source
 from analysis.statistics.scores import Settings, seed_scores
 from analysis.store.runs_table import write_runs

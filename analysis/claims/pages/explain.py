@@ -11,10 +11,10 @@ from importlib import resources
 import jinja2
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.by_dataset_pages import counted_by_dataset, dataset_sentences
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES, UNDECIDABLE
+from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import (

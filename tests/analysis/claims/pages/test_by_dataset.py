@@ -10,8 +10,8 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
-from analysis.claims.by_dataset_pages import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.evidence import Finding
+from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores import Settings

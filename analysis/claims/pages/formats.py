@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.by_dataset_pages import datasets_csv, datasets_json, datasets_text
-from analysis.claims.explain import explanations, findings_page, verdicts_text
 from analysis.claims.multiverse import Multiverse
-from analysis.claims.multiverse_pages import multiverse_csv, multiverse_json, multiverse_text
-from analysis.claims.records import contrasts_csv, verdicts_csv, verdicts_json
+from analysis.claims.pages.by_dataset import datasets_csv, datasets_json, datasets_text
+from analysis.claims.pages.explain import explanations, findings_page, verdicts_text
+from analysis.claims.pages.multiverse import multiverse_csv, multiverse_json, multiverse_text
+from analysis.claims.pages.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
 

@@ -8,7 +8,7 @@ from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_the_committed_findings_are_those_generated_now(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.formats import FORMATS, render_claims, render_multiverse
+from analysis.claims.pages.formats import FORMATS, render_claims, render_multiverse
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores import Settings
 from clm_or_mlm.commands.analysis.claims import choose

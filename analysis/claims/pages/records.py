@@ -10,10 +10,10 @@ from dataclasses import asdict
 import pandas as pd
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.by_dataset_pages import dataset_record
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDABLE, UNDECIDED
+from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import levels, mixed_notes, seeds_that_decide, sentence, shortfall
 

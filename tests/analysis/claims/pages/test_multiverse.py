@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from analysis.claims.formats import render_multiverse
 from analysis.claims.multiverse import explore
+from analysis.claims.pages.formats import render_multiverse
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 
