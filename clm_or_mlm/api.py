@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.claims.assessment import assess, default_interval
-from analysis.claims.explain import explanations
-from analysis.claims.records import as_record
+from analysis.claims.assessment import assess
+from analysis.claims.pages.explain import explanations
+from analysis.claims.pages.records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
 from analysis.letter.content import write_letter
@@ -203,7 +203,7 @@ def figure(
         source: as in `load`.
         task: SC, TC, QA or IR: draw this panel alone.
         ax: the axes to draw it on; by default new ones. Needs `task`.
-        interval: as in `scores`; by default the paper's.
+        interval: as in `scores`; by default the source's.
         logs: folder of training logs, for Figure 12.
 
     Returns:
@@ -222,10 +222,9 @@ def figure(
     opened = load(source)
     inputs = Inputs(
         source=opened,
-        settings=Settings(interval=interval or "paper"),
+        settings=Settings(interval=interval),
         logs=None if logs is None else Path(logs),
     )
-    inputs = drawn.prepared(inputs, interval or None)
     data = drawn.collect(inputs)
     if not task and ax is None:
         with paper_style():
@@ -263,5 +262,4 @@ def datasets() -> pd.DataFrame:
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:
-    settings = Settings(selection=selection)
-    return replace(settings, interval=interval or default_interval(source))
+    return source.settled(Settings(selection=selection, interval=interval))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.comparisons.contenders import Contender, Scope, ScopeScore
-from analysis.statistics.bounds import resample_seeds, resampled_means
+from analysis.statistics.resampling import draw_picks, resampled_means
 from analysis.statistics.scores import Settings
 
 __all__ = ["FEWEST_SEEDS", "mean_draws"]
@@ -49,7 +49,7 @@ def _draws(model: Contender, scope: Scope, score: ScopeScore, settings: Settings
     if score.count < FEWEST_SEEDS:
         expanded = score.mean + _student_deviations(score.present, settings.resamples, rng)
     else:
-        means = resampled_means(score.present, resample_seeds(score.count, settings.resamples, rng))
+        means = resampled_means(score.present, draw_picks(score.count, settings.resamples, rng))
         expanded = score.mean + (means - score.mean) * np.sqrt(score.count / (score.count - 1))
     if score.resampled is None:
         return expanded

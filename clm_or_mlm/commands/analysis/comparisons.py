@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.claims.assessment import default_interval
 from analysis.comparisons import best_report, report, wording
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.comparison import compare as compared
+from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 from common.cli import MANY
 from common.errors import UserError
@@ -58,8 +59,8 @@ def compare(
     if not 0 <= rho < 1:
         raise UserError(f"--rho {rho:g}: a correlation between seeds is from 0 to below 1")
     named = models if set(models) <= set(MODELS) else None  # patterns take what is there
-    opened = source.open(named, need_instances=score.needs_instances("hierarchical"))
-    result = compared(opened, models, score.settings(default_interval(opened)), margin=margin, rho=rho)
+    opened = source.open(named, need_instances=score.needs_instances())
+    result = compared(opened, models, score.settings(opened), margin=margin, rho=rho)
     if figure is not None:
         write_bytes(figure, _forest(result, figure))
     write_or_print(report.FORMATS[format].show(result), out)
@@ -86,8 +87,8 @@ def best(
         question: split, ratio, objective or model (default: all)
         format: how it is written
     """
-    opened = source.open(need_instances=score.needs_instances("t"))
-    answer = best_of(opened, score.settings("t"), question)
+    opened = source.open(need_instances=score.needs_instances())
+    answer = best_of(opened, replace(score.settings(opened), interval=score.interval or T.name), question)
     write_or_print(best_report.FORMATS[format].show(answer), out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -29,6 +30,6 @@ def sensitivity(
     Args:
         format: how it is written; csv has one row a claim and analysis
     """
-    opened = source.open(need_instances=score.needs_instances(T.name))
-    result = report.sensitivity_of(opened, score.settings(T.name))
+    opened = source.open(need_instances=score.needs_instances())
+    result = report.sensitivity_of(opened, replace(score.settings(opened), interval=score.interval or T.name))
     write_or_print(report.FORMATS[format].show(result), out)

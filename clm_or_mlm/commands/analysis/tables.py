@@ -145,7 +145,6 @@ def audit(
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
-    from analysis.claims.assessment import default_interval
     from analysis.letter.content import write_letter
     from analysis.letter.pages import FORMATS
 
@@ -153,7 +152,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     if out is None and not form.is_text:
         raise UserError(f"--format {form.name} is no text: name a file with --out letter.{form.ending}")
     opened = source.open()
-    written = write_letter(opened, Settings(selection=selection, interval=default_interval(opened)))
+    written = write_letter(opened, Settings(selection=selection, interval=opened.default_interval.name))
     write_or_print(form.content(written), out)
     return 1 if written.differs else 0
 
