@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +203,7 @@ def figure(
         source: as in `load`.
         task: SC, TC, QA or IR: draw this panel alone.
         ax: the axes to draw it on; by default new ones. Needs `task`.
-        interval: as in `scores`.
+        interval: as in `scores`; by default the source's.
         logs: folder of training logs, for Figure 12.
 
     Returns:
@@ -222,7 +222,7 @@ def figure(
     opened = load(source)
     inputs = Inputs(
         source=opened,
-        settings=_settings(opened, interval, "seed"),
+        settings=Settings(interval=interval),
         logs=None if logs is None else Path(logs),
     )
     data = drawn.collect(inputs)
@@ -262,5 +262,4 @@ def datasets() -> pd.DataFrame:
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:
-    settings = Settings(selection=selection)
-    return replace(settings, interval=interval or source.default_interval.name)
+    return source.settled(Settings(selection=selection, interval=interval))

@@ -203,7 +203,7 @@ def _difference(
         if one.resampled is not None and other.resampled is not None:
             resampled = one.resampled[:, shared] - other.resampled[:, shared]
         sample = Sample(values=values, pick=settings.picks, resampled=resampled)
-        estimate, test = settings.method.need_paired().estimate(sample)
+        estimate, test = settings.method.of(len(values)).need_paired().estimate(sample)
         done = _tested(replace(base, seeds=(len(values),), test=test), estimate)
         # A flat prior's posterior is Student's, whatever the interval is by.
         student = estimate if isinstance(estimate, Student) else paired_estimate(values)

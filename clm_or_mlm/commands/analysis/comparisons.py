@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from analysis.comparisons import best_report, report, wording
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.comparison import compare as compared
+from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 from common.cli import MANY
 from common.errors import UserError
@@ -86,7 +88,7 @@ def best(
         format: how it is written
     """
     opened = source.open(need_instances=score.needs_instances())
-    answer = best_of(opened, score.settings(opened), question)
+    answer = best_of(opened, replace(score.settings(opened), interval=score.interval or T.name), question)
     write_or_print(best_report.FORMATS[format].show(answer), out)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from analysis.sensitivity import report
+from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 
 __all__ = ["sensitivity"]
@@ -29,5 +31,5 @@ def sensitivity(
         format: how it is written; csv has one row a claim and analysis
     """
     opened = source.open(need_instances=score.needs_instances())
-    result = report.sensitivity_of(opened, score.settings(opened))
+    result = report.sensitivity_of(opened, replace(score.settings(opened), interval=score.interval or T.name))
     write_or_print(report.FORMATS[format].show(result), out)

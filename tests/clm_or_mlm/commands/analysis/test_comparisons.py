@@ -55,8 +55,10 @@ def test_instances_widen_the_interval(capsys, tmp_path):
         row = capsys.readouterr().out.splitlines()[1].split(",")
         widths.append(float(row[6]) - float(row[5]))
     assert widths[0] != widths[1]
-    assert main(args) == 0
-    assert "instance" in capsys.readouterr().out
+    assert main([*args, "--interval", "crossed"]) == 0
+    assert "paired by seed and instance" in capsys.readouterr().out
+    assert main(args) == 0  # the default of runs is over seeds, whether instances are known or not
+    assert "studentised bootstrap over paired seeds" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
