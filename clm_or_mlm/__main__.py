@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
+import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
 from clm_or_mlm.completion import SHELLS, completion
 from clm_or_mlm.rooms import ROOMS, main_of
 from clm_or_mlm.version import version_line
