@@ -11,10 +11,10 @@ from pathlib import Path
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.problems import Problem
-from analysis.store.results_json import ResultsError, read_results
 from analysis.store.run_json import read_standard
 from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
+from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import RESULTS, RunKey
 
 __all__ = ["CellResult", "Run", "read_cell"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from analysis.store.results_json import ResultsError
 from benchmarks.protocol import TASKS
+from benchmarks.results_json import ResultsError
 from benchmarks.runs import RUN, SPLITS, RunKey
 
 __all__ = ["read_standard"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.results_json import MEAN_TOLERANCE, ResultsError, parse_results
+from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, parse_results
 
 entries = st.lists(
     st.one_of(st.integers(0, 1), st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60
