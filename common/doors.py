@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from common.errors import UserError
 from common.plain_text import name_fault, visible
 
-__all__ = ["BadJsonError", "UnreadableError", "inside", "read_bounded", "strict_json"]
+__all__ = ["BadJsonError", "ChangingError", "UnreadableError", "inside", "read_bounded", "strict_json"]
 
 _DEEPEST = 32
 """Levels of brackets that any JSON of this package needs, and then some."""
@@ -25,6 +25,14 @@ _DIGITS = 40
 
 class UnreadableError(UserError):
     """A file that is not opened or not read: no regular file, too large, or refused by the system."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{visible(str(path))}: {reason}")
+        self.reason = reason
+
+
+class ChangingError(UnreadableError):
+    """A file that was written while it was read."""
 
 
 class BadJsonError(ValueError):
@@ -37,6 +45,7 @@ def read_bounded(path: Path, most: int) -> bytes:
     Raises:
         FileNotFoundError: there is none.
         UnreadableError: it is no regular file, larger than that, or cannot be read.
+        ChangingError: it is being written.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -47,28 +56,27 @@ def read_bounded(path: Path, most: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise UnreadableError(f"{visible(str(path))}: cannot be read ({error.strerror})") from None
-    if len(content) > most:
-        raise UnreadableError(f"{visible(str(path))}: grew past {most:,} bytes while it was read")
+        raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
     return content
 
 
 def _content(descriptor: int, path: Path, most: int) -> bytes:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        what = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-        raise UnreadableError(f"{visible(str(path))}: is {what}, and is not read")
-    if status.st_size > most:
+    before = os.fstat(descriptor)
+    if not stat.S_ISREG(before.st_mode):
+        what = "a folder" if stat.S_ISDIR(before.st_mode) else "no regular file"
+        raise UnreadableError(path, f"is {what}, and is not read")
+    if before.st_size > most:
         raise UnreadableError(
-            f"{visible(str(path))}: has {status.st_size:,} bytes, and no such file needs more than {most:,}"
+            path, f"has {before.st_size:,} bytes, and no such file needs more than {most:,}"
         )
     parts: list[bytes] = []
-    left = min(most, status.st_size) + 1
+    left = before.st_size + 1
     while left > 0 and (part := os.read(descriptor, left)):
         parts.append(part)
         left -= len(part)
-        if left == 0:  # it grew, or ends just here
-            left = most + 1 - sum(map(len, parts))
+    after = os.fstat(descriptor)
+    if left == 0 or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise ChangingError(path, "changed while it was read")
     return b"".join(parts)
 
 

@@ -23,8 +23,8 @@ from common.plain_text import redacted_words, visible
 from common.seals import BrokenSealError, check_seal, sealed
 
 __all__ = [
-    "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path", "read_provenance", "versions",
-    "write_provenance",
+    "FILES", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path", "read_provenance",
+    "versions", "write_provenance",
 ]  # fmt: skip
 
 PROVENANCE = "provenance.json"

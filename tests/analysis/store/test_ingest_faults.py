@@ -171,14 +171,14 @@ def test_the_majority_decides_how_many_instances_a_dataset_has(store: Path, tmp_
 def test_a_file_without_permission_is_unreadable_for_root_too(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, open_file = run_folder(store) / RESULTS, Path.open
+    target, open_file = run_folder(store) / RESULTS, os.open
 
-    def closed(path: Path, *args: Any, **kwargs: Any) -> Any:
+    def closed(path: Any, *args: Any, **kwargs: Any) -> Any:
         if path == target:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return open_file(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "open", closed)
+    monkeypatch.setattr("common.doors.os.open", closed)
     ingested = read(store, tmp_path / "out")
     assert kinds(ingested) == ["unreadable"]
     assert len(ingested.runs) == 179
