@@ -7,6 +7,9 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,42 +21,106 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in `path`'s folder that becomes `path` when the block ends well.
 
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
-    old file or the new one. After an error the temporary file is removed and `path` is as it was.
+    old file or the new one. After an error the temporary file is removed and `path` is as it was. A link stays a link
+    to the file that is written; what is no regular file (a device, a pipe, `/dev/stdout`) is written through.
+
+    Raises:
+        OSError: with the name that the user gave, whatever the place where it came up.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}")
+    target = path.resolve() if path.is_symlink() else path
+    through = _is_stream(path)
+    with _named(path):
+        if through:
+            holder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
+        else:
+            holder = target.parent
+            holder.mkdir(parents=True, exist_ok=True)
+    temporary = holder / _temporary_name(target.name, target.suffix)
     try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if error.filename == str(temporary):
-            error.filename = str(path)  # the name that the user gave
-        raise
+        with _named(path, also=temporary):
+            yield temporary
+            if through:
+                _pour(temporary, path)
+            else:
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+                temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # would hide the error that counts
+            temporary.unlink(missing_ok=True)
+        if through:
+            shutil.rmtree(holder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `path` that takes the place of `path` when the block ends well.
 
-    Its files are flushed to disk before the rename.
+    Its files are flushed to disk before the rename. A link stays a link to the folder that is written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    temporary.mkdir()
+    target = path.resolve() if path.is_symlink() else path
+    temporary = target.with_name(_temporary_name(target.name, ""))
+    old = temporary.with_name(f"{temporary.name}.old")
+    with _named(path, also=temporary):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
     try:
-        yield temporary
-        for item in temporary.iterdir():
-            with item.open("rb") as file:
-                os.fsync(file.fileno())
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
+        with _named(path, also=temporary):
+            yield temporary
+            for item in temporary.rglob("*"):
+                if item.is_file():
+                    with item.open("rb") as file:
+                        os.fsync(file.fileno())
+            if target.exists():
+                target.rename(old)
+            temporary.replace(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if old.exists() and not target.exists():
+            old.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _temporary_name(name: str, suffix: str) -> str:
+    """Return a name of the same folder and file type, short enough wherever `name` is."""
+    short = name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
+    return f".{short}.{os.getpid()}-{secrets.token_hex(4)}.tmp{suffix if len(suffix) < 20 else ''}"
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path leads to a device, a pipe or an open file of this process instead of a file of its own."""
+    link = str(path.readlink()) if path.is_symlink() else ""
+    if link.startswith("/proc/") or str(path.parent.resolve()).startswith("/proc/"):
+        return True  # /dev/stdout, also where that is a file: whoever opened it writes more into it
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _pour(source: Path, stream: Path) -> None:
+    sys.stdout.flush()  # what was printed before comes before
+    descriptor = os.open(stream, os.O_WRONLY | os.O_APPEND)
+    try:
+        with source.open("rb") as file:
+            while content := file.read(1 << 20):
+                while content:
+                    content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _named(path: Path, also: Path | None = None) -> Iterator[None]:
+    """Give an OSError of the block without a name, or with the name of `also` or of what is in it, the user's name."""
+    try:
+        yield
+    except OSError as error:
+        inner = "" if also is None else str(also)
+        if error.filename is None or (inner and str(error.filename).startswith(inner)):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:

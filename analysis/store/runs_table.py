@@ -25,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.csv_text import csv_text
 from analysis.store.model_names import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, TASKS, format_lr
 from common.errors import UserError, nearest
@@ -133,7 +134,7 @@ def write_runs(
     """
     frame = sort_runs(runs)
     if path.suffix.lower() == ".csv":
-        content = frame.loc[:, list(COLUMNS)].to_csv(index=False, lineterminator="\n").encode()
+        content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
     else:
         columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
         record = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from analysis.csv_text import csv_text
 from analysis.sources import Source
 from common.files import write_bytes
 from common.provenance import provenance
@@ -26,7 +26,7 @@ from paper_figures.output.captions import alt_text
 from paper_figures.output.captions import caption as caption_of
 from paper_figures.output.formats import FORMATS, PictureFormat
 
-__all__ = ["csv_text", "entitle", "picture", "save_figure"]
+__all__ = ["entitle", "picture", "save_figure"]
 
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
 
@@ -37,12 +37,6 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form.name, metadata=dict(form.metadata(title, description)))
     return form.finish(buffer.getvalue(), title, description)
-
-
-def csv_text(data: pd.DataFrame) -> str:
-    """Return the drawn data as CSV: twelve digits, empty fields for what is missing."""
-    # Twelve digits: a printed 84.95 less 0 is 84.94999999999999 in binary, and says no more.
-    return data.to_csv(index=False, lineterminator="\n", float_format="%.12g")
 
 
 def entitle(figure: Figure, heading: str, source: Source) -> str:
@@ -99,7 +93,7 @@ def save_figure(
         **provenance("analysis", _PACKAGES),
     }
     texts = {
-        "csv": csv_text(table),
+        "csv": csv_text(table, float_format="%.12g"),  # 84.95 less 0 is 84.94999999999999 in binary
         "txt": description + "\n",
         "json": json.dumps(record, indent=1, ensure_ascii=False) + "\n",
     }
