@@ -80,8 +80,13 @@ def _content(descriptor: int, path: Path, most: int) -> bytes:
     return b"".join(parts)
 
 
-def strict_json(content: bytes, *, deepest: int = _DEEPEST) -> Any:
+def strict_json(content: bytes, *, deepest: int = _DEEPEST, finite: bool = True) -> Any:
     """Return JSON in UTF-8 in which no key occurs twice, no number is endless and nothing nests deeper than `deepest`.
+
+    Args:
+        content: the bytes.
+        deepest: levels of brackets.
+        finite: refuse NaN and Infinity, which Python writes into JSON; off for logs, where a loss may be one.
 
     Raises:
         BadJsonError: it is something else.
@@ -92,7 +97,11 @@ def strict_json(content: bytes, *, deepest: int = _DEEPEST) -> Any:
         raise BadJsonError(f"byte {error.start:,} is not UTF-8") from None
     try:
         document = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_number, parse_int=_whole, parse_float=_finite
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_number if finite else float,
+            parse_int=_whole,
+            parse_float=_finite,
         )
     except json.JSONDecodeError as error:
         raise BadJsonError(f"line {error.lineno}: {error.msg}") from None
@@ -145,7 +154,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
+    if len(digits.lstrip("-")) > _DIGITS:
         raise BadJsonError(f"a number has more than {_DIGITS} digits")
     return int(digits)
 

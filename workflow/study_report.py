@@ -14,13 +14,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.csv_text import csv_text, picture
+from analysis.csv_text import csv_text
 from analysis.sources import open_source
 from analysis.statistics.scores import Settings as ScoreSettings
 from common.cli import run
 from common.files import write_bytes, write_text
 from paper_figures.drawing.style import paper_style
 from paper_figures.output.formats import FORMATS
+from paper_figures.output.save import picture
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["draw", "losses_of", "score_table"]

@@ -20,10 +20,10 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
-from benchmarks.finetuning.model_files import first_line, resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import FINE_TUNING
-from common.errors import UserError, nearest
+from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 

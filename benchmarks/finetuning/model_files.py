@@ -8,10 +8,10 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
-from common.errors import UserError, nearest
+from common.errors import UserError, first_line, nearest
 from common.files import sha256_file
 
-__all__ = ["first_line", "resolve", "tokenizer_hash", "weights_hash"]
+__all__ = ["resolve", "tokenizer_hash", "weights_hash"]
 
 _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -60,11 +60,6 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
 def tokenizer_hash(folder: Path) -> str:
     """Return the SHA-256 over the names and hashes of the files that make the folder's tokenizer."""
     return _hash(path for name in _TOKENIZER if (path := folder / name).is_file())
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or its kind where it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _hash(files: Iterable[Path]) -> str:
