@@ -23,13 +23,15 @@ from common.plain_text import redacted_words, visible
 from common.seals import BrokenSealError, check_seal, sealed
 
 __all__ = [
-    "FILES", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path", "read_provenance",
-    "versions", "write_provenance",
+    "FILES", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path",
+    "read_provenance", "versions", "write_provenance",
 ]  # fmt: skip
 
 PROVENANCE = "provenance.json"
 """Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
 `table10.provenance.json` next to it."""
+OF_A_CALL = ("command", "platform")
+"""What `provenance` says that another call on another machine says otherwise."""
 FILES = "files"
 """Its key with the SHA-256 of each file that it is about."""
 
@@ -91,9 +93,7 @@ def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
 
     Files that differ in their ending alone, such as the pictures of a figure, share one.
     """
-    return (
-        artefact / PROVENANCE if folder else artefact.with_name(f"{artefact.name.split('.')[0]}.{PROVENANCE}")
-    )
+    return artefact / PROVENANCE if folder else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
 
 
 def write_provenance(path: Path, record: Mapping[str, Any], files: Mapping[str, str]) -> None:

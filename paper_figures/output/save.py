@@ -1,7 +1,7 @@
-"""A figure's files: PDF, PNG and SVG with the same bytes for the same data, CSV, alt text, provenance.
+"""A figure's files: PDF, PNG and SVG with the same bytes for the same data, CSV, alt text, record, provenance.
 
-Nothing in a picture depends on the clock, the locale, the folder, the user's matplotlib settings or the command.
-Only the `.json` next to it names the command.
+Nothing in them depends on the clock, the locale, the folder, the user's matplotlib settings or the command. Only
+`figure3.provenance.json` names the command, the code and where the source was.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from matplotlib.figure import Figure
 from analysis.csv_text import csv_text
 from analysis.sources import Source
 from common.files import write_bytes
-from common.provenance import provenance
+from common.plain_text import redacted
+from common.provenance import provenance, provenance_path, write_provenance
+from common.seals import sha256_bytes
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure_types import FigureSpec
 from paper_figures.inputs import Inputs
@@ -53,7 +55,7 @@ def entitle(figure: Figure, heading: str, source: Source) -> str:
 def save_figure(
     figure: FigureSpec[Any], inputs: Inputs, folder: Path, formats: Iterable[PictureFormat] | None = None
 ) -> list[Path]:
-    """Draw a figure and write its picture, `.csv` (what is drawn), `.txt` (alt text) and `.json` (provenance).
+    """Draw a figure and write its picture, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
     Args:
         figure: the figure.
@@ -82,7 +84,7 @@ def save_figure(
         "figure": int(figure.name) if figure.name.isdecimal() else figure.name,
         "title": title,
         "caption": caption,
-        "source": {"name": figure.source_name(inputs), "given_as": figure.given_as(inputs)},
+        "source": {"name": figure.source_name(inputs)},
         "settings": {
             "selection": settings.selection,
             "interval": settings.interval,
@@ -90,7 +92,6 @@ def save_figure(
             "seed": settings.seed,
         },
         "points": len(table),
-        **provenance("analysis", _PACKAGES),
     }
     texts = {
         "csv": csv_text(table, float_format="%.12g"),  # 84.95 less 0 is 84.94999999999999 in binary
@@ -101,4 +102,7 @@ def save_figure(
     paths = {folder / f"{figure.stem}.{ending}": content for ending, content in contents.items()}
     for path, content in paths.items():
         write_bytes(path, content)
-    return list(paths)
+    around = provenance_path(folder / f"{figure.stem}.csv")
+    made_from = {"source_given_as": redacted(figure.given_as(inputs)), **provenance("analysis", _PACKAGES)}
+    write_provenance(around, made_from, {path.name: sha256_bytes(content) for path, content in paths.items()})
+    return [*paths, around]
