@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import platform
+import re
 import secrets
 import shutil
 import stat
@@ -13,7 +16,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_folder", "atomic_path", "cache_folder", "sha256_file", "write_bytes", "write_text"]
+__all__ = [
+    "atomic_folder", "atomic_path", "cache_folder", "remove_leftovers", "sha256_file", "temporary_name", "write_bytes",
+    "write_text",
+]  # fmt: skip
+
+_OLD = ".old"
+"""The end of the name of a folder that is being replaced."""
 
 
 @contextlib.contextmanager
@@ -21,7 +30,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in `path`'s folder that becomes `path` when the block ends well.
 
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
-    old file or the new one. After an error the temporary file is removed and `path` is as it was. A link stays a link
+    old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
+    removed and `path` is as it was. A link stays a link
     to the file that is written; what is no regular file (a device, a pipe, `/dev/stdout`) is written through.
 
     Raises:
@@ -35,7 +45,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         else:
             holder = target.parent
             holder.mkdir(parents=True, exist_ok=True)
-    temporary = holder / _temporary_name(target.name, target.suffix)
+            remove_leftovers(target)
+    temporary = holder / temporary_name(target.name, target.suffix)
     try:
         with _named(path, also=temporary):
             yield temporary
@@ -59,10 +70,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     Its files are flushed to disk before the rename. A link stays a link to the folder that is written.
     """
     target = path.resolve() if path.is_symlink() else path
-    temporary = target.with_name(_temporary_name(target.name, ""))
-    old = temporary.with_name(f"{temporary.name}.old")
+    temporary = target.with_name(temporary_name(target.name))
+    old = temporary.with_name(f"{temporary.name}{_OLD}")
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target)
         temporary.mkdir()
     try:
         with _named(path, also=temporary):
@@ -81,10 +93,43 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _temporary_name(name: str, suffix: str) -> str:
-    """Return a name of the same folder and file type, short enough wherever `name` is."""
+def temporary_name(name: str, suffix: str = "") -> str:
+    """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
     short = name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
-    return f".{short}.{os.getpid()}-{secrets.token_hex(4)}.tmp{suffix if len(suffix) < 20 else ''}"
+    kind = suffix if len(suffix) < 20 else ""
+    return f".{short}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what processes of this machine that were killed while they wrote `target` have left next to it."""
+    short = target.name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
+    form = re.compile(rf"\.{re.escape(short)}\.{_machine()}-(\d+)-[0-9a-f]{{8}}\.tmp(\..*)?")
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        found = [(Path(entry.path), match) for entry in entries if (match := form.fullmatch(entry.name))]
+        for path, match in found:
+            if _is_alive(int(match[1])):
+                continue
+            if path.is_dir():
+                if path.name.endswith(_OLD) and not target.exists():
+                    path.rename(target)  # it was to be replaced, and the new one never came
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+@functools.cache
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    return True
 
 
 def _is_stream(path: Path) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from benchmarks.datasets.schema import (
 from benchmarks.protocol import Dataset, get_dataset
 from common.doors import read_bounded
 from common.errors import UserError, first_line
-from common.files import sha256_file, write_text
+from common.files import remove_leftovers, sha256_file, temporary_name, write_text
 from common.plain_text import visible
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
@@ -153,7 +152,8 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
         _check(dataset, name, content)
     folder = data / dataset.name
     data.mkdir(parents=True, exist_ok=True)
-    temporary = data / f".{dataset.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    remove_leftovers(folder)
+    temporary = data / temporary_name(dataset.name)
     temporary.mkdir()
     try:
         infos = {name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)}
@@ -178,7 +178,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
                 raise UserError(
                     f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
                 )
-            old = temporary.with_suffix(".old")
+            old = temporary.with_name(f"{temporary.name}.old")
             folder.rename(old)
             temporary.rename(folder)
             shutil.rmtree(old)
