@@ -139,8 +139,8 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
     try:
         if (rows := pq.read_metadata(path).num_rows) > _MOST_ROWS:
             raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
+        _check_header([_ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
         table = pq.read_table(path, memory_map=False)
-        _check_header([_ALIASES.get(name, name) for name in table.column_names], path)
         _check_types(table, path)
         frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
     except UserError:

@@ -1,4 +1,4 @@
-"""`kill -9` ten times at moments drawn from a seed: the next call ends with the clean one's bytes, nothing left over."""
+"""`kill -9` ten times at moments drawn from a seed: the next call ends with the bytes of a clean one, nothing more."""
 
 from __future__ import annotations
 
