@@ -1,12 +1,14 @@
 """`clm-or-mlm` and `python -m clm_or_mlm`: the commands of all rooms in one program."""
 
+import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
+
+# isort: split
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
 from cyclopts import App
 
-import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
 from clm_or_mlm.completion import SHELLS, completion
 from clm_or_mlm.rooms import ROOMS, main_of
 from clm_or_mlm.version import version_line
