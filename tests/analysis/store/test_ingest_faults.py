@@ -249,7 +249,7 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     (cell / "lr1e-05_sd2" / RESULTS).unlink()
     os.mkfifo(cell / "lr1e-05_sd2" / RESULTS)
     odd = os.fsencode(store / "results") + b"/not-utf8-\xff\x1b[31m"
-    os.makedirs(odd + b"/SC/sst2/lr1e-04_sd0")
+    Path(os.fsdecode(odd + b"/SC/sst2/lr1e-04_sd0")).mkdir(parents=True)
     ingested = read(store, tmp_path / "out", add_models=["*"])
     assert len(ingested.runs) == 180 - 2
     assert sorted(set(kinds(ingested))) == ["unknown", "unreadable"]
