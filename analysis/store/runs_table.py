@@ -141,6 +141,7 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
             raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
         _check_header([_ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
         table = pq.read_table(path, memory_map=False)
+        table.validate(full=True)
         _check_types(table, path)
         frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
     except UserError:
