@@ -26,8 +26,8 @@ __all__ = [
 T = TypeVar("T")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula of a spreadsheet begins with."""
-_NUMBER = re.compile(r"[+-]?[0-9.](?:[0-9.,;:%()\[\]eE+ \u00b1\u2013-]| to )*")
-"""A number, its interval and its error are none."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9.](?:[0-9.,;:%()\[\]eE+ \u00b1\u2013-]| to )*)?")
+"""A number, its interval and its error are none, nor is the dash for what there is not."""
 
 Rows = Sequence[Sequence[str]]
 """Rows of texts of one length, the first of them the head."""

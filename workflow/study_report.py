@@ -102,8 +102,8 @@ def main(argv: Sequence[str]) -> int | None:
     losses = losses_of(arguments.pretraining or Path("pretraining"))
     table = score_table(scores)
     write_text(arguments.out / "study.md", table)
-    write_text(arguments.out / "study.csv", csv_text(scores))
-    write_text(arguments.out / "losses.csv", csv_text(losses))
+    write_text(arguments.out / "study.csv", csv_text(scores, float_format="%.12g"))
+    write_text(arguments.out / "losses.csv", csv_text(losses, float_format="%.12g"))
     description = f"Training loss by step and scores of {scores['model'].nunique()} models"
     for name, form in FORMATS.items():
         with paper_style():
