@@ -11,14 +11,17 @@ from common.registry import Registry
 
 __all__ = [
     "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
-    "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of", "format_lr",
-    "get_dataset",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
+    "format_lr", "get_dataset",
 ]  # fmt: skip
 
 AVERAGE = "average"
 """The `dataset` of a score that is the mean over a task's three datasets."""
 
 PAPER, STANDARD = "paper", "standard"
+
+PROTOCOL_VERSION = 1
+"""Version of what this module says: raised when a dataset, a grid or a metric comes to mean something else."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
     results/<model>/<task>/<dataset>/lr1e-04_sd0/results.json      (msmarco_pairs_lr1e-04_sd0 for retrieval)
 
 `results.json` has the release's shape and indent, `{"validation": {"score", "scores_i"}, "test": {...}}`;
-`run.json` next to it has what the release left out: protocol, versions, data hash, standard metrics, timings.
+`run.json` next to it has what the release left out: what the run was made from, standard metrics, losses.
+`provenance.json` has what another machine or another day changes, and the hashes of the other two.
 A folder without a complete `results.json` is an unfinished run.
 """
 
@@ -19,7 +20,9 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
 from common.files import write_text
 
 __all__ = [
+    "MOST_RECORD",
     "RESULTS",
+    "RESULTS_VERSION",
     "RUN",
     "SPLITS",
     "RunKey",
@@ -33,7 +36,16 @@ RESULTS = "results.json"
 RUN = "run.json"
 SPLITS = ("validation", "test")
 
-_RUN_FOLDER = re.compile(r"(?P<prefix>[a-z0-9_]*?_)?lr(?P<lr>\d+(?:\.\d+)?(?:e-?\d+)?)_sd(?P<seed>\d+)")
+MOST_RECORD = 1 << 28
+"""Bytes of the largest run.json that is read; it holds the standard metrics of every instance."""
+
+RESULTS_VERSION = 1
+"""Version of the code that decides a run's scores. Raise it with every change that gives a model other scores on the
+same data under the same settings, and make tests/golden/benchmarks.json again, which carries it."""
+
+_RUN_FOLDER = re.compile(
+    r"(?P<prefix>[a-z0-9_]*?_)?lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII
+)
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

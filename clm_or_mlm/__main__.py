@@ -1,5 +1,8 @@
 """`clm-or-mlm` and `python -m clm_or_mlm`: the commands of all rooms in one program."""
 
+import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
+
+# isort: split
 import sys
 from collections import Counter
 from collections.abc import Sequence

@@ -17,9 +17,11 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
 from analysis.tables.score_list import scores_csv
 from common.errors import UserError
-from common.files import write_text
+from common.files import sha256_file, write_text
+from common.plain_text import redacted
 from common.progress import progress
-from common.provenance import provenance
+from common.provenance import PROVENANCE, provenance, write_provenance
+from common.seals import sha256_bytes
 from paper_figures.inputs import Inputs
 from paper_figures.output.results import draw_figures
 from paper_figures.registry import FIGURES, FigureEntry
@@ -54,7 +56,7 @@ def reproduce(
     logs: Path | None = None,
     figures: Sequence[FigureEntry] | None = None,
 ) -> Outcome:
-    """Write scores, tables, audit, claims and figures of a source under `out`, and `reproduce.json`.
+    """Write scores, tables, audit, claims and figures of a source under `out`, `provenance.json` and `reproduce.json`.
 
     Args:
         source: where the scores come from.
@@ -81,9 +83,13 @@ def reproduce(
         outcome.made += [path.relative_to(out).as_posix() for path in result.files]
         if result.problem is not None:
             outcome.missing.append(("a figure", str(result.problem)))
-    record = {"source": source.label, "made": outcome.made, "missing": outcome.missing}
-    write_text(out / "reproduce.json", json.dumps(record | provenance("analysis", PACKAGES), indent=1) + "\n")
-    outcome.made.append("reproduce.json")
+    record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
+    text = json.dumps(record, indent=1) + "\n"
+    around = {"source_given_as": redacted(source.label), **provenance("analysis", PACKAGES)}
+    hashes = {name: sha256_file(out / name) for name in outcome.made}
+    write_provenance(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
+    write_text(out / "reproduce.json", text)
+    outcome.made += [PROVENANCE, "reproduce.json"]
     return outcome
 
 

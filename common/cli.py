@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import logging
 import os
 import sys
@@ -16,6 +17,8 @@ from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, default_
 from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
+from common.interrupts import INTERRUPTED, SENTENCE
+from common.plain_text import FALLBACK, redacted, visible
 
 if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
@@ -26,6 +29,8 @@ __all__ = ["MANY", "call", "command_name", "program", "run", "sentence", "shared
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
 
+_MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
+"""What the system says to a program that is wrong, unless it names a file."""
 _TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -100,10 +105,16 @@ def call(app: App, argv: Sequence[str]) -> int:
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
     """Call `main(argv)` and exit: its return value (None is 0), 2 after a `UserError`, 130 after Ctrl-C.
 
-    A full disk and a missing permission are reported in one sentence too. CLM_OR_MLM_TRACEBACK=1 in the
-    environment shows the traceback of any of them.
+    What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
+    too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them. Output that
+    is not UTF-8 gets the nearest plain letters.
     """
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=FALLBACK)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         code = main(sys.argv[1:] if argv is None else argv) or 0
         sys.stdout.flush()
@@ -111,14 +122,21 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; finished work is kept, and the same command resumes from it\n")
-        code = 130
+        sys.stderr.write(f"{SENTENCE}\n")
+        code = INTERRUPTED
     except (UserError, OSError) as error:
         if os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
-        sys.stderr.write(f"error: {_users_sentence(error)}\n")
+        sys.stderr.write(f"error: {visible(redacted(_users_sentence(error)))}\n")
         code = 2
     sys.exit(code)
+
+
+class _OneLine(logging.Formatter):
+    """Messages without secrets and without characters that a terminal obeys."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        return visible(redacted(super().formatMessage(record)))
 
 
 class _Help:
@@ -192,9 +210,10 @@ def _users_sentence(error: UserError | OSError) -> str:
     """Return what the user can correct in one sentence; raise what is a mistake of the program."""
     if isinstance(error, UserError):
         return str(error)
-    users = ("EACCES", "EDQUOT", "EISDIR", "ENOENT", "ENOSPC", "ENOTDIR", "EPERM", "EROFS")
-    if error.errno is None or errno.errorcode.get(error.errno) not in users:
+    if error.errno is None or (error.filename is None and error.errno in _MISTAKES):
         raise error
-    where = f"{error.filename}: " if error.filename else ""
+    where = (
+        f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
+    )
     hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
     return f"{where}{os.strerror(error.errno)}{hint}"

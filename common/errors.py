@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["UserError", "nearest"]
+__all__ = ["UserError", "first_line", "nearest"]
 
 
 class UserError(ValueError):
@@ -19,3 +19,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its kind where it has none: libraries tend to write pages."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300].rstrip(".") if lines else type(error).__name__

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import platform
+import re
 import secrets
 import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_folder", "atomic_path", "cache_folder", "sha256_file", "write_bytes", "write_text"]
+__all__ = [
+    "atomic_folder", "atomic_path", "cache_folder", "remove_leftovers", "sha256_file", "temporary_name", "write_bytes",
+    "write_text",
+]  # fmt: skip
+
+_OLD = ".old"
+"""The end of the name of a folder that is being replaced."""
 
 
 @contextlib.contextmanager
@@ -18,42 +30,142 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in `path`'s folder that becomes `path` when the block ends well.
 
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
-    old file or the new one. After an error the temporary file is removed and `path` is as it was.
+    old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
+    removed and `path` is as it was. A link stays a link
+    to the file that is written; what is no regular file (a device, a pipe, `/dev/stdout`) is written through.
+
+    Raises:
+        OSError: with the name that the user gave, whatever the place where it came up.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}")
+    target = path.resolve() if path.is_symlink() else path
+    through = _is_stream(path)
+    with _named(path):
+        if through:
+            holder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
+        else:
+            holder = target.parent
+            holder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(target)
+    temporary = holder / temporary_name(target.name, target.suffix)
     try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if error.filename == str(temporary):
-            error.filename = str(path)  # the name that the user gave
-        raise
+        with _named(path, also=temporary):
+            yield temporary
+            if through:
+                _pour(temporary, path)
+            else:
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+                temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # would hide the error that counts
+            temporary.unlink(missing_ok=True)
+        if through:
+            shutil.rmtree(holder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `path` that takes the place of `path` when the block ends well.
 
-    Its files are flushed to disk before the rename.
+    Its files are flushed to disk before the rename. A link stays a link to the folder that is written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    temporary.mkdir()
+    target = path.resolve() if path.is_symlink() else path
+    temporary = target.with_name(temporary_name(target.name))
+    old = temporary.with_name(f"{temporary.name}{_OLD}")
+    with _named(path, also=temporary):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target)
+        temporary.mkdir()
     try:
-        yield temporary
-        for item in temporary.iterdir():
-            with item.open("rb") as file:
-                os.fsync(file.fileno())
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
+        with _named(path, also=temporary):
+            yield temporary
+            for item in temporary.rglob("*"):
+                if item.is_file():
+                    with item.open("rb") as file:
+                        os.fsync(file.fileno())
+            if target.exists():
+                target.rename(old)
+            temporary.replace(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if old.exists() and not target.exists():
+            old.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def temporary_name(name: str, suffix: str = "") -> str:
+    """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
+    short = name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
+    kind = suffix if len(suffix) < 20 else ""
+    return f".{short}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp{kind}"
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what processes of this machine that were killed while they wrote `target` have left next to it."""
+    short = target.name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
+    form = re.compile(rf"\.{re.escape(short)}\.{_machine()}-(\d+)-[0-9a-f]{{8}}\.tmp(\..*)?")
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        found = [(Path(entry.path), match) for entry in entries if (match := form.fullmatch(entry.name))]
+        for path, match in found:
+            if _is_alive(int(match[1])):
+                continue
+            if path.is_dir():
+                if path.name.endswith(_OLD) and not target.exists():
+                    path.rename(target)  # it was to be replaced, and the new one never came
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+@functools.cache
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    return True
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path leads to a device, a pipe or an open file of this process instead of a file of its own."""
+    link = str(path.readlink()) if path.is_symlink() else ""
+    if link.startswith("/proc/") or str(path.parent.resolve()).startswith("/proc/"):
+        return True  # /dev/stdout, also where that is a file: whoever opened it writes more into it
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _pour(source: Path, stream: Path) -> None:
+    sys.stdout.flush()  # what was printed before comes before
+    descriptor = os.open(stream, os.O_WRONLY | os.O_APPEND)
+    try:
+        with source.open("rb") as file:
+            while content := file.read(1 << 20):
+                while content:
+                    content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _named(path: Path, also: Path | None = None) -> Iterator[None]:
+    """Give an OSError of the block without a name, or with the name of `also` or of what is in it, the user's name."""
+    try:
+        yield
+    except OSError as error:
+        inner = "" if also is None else str(also)
+        if error.filename is None or (inner and str(error.filename).startswith(inner)):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -1,18 +1,42 @@
-"""Where an artefact comes from: command, code, locks, machine."""
+"""Where an artefact comes from: command, code, locks, machine, times; in a file of its own next to the artefact.
+
+Results hold nothing of this, so that they have the same bytes when they are made again.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from common.files import sha256_file
+from common.doors import BadJsonError, read_bounded, strict_json
+from common.errors import UserError
+from common.files import sha256_file, write_text
+from common.plain_text import redacted_words, visible
+from common.seals import BrokenSealError, check_seal, sealed
 
-__all__ = ["ROOT", "git_commit", "lock_hash", "provenance", "versions"]
+__all__ = [
+    "FILES", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path",
+    "read_provenance", "versions", "write_provenance",
+]  # fmt: skip
+
+PROVENANCE = "provenance.json"
+"""Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
+`table10.provenance.json` next to it."""
+OF_A_CALL = ("command", "platform")
+"""What `provenance` says that another call on another machine says otherwise."""
+FILES = "files"
+"""Its key with the SHA-256 of each file that it is about."""
+
+_MOST = 1 << 20
+"""Bytes of the largest provenance that is read."""
 
 ROOT = Path(__file__).resolve().parent.parent
 """The repository, or the folder the package is installed in."""
@@ -60,8 +84,49 @@ def provenance(environment: str, packages: tuple[str, ...] = ()) -> dict[str, ob
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "versions": versions(packages),
-        "command": [*_program(), *sys.argv[1:]],
+        "command": [*_program(), *redacted_words(sys.argv[1:])],
     }
+
+
+def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
+    """Return where the provenance of an artefact is: in it, when it is a folder, else next to it.
+
+    Files that differ in their ending alone, such as the pictures of a figure, share one.
+    """
+    return artefact / PROVENANCE if folder else artefact.with_name(f"{artefact.stem}.{PROVENANCE}")
+
+
+def write_provenance(path: Path, record: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    """Write a provenance, sealed.
+
+    Args:
+        path: as `provenance_path` returns it.
+        record: what is known: `provenance(...)`, and times and machine where they matter.
+        files: the SHA-256 of each file that it is about, by its name next to `path`; whoever reads such a file
+            compares.
+    """
+    write_text(path, json.dumps(sealed({**record, FILES: dict(files)}), indent=1) + "\n")
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Return what a provenance holds; empty when there is none.
+
+    Raises:
+        UserError: it is no provenance, or was changed since it was written.
+    """
+    try:
+        content = strict_json(read_bounded(path, _MOST))
+        if not isinstance(content, dict):
+            raise BadJsonError("it holds no record")
+        record = check_seal(content, needed=True)
+        files = record.get(FILES)
+        if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
+            raise BadJsonError("it names no files")
+    except FileNotFoundError:
+        return {}
+    except (BadJsonError, BrokenSealError) as error:
+        raise UserError(f"{visible(str(path))}: no provenance that can be believed ({error})") from None
+    return record
 
 
 def _program() -> list[str]:

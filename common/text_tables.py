@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["Format", "Rows", "fill_template", "grid", "markdown_table", "plain_table", "signed"]
+from common.plain_text import visible
+
+__all__ = [
+    "Format",
+    "Rows",
+    "csv_cell",
+    "fill_template",
+    "grid",
+    "markdown_cell",
+    "markdown_table",
+    "plain_table",
+    "signed",
+]
 
 T = TypeVar("T")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a formula of a spreadsheet begins with."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9.](?:[0-9.,;:%()\[\]eE+ \u00b1\u2013-]| to )*)?")
+"""A number, its interval and its error are none, nor is the dash for what there is not."""
+
 Rows = Sequence[Sequence[str]]
 """Rows of texts of one length, the first of them the head."""
 
@@ -29,6 +47,7 @@ class Format(Generic[T]):
 
 def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
+    rows = [[visible(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -43,12 +62,23 @@ def markdown_table(rows: Rows, rules: Sequence[str] = ()) -> list[str]:
     """Return the lines of a Markdown table, the first row its head.
 
     Args:
-        rows: the texts; a `|` in one is escaped.
+        rows: the texts; what Markdown, HTML or a terminal would obey is escaped (`markdown_cell`).
         rules: for each column what stands below its heading: `---` (the default), or `---:` for numbers.
     """
-    head, *body = ([text.replace("|", "\\|") for text in row] for row in rows)
+    head, *body = ([markdown_cell(text) for text in row] for row in rows)
     lines = [f"| {' | '.join(row)} |" for row in (head, *body)]
     return [lines[0], f"|{'|'.join(rules or ['---'] * len(head))}|", *lines[1:]]
+
+
+def markdown_cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table: no line breaks, no HTML, no separators."""
+    plain = visible(" ".join(text.splitlines()) if "\n" in text or "\r" in text else text)
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as a cell of a CSV that no spreadsheet takes for a formula, and no terminal for a command."""
+    return f"'{visible(text)}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else visible(text)
 
 
 def grid(rows: Rows, markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:

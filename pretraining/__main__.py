@@ -1,5 +1,6 @@
 """`python -m pretraining`: `clm_or_mlm/rooms.py` lists its commands, `clm_or_mlm/commands/` has their functions."""
 
+import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
 from clm_or_mlm.rooms import main_of
 from common.cli import run
 

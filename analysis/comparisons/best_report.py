@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis.comparisons.best import Answer, Chance
 from analysis.comparisons.questions import Question
+from analysis.csv_text import csv_text
 from common.registry import Registry
 from common.text_tables import Format, Rows, markdown_table, plain_table
 
@@ -36,7 +37,7 @@ def best_text(answer: Answer, table: Callable[[Rows], list[str]] = plain_table) 
 
 def best_csv(answer: Answer) -> str:
     """Return a row for each alternative, scope and contest."""
-    return pd.DataFrame(list(_records(answer))).to_csv(index=False, lineterminator="\n", float_format="%.6g")
+    return csv_text(pd.DataFrame(list(_records(answer))), float_format="%.6g")
 
 
 def best_json(answer: Answer) -> str:

@@ -15,6 +15,7 @@ from analysis.comparisons.differences import Difference
 from analysis.comparisons.forest import forest_lines
 from analysis.comparisons.ranking import Ranking
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_rows, ranking_sentences
+from analysis.csv_text import csv_text
 from analysis.tables.latex import latex_table
 from common.registry import Registry
 from common.text_tables import Format, Rows, markdown_table, plain_table
@@ -44,7 +45,7 @@ def comparison_markdown(result: Comparison) -> str:
 def comparison_csv(result: Comparison) -> str:
     """Return a row for each pair and scope."""
     frame = pd.DataFrame(records_of(result))
-    return frame.to_csv(index=False, lineterminator="\n", float_format="%.10g")
+    return csv_text(frame, float_format="%.10g")
 
 
 def comparison_json(result: Comparison) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.csv_text import csv_text
 from analysis.precision import coverage
 from analysis.statistics import intervals
 from benchmarks.protocol import AVERAGE, DATASETS
@@ -59,7 +60,7 @@ def coverage_text(report: CoverageReport, table: Callable[[Rows], list[str]] = p
 
 
 def _csv(report: CoverageReport) -> str:
-    return report.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return csv_text(report.frame, float_format="%.6g")
 
 
 def _json(report: CoverageReport) -> str:

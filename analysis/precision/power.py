@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, stats
 
+from analysis.csv_text import csv_text
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.scores import seed_scores
@@ -194,7 +195,7 @@ def power_text(plan: SeedPlan, table: Callable[[Rows], list[str]] = plain_table)
 
 
 def _csv(plan: SeedPlan) -> str:
-    return plan.table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return csv_text(plan.table, float_format="%.6g")
 
 
 def _count(value: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.csv_text import csv_text
 from analysis.precision.shapes import SHAPES
 from analysis.statistics.intervals import LEVEL
 from common.registry import Registry
@@ -65,7 +66,7 @@ def _coverage(row: dict[str, object]) -> str:
 
 
 def _csv(report: ShapesReport) -> str:
-    return report.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return csv_text(report.frame, float_format="%.6g")
 
 
 def _json(report: ShapesReport) -> str:

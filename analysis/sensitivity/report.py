@@ -12,6 +12,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.wording import format_p
+from analysis.csv_text import csv_text
 from analysis.sensitivity.evidence import FindingOf, evidence_of
 from analysis.sensitivity.forks import explore_forks, flips, shares
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
@@ -114,7 +115,7 @@ def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = p
 
 def sensitivity_csv(result: Sensitivity) -> str:
     """Return a row for each claim and analysis."""
-    return result.analyses.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+    return csv_text(result.analyses, float_format="%.6g")
 
 
 def sensitivity_json(result: Sensitivity) -> str:

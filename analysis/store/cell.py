@@ -11,11 +11,13 @@ from pathlib import Path
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.problems import Problem
-from analysis.store.results_json import ResultsError, read_results
 from analysis.store.run_json import read_standard
 from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
-from benchmarks.runs import RESULTS, RunKey
+from benchmarks.results_json import AGAIN, ResultsError, read_results
+from benchmarks.runs import RESULTS, RUN, RunKey
+from common.errors import UserError
+from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
 
 __all__ = ["CellResult", "Run", "read_cell"]
 
@@ -72,7 +74,7 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     for key, files in _usual_names_first(cell):
         below = f"{cell.name}/{files.folder}"
         try:
-            run, run_scores = _read_run(results / below, key, protocol)
+            run, run_scores = _read_run(results / below, key, files, protocol)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -85,7 +87,12 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     written = None
     if instances is not None and runs:
         written = Stamp.of(write_cell(instances, cell.model, cell.dataset, scores).stat())
-    stamps = [stamp for files in cell.runs for stamp in (files.results, files.record) if stamp is not None]
+    stamps = [
+        stamp
+        for files in cell.runs
+        for stamp in (files.results, files.record, files.provenance)
+        if stamp is not None
+    ]
     return CellResult(
         name=cell.name,
         files=cell.runs,
@@ -96,9 +103,11 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     )
 
 
-def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]:
-    validation, test = read_results(folder / RESULTS)
-    scores = (validation.score, test.score) if protocol == PAPER else read_standard(folder, key)
+def _read_run(folder: Path, key: RunKey, files: RunFiles, protocol: str) -> tuple[Run, RunScores]:
+    hashes = _hashes(folder) if files.provenance is not None else {}
+    validation, test = read_results(folder / RESULTS, hashes.get(RESULTS))
+    paper = validation.score, test.score
+    scores = paper if protocol == PAPER else read_standard(folder, key, hashes.get(RUN))
     run = Run(
         folder=folder.name,
         lr=key.lr,
@@ -109,6 +118,14 @@ def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]
         n_test=len(test.scores),
     )
     return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Return what a run recorded of its files."""
+    try:
+        return dict(read_provenance(provenance_path(folder, folder=True)).get(FILES, {}))
+    except UserError:
+        raise ResultsError("changed", f"has a {PROVENANCE} that was changed or damaged; {AGAIN}") from None
 
 
 def _usual_names_first(cell: Cell) -> list[tuple[RunKey, RunFiles]]:

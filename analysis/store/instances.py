@@ -13,6 +13,7 @@ rest of their dataset has another number of instances; rows of the runs table sa
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -27,8 +28,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.protocol import get_dataset
 from benchmarks.runs import SPLITS
-from common.errors import UserError
+from common.doors import strict_json
+from common.errors import UserError, first_line
 from common.files import atomic_path, write_text
+from common.plain_text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +40,8 @@ __all__ = ["RunScores", "cell_path", "check_folder", "open_folder", "prune", "re
 
 _MARKER = "_clm_or_mlm_instances.json"
 """Names this package's folders; readers of Parquet skip names with an underscore."""
+_METADATA = b"clm_or_mlm"
+"""The key of a file's metadata with the hash of each split."""
 _SCHEMA = pa.schema(
     [
         ("model", pa.string()),
@@ -135,9 +140,15 @@ def write_cell(folder: Path, model: str, dataset: str, runs: Sequence[RunScores]
         *(_lists([getattr(run, split) for run in ordered]) for split in SPLITS),
     ]
     path = cell_path(folder, model, dataset)
+    keys = [(run.lr, run.seed) for run in ordered]
+    seals = {
+        split: _seal(model, dataset, split, keys, [getattr(run, split) for run in ordered])
+        for split in SPLITS
+    }
+    schema = _SCHEMA.with_metadata({_METADATA: json.dumps(seals).encode()})
     with atomic_path(path) as temporary:
         pq.write_table(
-            pa.Table.from_arrays(columns, schema=_SCHEMA),
+            pa.Table.from_arrays(columns, schema=schema),
             temporary,
             use_dictionary=["model", "task", "dataset"],
             compression="zstd",
@@ -192,17 +203,42 @@ def _read_cell(
     path = cell_path(folder, model, dataset)
     try:
         table = pq.read_table(path, columns=["lr", "seed", split], use_threads=False, partitioning=None)
+        lists = table[split].combine_chunks()
+        offsets, values = lists.offsets.to_numpy(), lists.values.to_numpy()
+        keys = list(zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True))
+        rows = [values[offsets[i] : offsets[i + 1]] for i in range(len(keys))]
+        seals = strict_json((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        if split in seals and seals[split] != _seal(model, dataset, split, keys, rows):
+            raise ValueError("it was changed since it was written: its seal does not fit")
     except FileNotFoundError:
         raise UserError(
             f"{path}: no instances of {model} on {dataset}; read the store again with "
             f"python -m analysis ingest STORE --instances {folder}"
         ) from None
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, KeyError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+    ) as error:
         raise UserError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); ingest the store again"
+            f"{path}: cannot be read ({visible(first_line(error))}); ingest the store again"
         ) from None
-    lists = table[split].combine_chunks()
-    offsets = lists.offsets.to_numpy()
-    values = lists.values.to_numpy()
-    keys = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
-    return {key: values[offsets[i] : offsets[i + 1]] for i, key in enumerate(keys)}
+    return dict(zip(keys, rows, strict=True))
+
+
+def _seal(
+    model: str,
+    dataset: str,
+    split: str,
+    keys: Sequence[tuple[float, int]],
+    rows: Sequence[npt.NDArray[np.float64]],
+) -> str:
+    """Return the hash of one split of a cell."""
+    digest = hashlib.sha256(repr((model, dataset, split, keys, [len(row) for row in rows])).encode())
+    for row in rows:
+        digest.update(np.ascontiguousarray(row, dtype="<f8").data)
+    return digest.hexdigest()

@@ -14,6 +14,7 @@ KINDS: Mapping[str, str] = {
     "incomplete": "a results.json that lacks a split, `score` or `scores_i`",
     "value": "a score that is not a number in [0, 1]",
     "mean": "a score that is not the mean of its scores_i",
+    "changed": "a file that is not what its run wrote",
     "standard": "a run without the standard protocol's metrics, where those are read",
     "count": "another number of instances than the other runs of the dataset have",
     "duplicate": "the same run in two folders",

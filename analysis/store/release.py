@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING
 
 from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
+from common.doors import read_bounded, strict_json
 from common.errors import UserError, nearest
 from common.files import cache_folder, write_text
 from common.locks import wait_for_lock
+from common.plain_text import redacted
 from common.progress import progress
 
 if TYPE_CHECKING:
@@ -121,10 +123,15 @@ class _Clone:
         """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
         empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
         try:
-            record = json.loads(self._record.read_text())
-        except (OSError, ValueError):
+            record = strict_json(read_bounded(self._record, 1 << 24))
+            counts = [record[name] for name in empty]
+        except (OSError, ValueError, KeyError, TypeError):
             return empty
-        return empty | record if isinstance(record, dict) else empty
+        whole = all(
+            isinstance(part, dict) and all(isinstance(count, int) for count in part.values())
+            for part in counts
+        )
+        return dict(zip(empty, counts, strict=True)) if whole else empty
 
     def holds(self, model: str) -> bool:
         """Whether all of a model's files are here."""
@@ -160,7 +167,10 @@ class _Clone:
         wanted = [name for name in dict.fromkeys(models) if name in counts and name not in record["models"]]
         if wanted:
             logger.info(
-                "fetching %d models of the release from %s into %s", len(wanted), self.url, self.folder
+                "fetching %d models of the release from %s into %s",
+                len(wanted),
+                redacted(self.url),
+                self.folder,
             )
         for name in progress(wanted, "fetching", len(wanted), "model"):
             patterns = "".join(f"/results/{model}/\n" for model in sorted({*record["models"], name}))
@@ -182,7 +192,7 @@ class _Clone:
         info = self.folder / ".git" / "info"
         info.mkdir(exist_ok=True)
         (info / "attributes").write_text(_NO_FILTERS)
-        self.git("config", "remote.origin.url", self.url)
+        self.git("config", "remote.origin.url", redacted(self.url))  # a password is for the fetch alone
         if self.git("for-each-ref", "--format=%(objectname)", _REF) != self.commit:
             self.git(
                 "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head",
@@ -208,6 +218,12 @@ class _Clone:
             "GIT_CEILING_DIRECTORIES": str(self.folder.parent.resolve()),
             "LC_ALL": "C",
         }
+        if (shown := redacted(self.url)) != self.url:
+            environment |= {
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": f"url.{self.url}.insteadOf",
+                "GIT_CONFIG_VALUE_0": shown,
+            }
         command = ["git", *settings, "-C", str(self.folder), *args]
         try:
             done = subprocess.run(
@@ -222,20 +238,21 @@ class _Clone:
         return done.stdout.strip()
 
     def _error(self, step: str, stderr: str) -> UserError:
+        stderr = redacted(stderr)
         lines = [line for line in stderr.splitlines() if line.startswith(("fatal:", "error:", "remote:"))]
         reason = re.sub(r"^(fatal|error|remote):\s*", "", lines[0]) if lines else f"git {step} failed"
         if "is not a git command" in stderr or "unknown option" in stderr:
             return UserError(
-                f"this git is too old to bring the released runs; install 2.29 or newer, or {_OFFLINE}"
+                f"this git is too old to bring the released runs; install 2.31 or newer, or {_OFFLINE}"
             )
         if re.search(r"not our ref|couldn't find remote ref|not advertised|unadvertised", stderr):
             return UserError(
-                f"{self.url} does not hold the pinned commit {self.commit}; give --url a full mirror"
+                f"{redacted(self.url)} does not hold the pinned commit {self.commit}; give --url a full mirror"
             )
         if "No space left" in stderr:
             return UserError(
                 f"{self.folder}: no space left; free some and run the same command again to resume"
             )
         if step in ("fetch", "checkout", "sparse-checkout"):
-            return UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")
+            return UserError(f"{redacted(self.url)} cannot be fetched ({reason}); {_OFFLINE}")
         return UserError(f"{self.folder}: git {step} failed ({reason}); delete that folder and fetch again")

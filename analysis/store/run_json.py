@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
-
-from analysis.store.results_json import ResultsError
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RUN, SPLITS, RunKey
+from benchmarks.results_json import AGAIN, ResultsError
+from benchmarks.runs import MOST_RECORD, RUN, SPLITS, RunKey
+from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.plain_text import visible
+from common.seals import sha256_bytes
 
 __all__ = ["read_standard"]
 
 
-def read_standard(folder: Path, key: RunKey) -> tuple[float, float]:
+def read_standard(folder: Path, key: RunKey, sha256: str | None = None) -> tuple[float, float]:
     """Return the validation and the test score of a run by its task's headline metric (`Task.headline`), in [0, 1].
 
+    Args:
+        folder: the run's.
+        key: the run.
+        sha256: what its provenance recorded of the file; None where nothing is recorded.
+
     Raises:
-        ResultsError: no `run.json`, or one without that metric or of another run.
+        ResultsError: no `run.json`, or one without that metric, of another run, or changed since it was written.
     """
     try:
-        content = orjson.loads((folder / RUN).read_bytes())
+        text = read_bounded(folder / RUN, MOST_RECORD)
+        content = strict_json(text)
     except FileNotFoundError:
         raise ResultsError(
             "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
         ) from None
-    except OSError as error:
-        raise ResultsError("unreadable", f"has a {RUN} that cannot be read ({error.strerror})") from None
-    except orjson.JSONDecodeError:
-        raise ResultsError("standard", f"has a {RUN} that is no JSON; evaluate the run again") from None
+    except UnreadableError as error:
+        raise ResultsError("unreadable", f"has a {RUN} that {error.reason}") from None
+    except BadJsonError as error:
+        raise ResultsError("standard", f"has a {RUN} that is no JSON ({error}); {AGAIN}") from None
+    if sha256 is not None and sha256_bytes(text) != sha256:
+        raise ResultsError("changed", f"has a {RUN} that is not what its run wrote; {AGAIN}")
     metric = TASKS[key.task].headline
     content = content if isinstance(content, dict) else {}
     for name in ("dataset", "lr", "seed"):
         if name in content and content[name] != getattr(key, name):
             raise ResultsError(
                 "standard",
-                f"has a {RUN} of another run: its {name} is {content[name]}, not {getattr(key, name)}",
+                f"has a {RUN} of another run: its {name} is {visible(str(content[name])[:60])}, "
+                f"not {getattr(key, name)}",
             )
     validation, test = (_score(content, split, metric) for split in SPLITS)
     return validation, test

@@ -14,8 +14,9 @@ with the header `model,task,dataset,lr,seed,val_score,test_score`.
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.csv_text import csv_text
 from analysis.store.model_names import model_error
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, TASKS, format_lr
-from common.errors import UserError, nearest
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, PROTOCOLS, TASKS, format_lr
+from common.doors import BadJsonError, read_bounded, strict_json
+from common.errors import UserError, first_line, nearest
 from common.files import write_bytes
+from common.plain_text import name_fault, visible
+from common.seals import sha256_bytes
 from pretraining.study import MODELS
 
 __all__ = ["COLUMNS", "KEYS", "added_models", "protocol_of", "read_runs", "sort_runs", "write_runs"]
@@ -42,6 +47,11 @@ COLUMNS = (
 """The table's columns, in order."""
 
 _OPTIONAL = ("n_validation", "n_test")
+_NUMBERS = ("lr", "seed", "validation_score", "test_score", *_OPTIONAL)
+_MOST, _MOST_ROWS = 1 << 30, 10_000_000
+"""Bytes and rows of the largest table that is read; that of the whole release has 18,483 rows."""
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
+"""What reading a damaged Parquet file raises."""
 _ALIASES = {"val_score": "validation_score"}
 _SCHEMA = pa.schema(
     [
@@ -75,17 +85,33 @@ def protocol_of(path: Path) -> str:
 
 
 def _recorded(path: Path) -> dict[str, Any]:
+    """Return what a Parquet table's maker recorded in it, checked; empty for a CSV and for tables of other makers."""
     if path.suffix.lower() == ".csv":
         return {}
     try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
+        _check_size(path)
+        content = (pq.read_schema(path).metadata or {}).get(_METADATA)
+    except _UNREADABLE as error:
         raise _unreadable(path, error) from None
-    try:
-        record = json.loads(metadata.get(_METADATA, b"{}"))
-    except ValueError:
+    if content is None:
         return {}
-    return record if isinstance(record, dict) else {}
+    try:
+        record = strict_json(content)
+        added, protocol = record.get("added_models", []), record.get("protocol", PAPER)
+    except (BadJsonError, AttributeError) as error:
+        raise UserError(f"{path}: its record is damaged ({error}); make it again with ingest") from None
+    if not isinstance(added, list) or not all(
+        isinstance(name, str) and not name_fault(name) for name in added
+    ):
+        raise UserError(f"{path}: its record of added models is damaged; make it again with ingest")
+    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
+        raise UserError(f"{path}: its record names no known protocol; make it again with ingest")
+    return dict(record)
+
+
+def _check_size(path: Path) -> None:
+    if path.stat().st_size > _MOST:
+        raise UserError(f"{path}: has more than {_MOST:,} bytes, and no runs table needs that many")
 
 
 def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
@@ -109,13 +135,44 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
         raise UserError(f"{path}: {what} python -m analysis ingest STORE --out runs.parquet")
     if path.suffix.lower() == ".csv":
         return _check(_read_csv(path), path, first_row=2, added=add_models)
+    recorded = _recorded(path)
     try:
+        if (rows := pq.read_metadata(path).num_rows) > _MOST_ROWS:
+            raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
+        _check_header([_ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
         table = pq.read_table(path, memory_map=False)
-    except (pa.ArrowInvalid, OSError) as error:
+        table.validate(full=True)
+        _check_types(table, path)
+        frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
+    except UserError:
+        raise
+    except _UNREADABLE as error:
         raise _unreadable(path, error) from None
-    frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
-    _check_header([str(name) for name in frame.columns], path)
-    return _check(frame, path, first_row=1, added=(*add_models, *added_models(path)))
+    runs = _check(frame, path, first_row=1, added=(*add_models, *recorded.get("added_models", ())))
+    if "seal" in recorded and recorded["seal"] != _seal(runs, recorded):
+        raise UserError(
+            f"{path}: was changed since it was written: its seal does not fit; make it again with ingest"
+        )
+    return runs
+
+
+def _seal(runs: pd.DataFrame, record: Mapping[str, Any]) -> str:
+    """Return the hash of a table's content and of what is recorded with it."""
+    rest = {name: record.get(name) for name in ("added_models", "protocol")}
+    return sha256_bytes(
+        f"{json.dumps(rest, sort_keys=True)}\n{csv_text(runs.loc[:, list(COLUMNS)])}".encode()
+    )
+
+
+def _check_types(table: pa.Table, path: Path) -> None:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+        if name in ("model", "task", "dataset") and not text:
+            raise UserError(f"{path}: the column {name} holds {kind}, not text")
+        if name in (*_NUMBERS, "val_score") and not number:
+            raise UserError(f"{path}: the column {name} holds something that is no number ({kind})")
 
 
 def write_runs(
@@ -133,10 +190,11 @@ def write_runs(
     """
     frame = sort_runs(runs)
     if path.suffix.lower() == ".csv":
-        content = frame.loc[:, list(COLUMNS)].to_csv(index=False, lineterminator="\n").encode()
+        content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
     else:
         columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
-        record = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
+        record: dict[str, Any] = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
+        record["seal"] = _seal(frame, record)
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
@@ -162,11 +220,16 @@ def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unreadable(path: Path, error: Exception) -> UserError:
-    reason = str(error).splitlines()[0].rstrip(".")
+    reason = visible(first_line(error))
     return UserError(f"{path}: no Parquet file that can be read ({reason}); make it again with ingest")
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if list(header).count(name) > 1)
+        raise UserError(
+            f"{path}: the header has {visible(repr(twice))[:60]} twice; keep one of these columns"
+        )
     missing = [name for name in COLUMNS if name not in header and name not in _OPTIONAL]
     if missing:
         spare = [name for name in header if name not in COLUMNS]
@@ -180,8 +243,8 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
+        text = read_bounded(path, _MOST).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None
     if not rows:
@@ -192,7 +255,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         if len(row) != len(header):
             raise UserError(f"{path}: line {number} has {len(row)} fields, the header has {len(header)}")
     frame = pd.DataFrame(rows[1:], columns=header, dtype=object)
-    for name in ("lr", "seed", "validation_score", "test_score", *_OPTIONAL):
+    for name in _NUMBERS:
         if name in frame:
             frame[name] = [_number(text, name, path, line) for line, text in enumerate(frame[name], start=2)]
     return frame
@@ -204,7 +267,8 @@ def _number(text: str, name: str, path: Path, line: int) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"{path}: line {line} has {name} {text!r}, which is no number") from None
+        shown = visible(repr(text))[:60]
+        raise UserError(f"{path}: line {line} has {name} {shown}, which is no number") from None
 
 
 def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[str]) -> pd.DataFrame:
@@ -217,6 +281,9 @@ def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[s
     for name in ("model", "task", "dataset"):
         runs[name] = frame[name].astype(str)
     for model in runs["model"].unique():
+        if (fault := name_fault(model)) is not None:
+            where = at((runs["model"] == model).to_numpy())
+            raise UserError(f"{where}: the model {visible(repr(model))[:60]} {fault}")
         if (error := model_error(model, added)) is not None:
             raise UserError(f"{at((runs['model'] == model).to_numpy())}: {error}")
     for dataset in runs["dataset"].unique():
@@ -237,13 +304,13 @@ def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[s
     for name in ("lr", "seed", "validation_score", "test_score"):
         runs[name] = _floats(frame[name], name, path)
     lrs = runs["lr"].to_numpy()
-    if (wrong := ~(np.isfinite(lrs) & (lrs > 0))).any():
-        raise UserError(f"{at(wrong)} has a learning rate that is no positive number")
+    if (wrong := ~(np.isfinite(lrs) & (lrs > 0) & (lrs < 1))).any():
+        raise UserError(f"{at(wrong)} has a learning rate that is no positive number below 1")
     for known in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
         lrs = np.where(np.abs(lrs - known) < 1e-6 * known, known, lrs)
     runs["lr"] = lrs
     seeds = runs["seed"].to_numpy()
-    if (wrong := ~(np.isfinite(seeds) & (seeds >= 0) & (seeds == np.floor(seeds)))).any():
+    if (wrong := ~(np.isfinite(seeds) & (seeds >= 0) & (seeds < 1 << 31) & (seeds == np.floor(seeds)))).any():
         raise UserError(f"{at(wrong)} has a seed that is no whole number from 0 on")
     runs["seed"] = seeds.astype(np.int64)
     for name in ("validation_score", "test_score"):
@@ -254,7 +321,9 @@ def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[s
             raise UserError(f"{at(wrong)} has {name} {value:g}, which is outside [0, 1]{hint}")
     for name in _OPTIONAL:
         counts = _floats(frame[name], name, path) if name in frame else np.full(len(runs), np.nan)
-        if (wrong := (counts < 1) | (counts != np.floor(counts)) & ~np.isnan(counts)).any():
+        if (
+            wrong := ~np.isnan(counts) & ~((counts >= 1) & (counts < 1e12) & (counts == np.floor(counts)))
+        ).any():
             raise UserError(
                 f"{at(wrong)} has {name} {counts[np.flatnonzero(wrong)[0]]:g}, no count from 1 on"
             )

@@ -18,6 +18,8 @@ from analysis.store.problems import Problem
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
+from common.plain_text import name_fault, visible
+from common.provenance import PROVENANCE
 
 __all__ = ["Cell", "RunFiles", "Scan", "Stamp", "results_folder", "scan_store"]
 
@@ -61,6 +63,8 @@ class RunFiles:
     """Of its `results.json`."""
     record: Stamp | None = None
     """Of its `run.json`; None when there is none, or when the scores are not read from it."""
+    provenance: Stamp | None = None
+    """Of its `provenance.json`, which has the hashes of the other two; None when there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +149,9 @@ class _Scanner:
                 "which holds results/<model>/<task>/<dataset>/<run>"
             )
         for model in models:
+            if (fault := name_fault(model.name)) is not None:
+                self.report(model.path, "unknown", f"{fault}, so it names no model; its runs are left out")
+                continue
             if (error := model_error(model.name, self.add_models)) is not None:
                 self.report(model.path, "unknown", f"{error}; its runs are left out")
                 continue
@@ -214,7 +221,7 @@ class _Scanner:
                 folder.path, "unknown", f"is no run of {dataset}; a run's folder reads {expected}lr1e-04_sd0"
             )
             return None
-        results = record = None
+        results = record = provenance = None
         for entry in self.entries(folder.path):
             if entry.name == RESULTS:
                 try:
@@ -229,15 +236,27 @@ class _Scanner:
                 if self.records:
                     with contextlib.suppress(OSError):
                         record = Stamp.of(entry.stat())
+            elif entry.name == PROVENANCE:
+                with contextlib.suppress(OSError):
+                    provenance = Stamp.of(entry.stat())
             elif _TEMPORARY.fullmatch(entry.name):
                 sentence = "is being written, or was broken off; delete it if no process is writing it"
                 self.report(entry.path, "unfinished", sentence)
             elif not _OS_LITTER.fullmatch(entry.name):
-                self.report(entry.path, "stray", f"is ignored; a run's folder holds {RESULTS} and {RUN}")
+                self.report(
+                    entry.path, "stray", f"is ignored; a run's folder holds {RESULTS}, {RUN} and {PROVENANCE}"
+                )
         if results is None:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFiles(folder=folder.name, lr=parsed[1], seed=parsed[2], results=results, record=record)
+        return RunFiles(
+            folder=folder.name,
+            lr=parsed[1],
+            seed=parsed[2],
+            results=results,
+            record=record,
+            provenance=provenance,
+        )
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:
@@ -265,7 +284,7 @@ class _Scanner:
                 )
 
     def report(self, path: str | Path, kind: str, sentence: str) -> None:
-        self.problems.append(Problem(path=str(path), kind=kind, sentence=sentence))
+        self.problems.append(Problem(path=visible(str(path)), kind=kind, sentence=visible(sentence)))
 
 
 def _is_file(path: str) -> bool:

@@ -9,14 +9,15 @@ these places, say so in every caption, and print none of the paper's numbers wit
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from benchmarks.protocol import datasets_of
+from common.doors import inside, read_bounded, strict_json
 from common.errors import UserError
+from common.plain_text import visible
 
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 
@@ -70,7 +71,7 @@ def read_stand_ins(source: Path) -> StandIns | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = strict_json(read_bounded(path, 1 << 24))
         stages = "stages" if "stages" in content else "trajectories"  # what version 0.1 called them
         return StandIns(
             title=str(content["title"]),
@@ -80,7 +81,8 @@ def read_stand_ins(source: Path) -> StandIns | None:
             others=tuple(map(str, content["others"])),
             stages={str(own): str(paper) for own, paper in content[stages].items()},
             families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
-            logs=path.parent / str(content["logs"]) if content.get("logs") else None,
+            logs=inside(path.parent, str(content["logs"])) if content.get("logs") else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: says no stand-ins: {error!r}; make it again or remove it") from None
+        why = visible(f"{type(error).__name__}: {error}")[:200]
+        raise UserError(f"{path}: says no stand-ins ({why}); make it again or remove it") from None

@@ -1,11 +1,12 @@
 """What an earlier ingest read, so that only cells whose files changed are read again.
 
-The state is in a file next to the runs table (`runs.parquet.ingest.json`). Deleting it costs one full ingest, nothing
-else.
+The state is in a file next to the runs table (`runs.parquet.ingest.json`), under a seal: one that was edited, cut or
+damaged is not believed. Deleting it costs one full ingest, nothing else.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,17 @@ from analysis.store.instances import cell_path
 from analysis.store.problems import Problem
 from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
+from common.doors import read_bounded
 from common.files import write_bytes
+from common.seals import open_sealed, seal_bytes
 
 __all__ = ["State", "state_path"]
 
-_FORMAT = 3
+logger = logging.getLogger(__name__)
+
+_MOST = 1 << 30
+"""Bytes of the largest state that is read; that of the whole release has 6 MB."""
+_FORMAT = 4
 """Raised whenever the reading of files changes, so that older states are not believed."""
 
 
@@ -46,15 +53,18 @@ class State:
         self._cells: dict[str, CellResult] = {}
         self._changed = False
         try:
-            content = orjson.loads(path.read_bytes())
+            content = orjson.loads(open_sealed(read_bounded(path, _MOST)))
             head = content["head"]
             if head | {"instances": None} != self._head | {"instances": None}:
                 return
             if instances is None:  # keep what is known about the folder of an earlier ingest
                 self._head["instances"] = head["instances"]
             results_of_cells = [_result(entry) for entry in content["cells"]]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return  # absent, cut off or foreign: read everything
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError, AttributeError):
+            logger.info("%s: cut off, changed or of another version; the store is read afresh", path)
+            return
         if head["instances"] != self._head["instances"]:
             results_of_cells = [replace(result, instances=None) for result in results_of_cells]
         self._cells = {result.name: result for result in results_of_cells}
@@ -85,7 +95,7 @@ class State:
             self._changed = True
         if self._changed:
             cells = [self._cells[name] for name in sorted(self._cells)]
-            write_bytes(self.path, orjson.dumps({"head": self._head, "cells": cells}))
+            write_bytes(self.path, seal_bytes(orjson.dumps({"head": self._head, "cells": cells})))
             self._changed = False
 
 
@@ -93,7 +103,11 @@ def _result(entry: dict[str, Any]) -> CellResult:
     return CellResult(
         name=entry["name"],
         files=tuple(
-            RunFiles(**files | {"results": Stamp(**files["results"]), "record": _stamp(files["record"])})
+            RunFiles(
+                **files
+                | {"results": Stamp(**files["results"])}
+                | {name: _stamp(files[name]) for name in ("record", "provenance")}
+            )
             for files in entry["files"]
         ),
         settled=entry["settled"],

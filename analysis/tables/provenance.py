@@ -1,7 +1,8 @@
 """Whether the runs of a store may stand in one table: the same code, locks, data, protocol and hardware.
 
-Every run made by this package has a `run.json` that says what it was made with. Within one table all runs must
-agree on it; what a few runs differ in is reported with their paths, since it is they that were made otherwise.
+Every run made by this package says in its `run.json` what it was made from, and in its `provenance.json` by what code
+and on what machine. Within one table all runs must agree on it; what a few runs differ in is reported with their
+paths, since it is they that were made otherwise.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.protocol import DATASETS, TASKS
-from benchmarks.runs import RESULTS, RUN, parse_run_folder
+from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
+from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
 from common.progress import progress
+from common.provenance import provenance_path, read_provenance
 from common.registry import Registry
 
 __all__ = [
@@ -73,12 +76,12 @@ class Aspect:
     title: str
     """What it is called in a sentence."""
     paths: tuple[str, ...]
-    """Where a `run.json` says it; the sections of a path are separated by points."""
+    """Where a run's record says it; the sections of a path are separated by points."""
     of_dataset: bool = False
     """Whether only runs of one dataset share it; else all runs of a task do."""
 
     def of(self, record: Mapping[str, Any]) -> str:
-        """Return what a `run.json` says about it, as short text; `?` for nothing."""
+        """Return what a run's record says about it, as short text; `?` for nothing."""
         values = [_at(record, path) for path in self.paths]
         if all(value is None for value in values):
             return "?"
@@ -105,14 +108,14 @@ ASPECTS: Registry[Aspect] = Registry(
 
 
 def facts_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a `run.json` says about each aspect, as short text; `?` for what it does not say."""
+    """Return what a run's record says about each aspect, as short text; `?` for what it does not say."""
     return {name: aspect.of(record) for name, aspect in ASPECTS.items()}
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:
     value: Any = record
     for section in path.split("."):
-        value = (value or {}).get(section)
+        value = value.get(section) if isinstance(value, dict) else None
     return value
 
 
@@ -137,7 +140,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         if parse_run_folder(folder.name) is None or dataset not in DATASETS:
             continue
         name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
-        record = _read(folder / RUN)
+        record = _read(folder)
         runs += done
         if record is None:
             continue
@@ -157,14 +160,19 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
+def _read(folder: Path) -> dict[str, Any] | None:
+    """Return what a run's `run.json` and `provenance.json` say, or None without the former."""
+    path = folder / RUN
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+        content = strict_json(read_bounded(path, MOST_RECORD))
+    except FileNotFoundError:
+        return None
+    except BadJsonError as error:
         raise UserError(f"{path}: no JSON: {error}; delete its folder and do the run again") from None
-    return content if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return None
+    around = read_provenance(provenance_path(folder, folder=True))
+    return content | ({"provenance": around, "machine": around.get("machine")} if around else {})
 
 
 def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) -> Iterable[Mismatch]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.csv_text import csv_text
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.intervals import PAPER
 from analysis.tables.build import Cell, Table
@@ -73,7 +74,7 @@ def render_csv(table: Table) -> str:
             ]
             for model, label, cells in zip(table.models, table.labels, table.cells, strict=True)
         ]
-    return pd.DataFrame(rows, columns=head).to_csv(index=False, lineterminator="\n")
+    return csv_text(pd.DataFrame(rows, columns=head))
 
 
 def render_html(table: Table) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.csv_text import csv_text
 from common.registry import Registry
 from common.text_tables import markdown_table
 
@@ -15,7 +16,7 @@ __all__ = ["FORMATS", "ScoreFormat", "scores_csv", "scores_markdown", "scores_pa
 
 def scores_csv(scores: pd.DataFrame) -> str:
     """Return the frame as CSV, numbers in percent with six decimals."""
-    return scores.to_csv(index=False, float_format="%.6f", lineterminator="\n")
+    return csv_text(scores, float_format="%.6f")
 
 
 def scores_markdown(scores: pd.DataFrame) -> str:

@@ -19,6 +19,7 @@ from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
+from common.doors import inside
 from common.errors import UserError
 from common.files import sha256_file
 
@@ -209,6 +210,13 @@ def _resolve(pins: Sequence[Pin], hub: HuggingFaceHub) -> list[LockedFile]:
 
 
 def _check_lock(lock: Path, pins: Sequence[Pin], files: Sequence[LockedFile]) -> None:
+    places = {(pin.role, pin.repo) for pin in pins}
+    for file in files:
+        if (file.role, file.repo) not in places:
+            raise UserError(
+                f"{lock} takes {file.role} from {file.repo}, where this package does not look for it; use the lock of "
+                "this version, or remove the entry to go with the pin"
+            )
     for pin in pins:
         for file in files:
             if pin.commit and file.repo == pin.repo and file.revision != pin.commit:
@@ -225,7 +233,7 @@ def _pinned(name: str, file: LockedFile) -> str | None:
 
 
 def _path_of(downloads: Path, file: LockedFile) -> Path:
-    return downloads / file.repo.replace("/", "+") / file.revision / file.path
+    return inside(downloads / file.repo.replace("/", "+") / file.revision, file.path)
 
 
 def _download(file: LockedFile, hub: HuggingFaceHub, downloads: Path, *, pinned: str | None) -> LockedFile:
@@ -270,7 +278,7 @@ def _forget(downloads: Path, files: Sequence[LockedFile]) -> None:
         _path_of(downloads, file).unlink(missing_ok=True)
     folders = [downloads, *(path for path in downloads.rglob("*") if path.is_dir())]
     for path in sorted(folders, reverse=True):
-        if path.is_dir() and not any(path.iterdir()):
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
             path.rmdir()
 
 

@@ -11,17 +11,22 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from common.doors import UnreadableError, inside, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.plain_text import visible
 
 __all__ = ["LOCK", "PINS", "LockedFile", "Pin", "choose", "read_lock", "write_lock"]
 
 LOCK = "hub.lock.json"
 """Name of the lock, next to the datasets."""
+_MOST = 1 << 24
+"""Bytes of the largest lock that is read."""
 
 MAIN, CONVERTED = "main", "refs/convert/parquet"
 """The branch of a repository, and the hub's own conversion of it to Parquet."""
@@ -65,6 +70,22 @@ class LockedFile:
     sha256: str | None
     """Hash of the content; None until it is known."""
 
+    def __post_init__(self) -> None:
+        """Refuse what leads out of the folder of downloads or is no file of a hub, whoever wrote it."""
+        for what, value, form in (
+            ("role", self.role, r"[a-z_]{1,40}"),
+            ("repo", self.repo, r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}"),
+            ("revision", self.revision, r"[0-9a-f]{40}"),
+            ("sha256", "0" * 64 if self.sha256 is None else self.sha256, r"[0-9a-f]{64}"),
+        ):
+            if not isinstance(value, str) or not re.fullmatch(form, value):
+                raise UserError(f"the {what} {visible(repr(value))[:80]} of a hub's file is none")
+        if not isinstance(self.path, str):
+            raise UserError(f"the path {visible(repr(self.path))[:80]} of a hub's file is none")
+        inside(Path(), self.path)
+        if not isinstance(self.bytes, int) or isinstance(self.bytes, bool) or not 0 <= self.bytes < 1 << 50:
+            raise UserError(f"the size {visible(repr(self.bytes))[:80]} of a hub's file is none")
+
 
 def choose(pin: Pin, listings: Mapping[str, Iterable[str]]) -> tuple[str, list[str]]:
     """Return (branch, sorted paths) of the first pattern that matches.
@@ -98,15 +119,21 @@ def _branch(pattern: str) -> tuple[str, str]:
 
 
 def read_lock(path: Path) -> dict[str, list[LockedFile]]:
-    """Return the locked files by dataset; empty when there is no lock."""
-    if not path.is_file():
-        return {}
+    """Return the locked files by dataset; empty when there is no lock.
+
+    Raises:
+        UserError: it is no lock, or names a file that a lock cannot name.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = strict_json(read_bounded(path, _MOST))
         return {name: [LockedFile(**file) for file in files] for name, files in content["datasets"].items()}
+    except FileNotFoundError:
+        return {}
+    except UnreadableError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is no lock file ({error}); remove it, and the next fetch writes it again"
+            f"{path} is no lock file ({visible(str(error))[:200]}); remove it, and the next fetch writes it again"
         ) from None
 
 

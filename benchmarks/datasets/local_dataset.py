@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,10 +29,16 @@ from benchmarks.datasets.schema import (
     table_names,
 )
 from benchmarks.protocol import Dataset, get_dataset
-from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.doors import read_bounded
+from common.errors import UserError, first_line
+from common.files import remove_leftovers, sha256_file, temporary_name, write_text
+from common.plain_text import visible
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
+
+
+_MOST = 1 << 26
+"""Bytes of the largest manifest that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +124,18 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     Raises:
         UserError: a value has the wrong type or is no valid Unicode.
     """
+    rows = list(rows)
+    schema = schema_of(task, name)
+    for needed in (column.name for column in schema if not column.nullable):
+        empty = next((row for row in rows if row.get(needed) is None), None)
+        if empty is not None:
+            raise UserError(f"a row of the table {name} has no {needed}: {visible(repr(empty))[:120]}")
     try:
-        return pa.Table.from_pylist(list(rows), schema=schema_of(task, name))
+        return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise UserError(f"the rows of the table {name} do not fit its columns: {error}") from None
+        raise UserError(
+            f"the rows of the table {name} do not fit its columns: {visible(first_line(error))}"
+        ) from None
 
 
 def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], licence: str,
@@ -139,7 +152,8 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
         _check(dataset, name, content)
     folder = data / dataset.name
     data.mkdir(parents=True, exist_ok=True)
-    temporary = data / f".{dataset.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    remove_leftovers(folder)
+    temporary = data / temporary_name(dataset.name)
     temporary.mkdir()
     try:
         infos = {name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)}
@@ -164,7 +178,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
                 raise UserError(
                     f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
                 )
-            old = temporary.with_suffix(".old")
+            old = temporary.with_name(f"{temporary.name}.old")
             folder.rename(old)
             temporary.rename(folder)
             shutil.rmtree(old)
@@ -192,7 +206,10 @@ def read_manifest(data: Path, dataset: str) -> Manifest:
             f"{known.name} is not in {data}; run `python -m benchmarks fetch {known.name} --out {data}` on a machine "
             f"with network, or `python -m benchmarks import {known.name} FILES... --out {data}`"
         )
-    return Manifest.from_json(path.read_text(encoding="utf-8"), path)
+    manifest = Manifest.from_json(read_bounded(path, _MOST), path)
+    if manifest.dataset != known.name:
+        raise UserError(f"{path} is the manifest of {manifest.dataset}; fetch or import {known.name} again")
+    return manifest
 
 
 def load(data: Path, dataset: str) -> LocalDataset:
@@ -208,7 +225,10 @@ def load(data: Path, dataset: str) -> LocalDataset:
     manifest = read_manifest(data, dataset)
     if faults := list(_faults(data / dataset, manifest, rows=False)):
         raise UserError(f"{faults[0]}; fetch or import {dataset} again with --replace")
-    tables = {name: pq.read_table(data / dataset / f"{name}.parquet") for name in manifest.tables}
+    try:
+        tables = {name: _read_table(data / dataset, manifest, name) for name in manifest.tables}
+    except UserError as error:
+        raise UserError(f"{error}; fetch or import {dataset} again with --replace") from None
     return LocalDataset(dataset=get_dataset(dataset), manifest=manifest, tables=tables)
 
 
@@ -217,7 +237,13 @@ def verify(data: Path, dataset: str) -> list[str]:
 
     Reads every byte and every row: file hashes, row hashes, columns, and the hash of the whole.
     """
-    return list(_faults(data / dataset, read_manifest(data, dataset), rows=True))
+    try:
+        manifest = read_manifest(data, dataset)
+    except UserError as error:
+        if (data / get_dataset(dataset).name / MANIFEST).exists():
+            return [str(error)]
+        raise
+    return list(_faults(data / dataset, manifest, rows=True))
 
 
 def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
@@ -235,23 +261,42 @@ def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
         elif sha256_file(path) != info.sha256:
             yield f"{path} was changed: its SHA-256 is not the manifest's"
         elif rows:
-            found = pq.read_table(path)
-            if found.schema.remove_metadata() != schema_of(manifest.task, name):
-                yield f"{path} has other columns than the local form"
-            elif found.num_rows != info.rows or _rows_hash(found) != info.content:
+            try:
+                found = _read_table(folder, manifest, name)
+            except UserError as error:
+                yield str(error)
+                continue
+            if found.num_rows != info.rows or _rows_hash(found) != info.content:
                 yield f"{path} has other rows than its manifest says"
 
 
+def _read_table(folder: Path, manifest: Manifest, name: str) -> pa.Table:
+    path = folder / f"{name}.parquet"
+    try:
+        found = pq.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({visible(first_line(error))})") from None
+    if found.schema.remove_metadata() != schema_of(manifest.task, name):
+        raise UserError(f"{path} has other columns than the local form")
+    return found
+
+
 def _same(folder: Path, manifest: Manifest) -> bool:
-    path = folder / MANIFEST
-    if not path.is_file() or path.read_text(encoding="utf-8") != manifest.to_json():
+    try:
+        found = read_manifest(folder.parent, manifest.dataset)
+    except UserError:
+        return False
+    if found.to_json() != manifest.to_json():
         return False
     return not list(_faults(folder, manifest, rows=False))
 
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
     path = folder / f"{name}.parquet"
-    pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
+    try:
+        pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
+    except pa.ArrowInvalid as error:
+        raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
     with path.open("rb") as file:
         os.fsync(file.fileno())
     return TableInfo(

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.protocol import Dataset
+from benchmarks.protocol import DATASETS, Dataset
+from common.doors import strict_json
 from common.errors import UserError
+from common.plain_text import visible
 from common.registry import Registry
+from common.seals import BrokenSealError, check_seal, sealed
 
 __all__ = [
     "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo", "schema_of",
@@ -170,25 +174,51 @@ class Manifest:
     schema: int = SCHEMA_VERSION
     """Version of the local form."""
 
+    def __post_init__(self) -> None:
+        """Refuse what no dataset's manifest says: other tables, counts that are none, text that is none."""
+        dataset = DATASETS.get(self.dataset) if isinstance(self.dataset, str) else None
+        if dataset is None or self.task != dataset.task:
+            raise ValueError("it names no dataset and task of the protocol")
+        if not set(self.tables) <= set(FORMS[dataset.task].columns):
+            raise ValueError("it names a table that the dataset has not")
+        texts = (self.content, self.splits, self.licence, self.citation, *self.labels, *self.notes)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("it has something else where text belongs")
+        tables = self.tables.values()
+        numbers = (*self.counts.values(), *(number for info in tables for number in (info.rows, info.bytes)))
+        if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 50 for n in numbers):
+            raise ValueError("it has a count that is none")
+        hashes = (self.content, *(text for info in tables for text in (info.sha256, info.content)))
+        if not all(isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) for text in hashes):
+            raise ValueError("it has a hash that is none")
+        files = self.source.get("files")
+        if not isinstance(self.source.get("kind"), str) or not isinstance(files, list):
+            raise ValueError("it does not say where the dataset is from")
+        if not all(isinstance(file, dict) for file in files):
+            raise ValueError("it names a file of origin that is none")
+
     def to_json(self) -> str:
-        """Return the text of `manifest.json`: the same bytes for the same content."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+        """Return the text of `manifest.json`, sealed: the same bytes for the same content."""
+        return json.dumps(sealed(dataclasses.asdict(self)), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: object) -> Manifest:
+    def from_json(cls, text: bytes, where: object) -> Manifest:
         """Read `manifest.json`; `UserError` names `where` for a broken file or another schema version."""
         try:
-            content = json.loads(text)
+            content = strict_json(text)
             found = content["schema"]
             if found == SCHEMA_VERSION:
+                content = check_seal(content)
                 content["tables"] = {name: TableInfo(**info) for name, info in content["tables"].items()}
                 content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
                 return cls(**content)
+        except BrokenSealError as error:
+            raise UserError(f"{where} {error}; fetch or import the dataset again with --replace") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
-                f"{where} is not a dataset's manifest ({error}); fetch or import the dataset again"
+                f"{where} is not a dataset's manifest ({visible(str(error))[:200]}); fetch or import the dataset again"
             ) from None
         raise UserError(
-            f"{where} has version {found} of the local form, this package reads version {SCHEMA_VERSION}; "
-            f"fetch or import the dataset again"
+            f"{where} has version {visible(repr(found))[:40]} of the local form, this package reads version "
+            f"{SCHEMA_VERSION}; fetch or import the dataset again"
         )

@@ -8,7 +8,6 @@ Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from dataclasses import dataclass
@@ -17,20 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import FINE_TUNING
-from common.errors import UserError, nearest
-from common.files import sha256_file
+from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
 __all__ = [
-    "Encoder", "LoadedModel", "encoder_limit", "load", "load_tokenizer", "looks_both_ways", "resolve",
+    "Encoder", "LoadedModel", "encoder_limit", "load", "load_tokenizer", "looks_both_ways",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -88,6 +86,8 @@ class LoadedModel:
     """Path or id as given."""
     weights: str
     """Hash of configuration and weights."""
+    tokens: str
+    """Hash of the tokenizer's files."""
 
 
 def load(
@@ -126,34 +126,9 @@ def load(
         tokenizer=tokenizer,
         limits=encoder_limit(base.config, tokenizer, max_length),
         source=model,
-        weights=_weights_hash(folder),
+        weights=weights_hash(folder, code=trust_remote_code),
+        tokens=tokenizer_hash(folder),
     )
-
-
-def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
-    """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
-
-    Raises:
-        UserError: there is no such folder, it is no model, or the hub cannot give it.
-    """
-    path = Path(model).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise UserError(f"{model} holds no config.json; name a Hugging Face model folder")
-        return path
-    if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UserError(
-            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id reads OWNER/NAME)"
-        )
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
-    except Exception as error:
-        raise UserError(
-            f"{model} is no folder here and the hub does not give it ({_first_line(error)}); fetch it on a machine "
-            "with network first"
-        ) from None
 
 
 def encoder_limit(config: Any, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> tuple[int, int]:
@@ -180,7 +155,7 @@ def load_tokenizer(folder: Path) -> Any:
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{folder} has no tokenizer that loads ({_first_line(error)}); put tokenizer.json and "
+            f"{folder} has no tokenizer that loads ({first_line(error)}); put tokenizer.json and "
             "tokenizer_config.json next to config.json"
         ) from None
     if not tokenizer.is_fast:
@@ -243,7 +218,7 @@ def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
         hint = nearest(str(name), [*MODEL_TYPES, *CONFIG_MAPPING]) if name not in CONFIG_MAPPING else ""
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it: read that first"
-        raise UserError(f"{folder} does not load: {_first_line(error)}{hint}") from None
+        raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
 
 
 def _load_with_transformers(folder: Path, options: dict[str, Any]) -> nn.Module:
@@ -310,15 +285,3 @@ def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
         raise UserError(
             f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
         )
-
-
-def _weights_hash(folder: Path) -> str:
-    """Return the SHA-256 over the names and hashes of the folder's weight files and its config."""
-    files = sorted([*folder.glob("*.safetensors"), folder / "config.json"])
-    return hashlib.sha256(
-        "".join(f"{file.name} {sha256_file(file)}\n" for file in files).encode()
-    ).hexdigest()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
@@ -45,23 +47,39 @@ class FinetunedWeights:
 
     def save(self, model: TaskModel, record: FineTuningLog) -> None:
         """Write the weights."""
-        metadata = {"fingerprint": self.fingerprint, "log": json.dumps(dataclasses.asdict(record))}
         tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+        log = json.dumps(dataclasses.asdict(record))
+        metadata = {"fingerprint": self.fingerprint, "log": log, "content": _content(tensors, log)}
         with atomic_path(self.path) as temporary:
             save_file(tensors, temporary, metadata)
 
     def restore(self, model: TaskModel) -> FineTuningLog | None:
-        """Put the weights into `model` and return their log; None when there are none that fit."""
+        """Put the weights into `model` and return their log; None when there are none that fit and are whole."""
         if not self.path.is_file():
             return None
-        with safe_open(self.path, framework="pt") as file:
-            metadata = file.metadata()
-            if metadata.get("fingerprint") != self.fingerprint:
-                return None
-            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                if metadata.get("fingerprint") != self.fingerprint:
+                    return None
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError):
+            return None
+        if metadata.get("content") != _content(tensors, metadata.get("log", "")):
+            return None
+        model.load_state_dict(tensors)
         content = json.loads(metadata["log"])
         return FineTuningLog(**{**content, "losses": tuple(content["losses"])})
 
     def remove(self) -> None:
         """Delete the weights."""
         self.path.unlink(missing_ok=True)
+
+
+def _content(tensors: Mapping[str, Tensor], log: str) -> str:
+    digest = hashlib.sha256(log.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

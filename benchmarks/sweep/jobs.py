@@ -7,10 +7,11 @@ done and never repeated; a killed process loses the run it was in.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,20 @@ from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
 from benchmarks.protocol import DATASETS, PROTOCOLS, format_lr
-from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
+from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, results_text
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
+from benchmarks.sweep.identity import difference
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
+from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path, read_record
 from benchmarks.tasks.base import Evaluator
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError
 from common.files import write_text
+from common.plain_text import redacted
 from common.progress import progress
-from common.provenance import provenance
+from common.provenance import provenance, provenance_path, write_provenance
+from common.seals import sha256_bytes
 
 __all__ = [
     "Job", "Outcome", "Prepared", "check_labels", "jobs_of", "pending", "prepare", "remove_leftovers",
@@ -47,6 +51,8 @@ class Job:
     """The dataset that is trained on."""
     datasets: tuple[str, ...]
     """The datasets that are evaluated: itself, or retrieval datasets."""
+    identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """For each dataset what its runs are made from (`benchmarks.sweep.identity`)."""
 
     @property
     def lock(self) -> Path:
@@ -78,22 +84,35 @@ class Outcome:
     """What it took."""
 
 
-def jobs_of(request: Request) -> list[Job]:
-    """Group a request's datasets by what they are trained on."""
+def jobs_of(request: Request, identities: Mapping[str, Mapping[str, Any]] | None = None) -> list[Job]:
+    """Group a request's datasets by what they are trained on; `identities` say what their runs are made from."""
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(DATASETS[name].trained_on, []).append(name)
-    return [Job(request=request, trained_on=name, datasets=tuple(own)) for name, own in groups.items()]
+    known = identities or {}
+    return [
+        Job(
+            request=request,
+            trained_on=name,
+            datasets=tuple(own),
+            identities={dataset: known[dataset] for dataset in own if dataset in known},
+        )
+        for name, own in groups.items()
+    ]
 
 
 def pending(job: Job) -> list[RunKey]:
-    """Return the job's runs that are still to be done."""
+    """Return the job's runs that are still to be done; a failure under other settings is none."""
     missing = [key for key in job.keys if not is_done(job.request.store, key)]
-    return (
-        missing
-        if job.request.retry_failed
-        else [key for key in missing if failure(job.request.store, key) is None]
-    )
+    return missing if job.request.retry_failed else [key for key in missing if not _failed(job, key)]
+
+
+def _failed(job: Job, key: RunKey) -> bool:
+    if failure(job.request.store, key) is None:
+        return False
+    settings = read_record(job.request.store, key).get("settings")
+    now = job.identities.get(key.dataset, {})
+    return not isinstance(settings, dict) or difference(settings, now) is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +129,10 @@ class Prepared:
     """What each dataset is evaluated with."""
     steps: int
     """Optimiser steps of a fine-tuning."""
-    settings: dict[str, dict[str, Any]]
-    """For each dataset, what all its runs must have in common."""
     todo: tuple[RunKey, ...]
     """Runs to do."""
     provenance: dict[str, object]
-    """Code, versions and command, as each `run.json` records them."""
+    """Code, versions and command, as each `provenance.json` records them."""
 
     @property
     def fine_tunings(self) -> list[tuple[float, int]]:
@@ -133,8 +150,10 @@ class Prepared:
             words = f"failed: {error}"
             failed = [key for key in keys if not is_done(self.job.request.store, key)]
             for key in failed:
-                content = {"status": "failed", "reason": str(error), "settings": self.settings[key.dataset]}
-                _write_run(self.job, key, content)
+                content = {
+                    "status": "failed", "reason": str(error), "settings": self.job.identities[key.dataset]
+                }  # fmt: skip
+                _write_run(self, key, content, {})
         return Outcome(
             done=len(keys) - len(failed),
             failed=len(failed),
@@ -147,15 +166,13 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     """Make ready what a job's pending runs share; its lock must protect this and the runs.
 
     Raises:
-        UserError: a dataset is not there, has other labels, or the store has runs of other settings.
+        UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
     """
     todo = pending(job)
     sets = {name: load(job.request.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
     for dataset in sets.values():
         check_labels(dataset)
-    settings = {name: _settings(job, resettable, sets[job.trained_on], sets[name]) for name in job.datasets}
-    for name in job.datasets:
-        _check_same_settings(job, name, settings[name])
+    _check_unchanged(job, resettable, sets)
     seeds = sorted({key.seed for key in todo})
     loaded, pooling = resettable.loaded, resettable.pooling
     return Prepared(
@@ -172,7 +189,6 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
             if any(key.dataset == name for key in todo)
         },
         steps=fine_tuning_steps(sets[job.trained_on], job.request.fine_tuning),
-        settings=settings,
         todo=tuple(todo),
         provenance=provenance("full", PACKAGES),
     )
@@ -188,7 +204,7 @@ def remove_leftovers(job: Job) -> None:
 
 def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
-    job, resettable, prints = prepared.job, prepared.resettable, prepared.settings
+    job, resettable, prints = prepared.job, prepared.resettable, prepared.job.identities
     lr, seed = keys[0].lr, keys[0].seed
     what = f"{job.trained_on} lr{format_lr(lr)}_sd{seed}"
     device = resettable.device
@@ -225,17 +241,20 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
             "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
             "settings": prints[key.dataset],
             "standard": {split: evaluations[split].standard for split in SPLITS},
+            "limits": list(resettable.loaded.limits),
             "steps": record.steps,
             "losses": [round(loss, 6) for loss in record.losses],
-            "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
-            "machine": {**device.description, "train_positions": record.train_positions},
-            "model_source": resettable.loaded.source,
-            "provenance": prepared.provenance,
         }
-        content |= device.kind.peak_memory(device.torch_device)
-        _write_run(job, key, content)
+        circumstances = {
+            "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
+            "machine": {
+                **device.description,
+                "train_positions": record.train_positions,
+                **device.kind.peak_memory(device.torch_device),
+            },
+        }
         scores = {split: evaluations[split].scores for split in SPLITS}
-        write_results(job.request.store, key, scores)
+        _write_run(prepared, key, content, circumstances, results_text(scores))
         means = (100 * sum(scores[split]) / len(scores[split]) for split in SPLITS)
         words.append(
             f"{key.dataset} " + ", ".join(f"{s} {m:.2f}" for s, m in zip(SPLITS, means, strict=True))
@@ -244,44 +263,44 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     return "; ".join(words)
 
 
-def _write_run(job: Job, key: RunKey, content: dict[str, Any]) -> None:
-    write_text(folder_of(job.request.store, key) / RUN, json.dumps(content, indent=1) + "\n")
-
-
-def _settings(
-    job: Job, resettable: ResettableModel, trained_on: LocalDataset, dataset: LocalDataset
-) -> dict[str, Any]:
-    """Return what all runs of a cell must have in common, as `run.json` records it."""
-    return {
-        "tuning": json.loads(json.dumps(dataclasses.asdict(job.request.fine_tuning))),
-        "epochs": trained_on.dataset.epochs,
-        "pooling": resettable.pooling.name,
-        "precision": resettable.device.precision.name,
-        "max_length": list(resettable.loaded.limits),
-        "training_data": trained_on.manifest.content,
-        "evaluation_data": dataset.manifest.content,
-        "weights": resettable.loaded.weights,
+def _write_run(
+    prepared: Prepared,
+    key: RunKey,
+    content: dict[str, Any],
+    circumstances: dict[str, Any],
+    results: str | None = None,
+) -> None:
+    """Write a run's files, results.json last: where that is whole, so are the others."""
+    folder = folder_of(prepared.job.request.store, key)
+    texts = {RUN: json.dumps(content, indent=1) + "\n"} | ({} if results is None else {RESULTS: results})
+    record = {
+        **prepared.provenance,
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model_source": redacted(prepared.resettable.loaded.source),
+        **circumstances,
     }
+    write_text(folder / RUN, texts[RUN])
+    hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    write_provenance(provenance_path(folder, folder=True), record, hashes)
+    if results is not None:
+        write_text(folder / RESULTS, results)
 
 
-def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> None:
-    """Refuse to mix runs of different settings, data or weights in one cell."""
-    cell = folder_of(job.request.store, next(key for key in job.keys if key.dataset == dataset)).parent
-    for results in sorted(cell.glob(f"*/{RESULTS}")):
-        path = results.with_name(RUN)
-        before = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.is_file() else {}
-        different = [name for name in settings if name in before and before[name] != settings[name]]
-        if different:
-            name, old, new = different[0], before[different[0]], settings[different[0]]
-            if isinstance(old, dict) and isinstance(new, dict):
-                name = next(key for key in new if old.get(key) != new[key])
-                old, new = old.get(name), new[name]
-            raise UserError(
-                f"{path.parent} was made with {name} {json.dumps(old)}, this command has {json.dumps(new)}; runs "
-                "of one cell must not differ: use another --name or --out"
-            )
-        if before:
-            return
+def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
+    """Refuse a model or data that are no longer what the command compared with the finished runs."""
+    loaded = resettable.loaded
+    for name, identity in job.identities.items():
+        for what, now in (
+            ("weights", loaded.weights),
+            ("tokenizer", loaded.tokens),
+            ("training_data", sets[job.trained_on].manifest.content),
+            ("evaluation_data", sets[name].manifest.content),
+        ):
+            if identity[what] != now:
+                raise UserError(
+                    f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command ran, "
+                    f"from {identity[what][:12]} to {now[:12]}; leave the files alone and run the same command again"
+                )
 
 
 def check_labels(dataset: LocalDataset) -> None:

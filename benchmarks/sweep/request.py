@@ -56,6 +56,8 @@ class Request:
     """Threads of each run on a CPU."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
+    adopt: bool = False
+    """Whether runs that do not say what they were made from count as done, and new ones are put next to them."""
 
     def __post_init__(self) -> None:
         for option in ("positions", "workers", "threads"):

@@ -10,21 +10,24 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
+from benchmarks.sweep.identity import check_finished, identities
 from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, is_done
+from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
 from benchmarks.sweep.scheduler import do_jobs
 from common.errors import UserError
 from common.locks import try_lock
+from common.plain_text import visible
 
-__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "run_grid", "run_on"]
+__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on"]
+
+log = logging.getLogger(__name__)
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
 
@@ -50,11 +53,9 @@ def run_grid(request: Request) -> GridState:
     """Do the runs of a request that are not done yet, and return what is there then.
 
     Raises:
-        UserError: an unknown name, data or a model that is not there, or a store with runs of other settings.
+        UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
-    for name in request.sources:
-        read_manifest(request.data, name)
-    jobs = jobs_of(request)
+    jobs = compared_jobs(request)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
@@ -71,6 +72,21 @@ def run_grid(request: Request) -> GridState:
     return GridState(done=done, failed=failed, missing=len(keys) - len(done) - len(failed))
 
 
+def compared_jobs(request: Request) -> list[Job]:
+    """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
+
+    Raises:
+        UserError: as `benchmarks.sweep.identity.identities` and `check_finished`.
+    """
+    wanted = identities(request)
+    check_finished(request, wanted)
+    jobs = jobs_of(request, wanted)
+    for key in (key for job in jobs for key in job.keys):
+        if (reason := fault(request.store, key)) is not None:
+            log.warning("%s %s; the run is made again", folder_of(request.store, key), visible(reason))
+    return jobs
+
+
 def run_on(devices: Sequence[str], request: Request) -> None:
     """Do the runs of a request with a process for each device; each takes cells that no other is doing."""
     with ForkPool(len(devices), fresh=True) as pool:
@@ -82,7 +98,7 @@ def run_on(devices: Sequence[str], request: Request) -> None:
 
 def _worker(request: Request) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    _work(jobs_of(request), request)
+    _work(compared_jobs(request), request)
 
 
 def _work(jobs: list[Job], request: Request) -> None:

@@ -1,14 +1,33 @@
-"""The state of single runs in a store: done, failed with a reason, or missing. Light: no torch."""
+"""The state of single runs in a store: done, failed with a reason, or missing. Light: no torch.
+
+Done means: results.json parses, is complete, agrees with itself, and is what the run wrote.
+"""
 
 from __future__ import annotations
 
-import json
+import functools
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.runs import RESULTS, RUN, RunKey
+from benchmarks.results_json import ResultsError, read_results
+from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey
+from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.errors import UserError
+from common.plain_text import visible
+from common.provenance import FILES, provenance_path, read_provenance
+from common.seals import sha256_bytes
 
-__all__ = ["failure", "folder_of", "is_done", "lock_path", "read_record", "read_score"]
+__all__ = [
+    "failure", "fault", "folder_of", "is_done", "lock_path", "model_source", "read_record", "read_score", "timings",
+]  # fmt: skip
+
+
+class _Looked(NamedTuple):
+    """What a look into a run's folder found."""
+
+    scores: tuple[float, float] | None
+    fault: str | None
 
 
 def folder_of(store: Path, key: RunKey) -> Path:
@@ -17,17 +36,23 @@ def folder_of(store: Path, key: RunKey) -> Path:
 
 
 def is_done(store: Path, key: RunKey) -> bool:
-    """Return whether a run's results are there; they are written last and whole."""
-    return (folder_of(store, key) / RESULTS).is_file()
+    """Return whether a run's results are there and can be believed."""
+    return _look(store, key).scores is not None
+
+
+def fault(store: Path, key: RunKey) -> str | None:
+    """Return why the results that are there cannot be used; None for good ones, and where there are none."""
+    return _look(store, key).fault
+
+
+def read_score(store: Path, key: RunKey) -> tuple[float, float] | None:
+    """Return the validation and test score of a run; None when it is not done."""
+    return _look(store, key).scores
 
 
 def read_record(store: Path, key: RunKey) -> dict[str, Any]:
-    """Return what `run.json` says about a run; empty when there is none that can be read."""
-    try:
-        content = json.loads((folder_of(store, key) / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    """Return what `run.json` says about a run; empty when there is none that can be believed."""
+    return _record(folder_of(store, key))
 
 
 def failure(store: Path, key: RunKey) -> str | None:
@@ -38,15 +63,73 @@ def failure(store: Path, key: RunKey) -> str | None:
     return str(content.get("reason", "unknown")) if content.get("status") == "failed" else None
 
 
-def read_score(store: Path, key: RunKey) -> tuple[float, float] | None:
-    """Return the validation and test score of a run; None when it is not done."""
-    try:
-        content = json.loads((folder_of(store, key) / RESULTS).read_text(encoding="utf-8"))
-        return float(content["validation"]["score"]), float(content["test"]["score"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def timings(store: Path, key: RunKey) -> dict[str, float]:
+    """Return the seconds that a run took, by part; empty where nothing says it."""
+    seconds = _of_provenance(folder_of(store, key), "seconds")
+    if not isinstance(seconds, dict):
+        return {}
+    return {name: float(value) for name, value in seconds.items() if isinstance(value, int | float)}
+
+
+def model_source(store: Path, key: RunKey) -> str:
+    """Return the path or id of the model that a run was made from, as it was given; empty where nothing says it."""
+    found = _of_provenance(folder_of(store, key), "model_source")
+    return visible(found)[:300] if isinstance(found, str) else ""
 
 
 def lock_path(store: Path, model: str, trained_on: str) -> Path:
     """Return the file whose lock a process holds while it works on a model's cells of one training set."""
     return store / "locks" / f"{model}__{trained_on}.lock"
+
+
+def _look(store: Path, key: RunKey) -> _Looked:
+    folder = folder_of(store, key)
+    return _looked(folder, *(_stamp(path) for path in _files(folder)))
+
+
+def _files(folder: Path) -> tuple[Path, Path, Path]:
+    return folder / RESULTS, folder / RUN, provenance_path(folder, folder=True)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@functools.lru_cache(maxsize=100_000)
+def _looked(folder: Path, results: object, record: object, provenance: object) -> _Looked:
+    """Look into a folder; the stamps of its files make a look at other files another one."""
+    if results is None and not os.path.lexists(folder / RESULTS):
+        return _Looked(None, None)
+    try:
+        hashes = read_provenance(provenance_path(folder, folder=True)).get(FILES, {})
+        found = read_results(folder / RESULTS, hashes.get(RESULTS))
+        if RUN in hashes and sha256_bytes(read_bounded(folder / RUN, MOST_RECORD)) != hashes[RUN]:
+            return _Looked(None, f"has a {RUN} that is not what its run wrote")
+    except ResultsError as error:
+        return _Looked(None, error.sentence)
+    except FileNotFoundError:
+        return _Looked(None, f"lacks the {RUN} that was written with it")
+    except UserError as error:
+        return _Looked(None, str(error))
+    return _Looked((found.validation.score, found.test.score), None)
+
+
+def _of_provenance(folder: Path, name: str) -> Any:
+    """Return what a run's provenance says, or its run.json, where the first version wrote it."""
+    try:
+        found = read_provenance(provenance_path(folder, folder=True))
+    except UserError:
+        return None
+    return found[name] if name in found else _record(folder).get(name)
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    try:
+        content = strict_json(read_bounded(folder / RUN, MOST_RECORD))
+    except (FileNotFoundError, UnreadableError, BadJsonError):
+        return {}
+    return content if isinstance(content, dict) else {}

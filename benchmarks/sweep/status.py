@@ -11,7 +11,7 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import cell_keys
-from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record
+from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.text_tables import grid
@@ -51,7 +51,7 @@ def cell_status(
     keys = cell_keys(model, dataset, lrs, seeds)
     done = [key for key in keys if is_done(store, key)]
     failed = {key.folder.name: reason for key in keys if (reason := failure(store, key)) is not None}
-    times = [sum(seconds.values()) for key in done if (seconds := read_record(store, key).get("seconds"))]
+    times = [sum(seconds.values()) for key in done if (seconds := timings(store, key))]
     missing = len(keys) - len(done) - len(failed)
     return CellStatus(
         model=model,

@@ -17,6 +17,7 @@ from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choo
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.tokenization import encode_texts
+from benchmarks.sweep.identity import check_finished, identities
 from benchmarks.sweep.jobs import check_labels, jobs_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import is_done
@@ -59,6 +60,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     sets = {name: load_data(request.data, name) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
+    check_finished(request, identities(request))
     loaded = load(
         request.model,
         revision=request.revision,

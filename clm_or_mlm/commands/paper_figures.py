@@ -34,7 +34,8 @@ def draw(
 
     Figures 5 and 7 need single runs (--source released or PATH), Figure 12 needs training logs (--logs).
     The interval is the source's default (docs/intervals.md) unless --interval names another.
-    Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text) and .json (provenance).
+    Each figure is written as figureN.pdf, .png, .svg, .csv (what is drawn), .txt (alt text), .json (caption, source,
+    settings) and .provenance.json (code, versions, command, hashes).
     The exit status is 2 when a figure that was named cannot be drawn.
 
     examples:

@@ -1,7 +1,7 @@
-"""A figure's files: PDF, PNG and SVG with the same bytes for the same data, CSV, alt text, provenance.
+"""A figure's files: PDF, PNG and SVG with the same bytes for the same data, CSV, alt text, record, provenance.
 
-Nothing in a picture depends on the clock, the locale, the folder, the user's matplotlib settings or the command.
-Only the `.json` next to it names the command.
+Nothing in them depends on the clock, the locale, the folder, the user's matplotlib settings or the command. Only
+`figure3.provenance.json` names the command, the code and where the source was.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from analysis.csv_text import csv_text
 from analysis.sources import Source
 from common.files import write_bytes
-from common.provenance import provenance
+from common.plain_text import redacted
+from common.provenance import provenance, provenance_path, write_provenance
+from common.seals import sha256_bytes
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure_types import FigureSpec
 from paper_figures.inputs import Inputs
@@ -26,7 +28,7 @@ from paper_figures.output.captions import alt_text
 from paper_figures.output.captions import caption as caption_of
 from paper_figures.output.formats import FORMATS, PictureFormat
 
-__all__ = ["csv_text", "entitle", "picture", "save_figure"]
+__all__ = ["entitle", "picture", "save_figure"]
 
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
 
@@ -37,12 +39,6 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form.name, metadata=dict(form.metadata(title, description)))
     return form.finish(buffer.getvalue(), title, description)
-
-
-def csv_text(data: pd.DataFrame) -> str:
-    """Return the drawn data as CSV: twelve digits, empty fields for what is missing."""
-    # Twelve digits: a printed 84.95 less 0 is 84.94999999999999 in binary, and says no more.
-    return data.to_csv(index=False, lineterminator="\n", float_format="%.12g")
 
 
 def entitle(figure: Figure, heading: str, source: Source) -> str:
@@ -59,7 +55,7 @@ def entitle(figure: Figure, heading: str, source: Source) -> str:
 def save_figure(
     figure: FigureSpec[Any], inputs: Inputs, folder: Path, formats: Iterable[PictureFormat] | None = None
 ) -> list[Path]:
-    """Draw a figure and write its picture, `.csv` (what is drawn), `.txt` (alt text) and `.json` (provenance).
+    """Draw a figure and write its picture, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
     Args:
         figure: the figure.
@@ -88,7 +84,7 @@ def save_figure(
         "figure": int(figure.name) if figure.name.isdecimal() else figure.name,
         "title": title,
         "caption": caption,
-        "source": {"name": figure.source_name(inputs), "given_as": figure.given_as(inputs)},
+        "source": {"name": figure.source_name(inputs)},
         "settings": {
             "selection": settings.selection,
             "interval": settings.interval,
@@ -96,10 +92,9 @@ def save_figure(
             "seed": settings.seed,
         },
         "points": len(table),
-        **provenance("analysis", _PACKAGES),
     }
     texts = {
-        "csv": csv_text(table),
+        "csv": csv_text(table, float_format="%.12g"),  # 84.95 less 0 is 84.94999999999999 in binary
         "txt": description + "\n",
         "json": json.dumps(record, indent=1, ensure_ascii=False) + "\n",
     }
@@ -107,4 +102,7 @@ def save_figure(
     paths = {folder / f"{figure.stem}.{ending}": content for ending, content in contents.items()}
     for path, content in paths.items():
         write_bytes(path, content)
-    return list(paths)
+    around = provenance_path(folder / f"{figure.stem}.csv")
+    made_from = {"source_given_as": redacted(figure.given_as(inputs)), **provenance("analysis", _PACKAGES)}
+    write_provenance(around, made_from, {path.name: sha256_bytes(content) for path, content in paths.items()})
+    return [*paths, around]

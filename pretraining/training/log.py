@@ -18,8 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from common.doors import UnreadableError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.plain_text import name_fault
 
 __all__ = ["LOG", "MEASURED", "LogWriter", "read_log", "write_log"]
 
@@ -30,6 +32,8 @@ _FIRST_VERSION = "trajectory"
 """What version 0.1 called a stage in its logs."""
 MEASURED = ("tokens_per_second", "mfu", "memory_gb")
 """Fields that differ from run to run."""
+_MOST, _LONGEST = 1 << 32, 1 << 16
+"""Bytes of the largest log that is read, and characters of its longest line."""
 
 
 class LogWriter:
@@ -63,32 +67,48 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_bounded(path, _MOST).decode("utf-8").split("\n")
+        lines = lines[:-1] if not lines[-1] else lines
     except FileNotFoundError:
         raise UserError(
             f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
         ) from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a folder; give the {LOG} in it") from None
+    except UnreadableError as error:
+        hint = f"; give the {LOG} in it" if path.is_dir() else ""
+        raise UserError(f"{error}{hint}") from None
     except UnicodeDecodeError:
         raise UserError(
             f"{path}: no text in UTF-8, so no training log; give a {LOG} as `python -m pretraining train` writes it"
         ) from None
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-            if _FIRST_VERSION in row:
-                row = {"stage" if key == _FIRST_VERSION else key: value for key, value in row.items()}
-            if not isinstance(row["step"], int):
-                raise TypeError
-            rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
-        except (ValueError, KeyError, TypeError):
+            row = _row(line)
+        except (ValueError, KeyError, TypeError, RecursionError):
             if number < len(lines):
                 raise UserError(
                     f"{path}: line {number} is not a row of a training log; give a {LOG} as `python -m pretraining "
                     f"train` writes it"
                 ) from None
+        else:
+            rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
+
+
+def _row(line: str) -> dict[str, Any]:
+    """Return a line's row; raises what a line that is none raises."""
+    if len(line) > _LONGEST:
+        raise ValueError
+    row = strict_json(line.encode(), deepest=4, finite=False)
+    if _FIRST_VERSION in row:
+        row = {"stage" if key == _FIRST_VERSION else key: value for key, value in row.items()}
+    for key, kinds in (
+        ("step", int), ("split", str), ("objective", str), ("ratio", int | float | None), ("stage", str)
+    ):  # fmt: skip
+        if not isinstance(row[key], kinds):
+            raise TypeError
+    if name_fault(row["stage"]) is not None:
+        raise ValueError
+    return dict(row)
 
 
 def write_log(path: Path, rows: Iterable[dict[str, Any]]) -> None:

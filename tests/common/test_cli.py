@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import textwrap
@@ -172,3 +174,47 @@ def test_only_the_command_that_is_called_is_imported(tmp_path: Path) -> None:
             capture_output=True, text=True, check=True, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
         )  # fmt: skip
         assert done.stdout.splitlines()[-1] == last
+
+
+def outcome(code: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    script = f"from common.cli import run\nfrom common.errors import UserError\n{textwrap.dedent(code)}\nrun(main, [])"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+def test_output_that_is_not_utf8_gets_the_nearest_letters() -> None:
+    code = "def main(words):\n    print('81.2 \\u00b1 0.3 \\u2013 \\u00e9 \\u4e2d')"
+    for encoding, shown in (
+        ("ascii", b"81.2 +- 0.3 - e \\u4e2d\n"),
+        ("latin-1", b"81.2 \xb1 0.3 - \xe9 \\u4e2d\n"),
+    ):
+        done = outcome(code, PYTHONIOENCODING=encoding)
+        assert (done.returncode, done.stdout, done.stderr) == (0, shown, b"")
+
+
+def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
+    code = """
+    import logging
+    def main(words):
+        logging.getLogger("x").warning("%s", "a\\x1b[2J https://me:HUSH@host/x")
+        raise UserError("b\\x07 token=HUSH \\udcff")
+    """
+    done = outcome(code)
+    assert done.returncode == 2
+    assert done.stderr == b"WARNING: a\\x1b[2J https://***@host/x\nerror: b\\x07 token=*** \\udcff\n"
+
+
+def test_every_refusal_of_the_system_is_one_sentence() -> None:
+    for number, text in (
+        (errno.ENAMETOOLONG, "File name too long"),
+        (errno.EEXIST, "File exists"),
+        (errno.ELOOP, ""),
+    ):
+        done = outcome(f"def main(words):\n    raise OSError({number}, 'x', 'a.txt')")
+        assert done.returncode == 2 and done.stderr.startswith(f"error: a.txt: {text}".encode())
+        assert len(done.stderr.splitlines()) == 1

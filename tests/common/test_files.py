@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from common.files import atomic_folder, atomic_path, cache_folder, write_text
+from common.files import (
+    atomic_folder,
+    atomic_path,
+    cache_folder,
+    remove_leftovers,
+    temporary_name,
+    write_text,
+)
 from common.provenance import ROOT
 
 
@@ -73,3 +80,38 @@ def test_a_folder_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
         (temporary / "b.txt").write_text("new")
     assert [item.name for item in path.iterdir()] == ["b.txt"]
     assert [item.name for item in path.parent.iterdir()] == ["folder"]
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        f"""
+        import os, signal
+        from pathlib import Path
+        from common.files import atomic_folder, atomic_path
+        with atomic_path(Path({str(tmp_path / "a.txt")!r})) as file, atomic_folder(Path({str(tmp_path / "b")!r})) as b:
+            file.write_text("half")
+            (b / "c").write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    with atomic_path(tmp_path / "a.txt") as mine:
+        mine.write_text("mine")
+        write_text(tmp_path / "a.txt", "whole")
+        assert mine.exists(), "the file of a process that lives stays"
+    with atomic_folder(tmp_path / "b") as folder:
+        (folder / "c").write_text("whole")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.txt", "b"]
+
+
+def test_a_folder_that_was_being_replaced_comes_back(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    name = temporary_name("b").replace(f"-{os.getpid()}-", f"-{child.pid}-")
+    (tmp_path / f"{name}.old").mkdir()
+    (tmp_path / f"{name}.old" / "c").write_text("old")
+    remove_leftovers(tmp_path / "b")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["b"] and (
+        tmp_path / "b" / "c"
+    ).read_text() == "old"

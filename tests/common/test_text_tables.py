@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from common.text_tables import fill_template, grid, markdown_table, plain_table, signed
+from common.text_tables import csv_cell, fill_template, grid, markdown_table, plain_table, signed
 
 ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
 
@@ -42,3 +42,18 @@ def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:
 )
 def test_zero_has_no_sign(value, text):
     assert signed(value) == text
+
+
+def test_nothing_in_a_cell_is_obeyed() -> None:
+    assert markdown_table([["a<b>&c\x1b[2J\nd|e"]])[0] == "| a&lt;b>&amp;c\\x1b[2J d\\|e |"
+    assert plain_table([["a\x07"], ["b"]]) == ["a\\x07", "b"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@x", "\tx", "+cmd|' /C calc'!A0", "-2+3+cmd|'x'!A0", "-x"])
+def test_a_csv_cell_is_no_formula(text: str) -> None:
+    assert csv_cell(text).startswith("'")
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+0.12 (-0.3 to 0.1)", "-1e-05", "a=b", "", "-0.3 \u00b1 0.2"])
+def test_numbers_stay_as_they_are_in_a_csv(text: str) -> None:
+    assert csv_cell(text) == text

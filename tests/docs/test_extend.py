@@ -200,7 +200,7 @@ def test_a_figure_is_drawn_and_is_in_all(
         assert "sizes" in [figure.name for figure in registry.figures_named(["all"])]
         assert room == "paper_figures" and figures_main([*words, "--out", str(tmp_path)]) == 0
     assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
-        f"sizes.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json")
+        f"sizes.{ending}" for ending in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
     ]
     data = pd.read_csv(tmp_path / "sizes.csv")
     assert set(data["series"]) == {"20 %", "30 %", "40 %", "50 %"}

@@ -14,6 +14,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, readout
+from analysis.csv_text import csv_text
 from benchmarks.protocol import DATASETS
 from common.text_tables import grid
 
@@ -157,7 +158,7 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
 
 def datasets_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a contrast and dataset."""
-    return _table(assessment, shown).to_csv(index=False, lineterminator="\n", float_format="%.10g")
+    return csv_text(_table(assessment, shown), float_format="%.10g")
 
 
 def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object] | None:

@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 from analysis.claims.multiverse import Multiverse
+from analysis.csv_text import csv_text
 from analysis.rows import records
 from common.text_tables import grid
 
@@ -27,7 +28,7 @@ _GAP = (
 
 def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     """Return one row a claim and analysis."""
-    return _verdicts(multiverse, wanted).to_csv(index=False, lineterminator="\n", float_format="%.10g")
+    return csv_text(_verdicts(multiverse, wanted), float_format="%.10g")
 
 
 def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from analysis.claims.grades import ALPHA, UNDECIDABLE, UNDECIDED
 from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import levels, mixed_notes, seeds_that_decide, sentence, shortfall
+from analysis.csv_text import csv_text
 
 __all__ = ["as_record", "contrasts_csv", "verdicts_csv", "verdicts_json"]
 
@@ -165,4 +166,4 @@ def _csv(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str
         selection=assessment.settings.selection,
         interval=assessment.settings.interval,
     )
-    return frame.to_csv(index=False, lineterminator="\n")
+    return csv_text(frame)

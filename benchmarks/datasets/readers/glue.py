@@ -65,7 +65,7 @@ def _rows(path: Path, columns: _Columns, reading: Reading) -> list[Row]:
 def _label(value: Any, names: tuple[str, ...], labels: tuple[str, ...]) -> int | None:
     """Return the id in `labels` of a name, or of an id that counts in `names`; None for anything else."""
     text = str(value).strip()
-    if text.isdecimal() and int(text) < len(names):
+    if text.isdecimal() and len(text) < 10 and int(text) < len(names):
         text = names[int(text)]
     return labels.index(text) if text in labels else None
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from common.errors import UserError
+from common.errors import UserError, first_line
+from common.plain_text import visible
 from common.progress import progress
 from common.registry import Registry
 
@@ -59,7 +60,7 @@ class Reading:
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            what = f"{error} is missing" if isinstance(error, KeyError) else visible(first_line(error))
             self.bad(where, f"the row has not the expected form: {what}")
 
     def note(self, sentence: str) -> None:
@@ -116,7 +117,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         raise UserError(f"{path}:{number}: the line is not UTF-8; convert the file first") from None
     except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
-        raise UserError(f"{path}: the compressed file is damaged after line {number} ({error})") from None
+        raise UserError(
+            f"{path}: the compressed file is damaged after line {number} ({visible(first_line(error))})"
+        ) from None
 
 
 def json_of(path: Path) -> Any:
@@ -176,8 +179,10 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet: {error}") from None
+    except UserError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise UserError(f"{path} cannot be read as Parquet: {visible(first_line(error))}") from None
 
 
 @contextlib.contextmanager

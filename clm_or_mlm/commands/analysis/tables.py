@@ -24,7 +24,9 @@ from clm_or_mlm.options import (
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
-from common.provenance import provenance
+from common.plain_text import redacted
+from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
+from common.seals import sha256_bytes
 from pretraining.study import TABLES
 
 __all__ = ["audit", "report", "reproduce", "scores", "table"]
@@ -178,8 +180,11 @@ def report(
 
     opened = source.open(need_instances=True)
     content = gather(opened, figures, scores.settings(opened))
-    record = {"source": source.source} | provenance("analysis", PACKAGES)
-    write_text(out, render_page(content, record))
+    around = {"source": redacted(source.source)} | provenance("analysis", PACKAGES)
+    page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
+    write_text(out, page)
+    if out.is_file() and not out.is_symlink():
+        write_provenance(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
     sys.stdout.write(f"{out}\n")
 
 

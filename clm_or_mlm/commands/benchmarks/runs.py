@@ -80,7 +80,7 @@ class RunOptions(GridOptions):
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
 
-    def request(self, *, retry_failed: bool = False) -> Request:
+    def request(self, *, retry_failed: bool = False, adopt: bool = False) -> Request:
         """Return what these options ask for.
 
         Raises:
@@ -111,10 +111,11 @@ class RunOptions(GridOptions):
             workers=self.workers,
             threads=self.threads,
             retry_failed=retry_failed,
+            adopt=adopt,
         )
 
 
-def run(*, options: RunOptions, retry_failed: bool = False) -> int:
+def run(*, options: RunOptions, retry_failed: bool = False, adopt: bool = False) -> int:
     """Fine-tune a model with the paper's protocol and write its runs.
 
     exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
@@ -122,8 +123,9 @@ def run(*, options: RunOptions, retry_failed: bool = False) -> int:
 
     Args:
         retry_failed: try runs that failed again
+        adopt: count finished runs that do not say what they were made from as done, and put new ones next to them
     """
-    request = options.request(retry_failed=retry_failed)
+    request = options.request(retry_failed=retry_failed, adopt=adopt)
     from benchmarks.sweep.run import run_grid
 
     state = run_grid(request)

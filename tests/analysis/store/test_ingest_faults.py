@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs
 from benchmarks.runs import RESULTS, cell_keys, write_results
 from common.errors import UserError
+from common.provenance import write_provenance
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
 
 
@@ -171,14 +173,14 @@ def test_the_majority_decides_how_many_instances_a_dataset_has(store: Path, tmp_
 def test_a_file_without_permission_is_unreadable_for_root_too(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, open_file = run_folder(store) / RESULTS, Path.open
+    target, open_file = run_folder(store) / RESULTS, os.open
 
-    def closed(path: Path, *args: Any, **kwargs: Any) -> Any:
+    def closed(path: Any, *args: Any, **kwargs: Any) -> Any:
         if path == target:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return open_file(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "open", closed)
+    monkeypatch.setattr("common.doors.os.open", closed)
     ingested = read(store, tmp_path / "out")
     assert kinds(ingested) == ["unreadable"]
     assert len(ingested.runs) == 179
@@ -230,3 +232,62 @@ def test_own_models_are_taken_by_name_or_pattern(store: Path, tmp_path: Path) ->
     assert len(read_runs(tmp_path / "a" / "runs.parquet")) == 180  # the table remembers the name
     with pytest.raises(UserError, match="a CSV cannot record"):
         ingest(store, tmp_path / "runs.csv", add_models=["bert-base"])
+
+
+def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) -> None:
+    cell = run_folder(store).parent
+    for name in (
+        "lr1e-04_sd99999999999999999999",
+        "lr1e-04_sd9223372036854775808",
+        "lr1e-9999_sd0",
+        f"lr{'1' * 200}_sd0",
+    ):
+        shutil.copytree(run_folder(store), cell / name)
+    os.mkfifo(cell / "lr1e-05_sd0" / "run.json")
+    with (cell / "lr1e-05_sd1" / RESULTS).open("r+b") as file:
+        file.truncate(200 << 30)
+    (cell / "lr1e-05_sd2" / RESULTS).unlink()
+    os.mkfifo(cell / "lr1e-05_sd2" / RESULTS)
+    odd = os.fsencode(store / "results") + b"/not-utf8-\xff\x1b[31m"
+    Path(os.fsdecode(odd + b"/SC/sst2/lr1e-04_sd0")).mkdir(parents=True)
+    ingested = read(store, tmp_path / "out", add_models=["*"])
+    assert len(ingested.runs) == 180 - 2
+    assert sorted(set(kinds(ingested))) == ["unknown", "unreadable"]
+    told = [str(problem) for problem in ingested.problems]
+    assert all(sentence.isprintable() for sentence in told)
+    assert any(
+        "not-utf8-\\udcff\\x1b[31m: is not UTF-8, so it names no model" in sentence for sentence in told
+    )
+    assert any("no such file needs more than" in sentence for sentence in told)
+    assert ingested.status == 1
+
+
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(store: Path, tmp_path: Path) -> None:
+    folder = run_folder(store)
+    os.mkfifo(folder / "run.json")
+    with pytest.raises(UserError, match="no usable run found"):
+        ingest(store, tmp_path / "runs.parquet", protocol="standard")
+
+
+def test_an_edited_state_is_read_afresh(store: Path, tmp_path: Path, clock: None) -> None:
+    """The row that was edited to 7.5 became a table with 7.5 in it."""
+    first = ingest(store, tmp_path / "runs.parquet")
+    path = tmp_path / "runs.parquet.ingest.json"
+    content = path.read_bytes()
+    score = f'"test_score":{float(first.runs["test_score"].iloc[0])!r}'.encode()
+    assert score in content
+    assert ingest(store, tmp_path / "runs.parquet").cells_read == 0
+    path.write_bytes(content.replace(score, b'"test_score":7.5', 1))
+    again = ingest(store, tmp_path / "runs.parquet")
+    assert again.cells_read == 6
+    pd.testing.assert_frame_equal(again.runs, first.runs)
+
+
+def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:
+    folder = run_folder(store)
+    whole = (folder / RESULTS).read_bytes()
+    write_provenance(folder / "provenance.json", {}, {RESULTS: hashlib.sha256(whole).hexdigest()})
+    assert kinds(read(store, tmp_path / "whole")) == []
+    other = run_folder(store, name="lr1e-05_sd0") / RESULTS
+    shutil.copyfile(other, folder / RESULTS)
+    assert kinds(read(store, tmp_path / "copied")) == ["changed"]

@@ -209,3 +209,29 @@ def test_released_runs_are_the_wanted_models_runs(
     again, none = open_store(fetch(*HELD))
     assert none is None
     pd.testing.assert_frame_equal(again[again["model"] == HELD[0]].reset_index(drop=True), runs)
+
+
+def test_a_password_of_a_mirror_is_neither_shown_nor_kept(
+    origin: tuple[str, str],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = "https://me:HUSH@127.0.0.1:9/x.git?access_token=HUSH"
+    with pytest.raises(UserError) as error:
+        released_store([HELD[0]], cache=tmp_path, url=url, commit=origin[1])
+    assert "***@127.0.0.1" in str(error.value)
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(b"HUSH" in content for content in written)
+    assert "HUSH" not in str(error.value) + caplog.text + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["[]", "{}", '{"models": [], "released": {}, "absent": {}}', "[" * 9_999, '{"models": {"m": "x"}}'],
+)
+def test_a_damaged_record_means_that_nothing_is_here(record: str, tmp_path: Path) -> None:
+    path = release._Clone(tmp_path, release.URL, release.COMMIT)._record
+    path.parent.mkdir(parents=True)
+    path.write_text(record)
+    assert cached_release(tmp_path) == ()

@@ -174,3 +174,66 @@ def test_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
     assert len(read) == 0
     assert read["lr"].dtype == np.float64
     assert str(read["n_test"].dtype) == "Int64"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("n_validation", "inf", "n_validation inf"), ("n_test", "1e300", "n_test 1e.300"), ("seed", "1e30", "seed"),
+        ("lr", "2", "below 1"), ("lr", "inf", "learning rate"), ("val_score", "nan", "val"),
+        ("model", "=1+1", "formula"),
+        ("model", "a\x1b[2J", "cannot be printed"), ("model", "x" * 300, "300 bytes"),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused(field: str, value: str, why: str, tmp_path: Path) -> None:
+    row = {
+        "model": "610m-mlm40-42k", "task": "SC", "dataset": "sst2", "lr": "1e-5", "seed": "0", "val_score": "0.5",
+        "test_score": "0.5", "n_validation": "3", "n_test": "3",
+    } | {field: value}  # fmt: skip
+    path = csv_file(tmp_path, ",".join(row.values()), header=",".join(row))
+    with pytest.raises(UserError, match=why) as error:
+        read_runs(path, add_models=["*"])
+    assert str(error.value).isprintable()
+
+
+def test_a_doubled_column_is_refused(tmp_path: Path) -> None:
+    row = "610m-mlm40-42k,SC,sst2,1e-5,0,0.5,0.5"
+    with pytest.raises(UserError, match="'test_score' twice"):
+        read_runs(csv_file(tmp_path, f"{row},0.5", header=f"{HEADER},test_score"))
+    with pytest.raises(UserError, match="'validation_score' twice"):
+        read_runs(csv_file(tmp_path, f"{row},0.5", header=f"{HEADER},validation_score"))
+    frame = table(2)
+    doubled = pa.Table.from_pandas(frame).append_column("lr", pa.array([0.1, 0.1]))
+    pq.write_table(doubled, tmp_path / "runs.parquet")
+    with pytest.raises(UserError, match="'lr' twice"):
+        read_runs(tmp_path / "runs.parquet")
+
+
+@pytest.mark.parametrize("column", ["model", "test_score"])
+def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> None:
+    plain = pa.Table.from_pandas(table(2))
+    at = plain.column_names.index(column)
+    pq.write_table(plain.set_column(at, column, pa.array([b"\xff", b"x"])), tmp_path / "runs.parquet")
+    with pytest.raises(UserError, match=f"the column {column} holds"):
+        read_runs(tmp_path / "runs.parquet")
+
+
+@pytest.mark.parametrize(
+    "record", ["null", "5", '{"added_models": null}', '{"added_models": [1]}', "{", '{"protocol": 1}']
+)
+def test_a_damaged_record_is_refused(record: str, tmp_path: Path) -> None:
+    plain = pa.Table.from_pandas(table(2)).replace_schema_metadata({b"clm_or_mlm": record.encode()})
+    pq.write_table(plain, tmp_path / "runs.parquet")
+    for look in (read_runs, added_models):
+        with pytest.raises(UserError, match="record"):
+            look(tmp_path / "runs.parquet")
+
+
+def test_an_edited_table_of_ours_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.parquet"
+    write_runs(path, table())
+    sealed = pq.read_table(path)
+    edited = sealed.set_column(6, "test_score", pa.array([0.75] * len(sealed)))
+    pq.write_table(edited, path)
+    with pytest.raises(UserError, match="was changed since it was written"):
+        read_runs(path)

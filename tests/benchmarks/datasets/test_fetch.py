@@ -279,3 +279,22 @@ def test_command_continues_after_a_failure(
     assert main(["conll2003_en", "--out", str(tmp_path)]) == 0
     with pytest.raises(UserError, match="did you mean 'record'"):
         main(["recrod", "--out", str(tmp_path)])
+
+
+def test_a_hostile_lock_deletes_and_fetches_nothing(
+    fake: FakeHub, hub: HuggingFaceHub, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("keep me")
+    data = tmp_path / "deep" / "data"
+    data.mkdir(parents=True)
+    entry = {"role": "train", "revision": COMMIT, "bytes": 7, "sha256": "0" * 64}
+    hostile = [
+        {"repo": "hgissbkh/conll2003-en", "path": "../../../../../victim.txt"},
+        {"repo": "evil/repository", "path": "data/train-00000-of-00001.parquet"},
+    ]
+    for file, why in zip(hostile, ("is no lock file", "does not look for it"), strict=True):
+        (data / LOCK).write_text(json.dumps({"datasets": {"conll2003_en": [entry | file]}}))
+        with pytest.raises(UserError, match=why):
+            fetch("conll2003_en", data, hub)
+    assert victim.read_text() == "keep me" and fake.gets == []

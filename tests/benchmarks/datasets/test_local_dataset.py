@@ -153,3 +153,30 @@ def test_writers_at_the_same_time(tmp_path: Path) -> None:
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["squad"]
     assert verify(tmp_path, "squad") == []
+
+
+def test_a_changed_manifest_of_ours_is_noticed_and_one_without_a_seal_is_read(tmp_path: Path) -> None:
+    write_sst2(tmp_path, sc_content())
+    path = tmp_path / "sst2/manifest.json"
+    whole = json.loads(path.read_text())
+    for change in ({"licence": "changed"}, {"counts": {"train": 1}}, {"seal": "0" * 64}):
+        path.write_text(json.dumps(whole | change))
+        with pytest.raises(UserError, match="was changed since it was written"):
+            load(tmp_path, "sst2")
+    del whole["seal"]
+    path.write_text(json.dumps(whole))
+    assert load(tmp_path, "sst2").manifest.dataset == "sst2", "as the first version wrote it"
+    for change in (
+        {"tables": {"../../x": whole["tables"]["test"]}},
+        {"task": "TC"},
+        {"counts": {"test": -1}},
+    ):
+        path.write_text(json.dumps(whole | change))
+        with pytest.raises(UserError, match="is not a dataset's manifest"):
+            load(tmp_path, "sst2")
+
+
+def test_a_row_without_what_it_needs_is_refused_in_a_sentence() -> None:
+    row = {"id": "1", "question": None, "context": "c", "answers": []}
+    with pytest.raises(UserError, match="a row of the table train has no question"):
+        table("QA", "train", [row])

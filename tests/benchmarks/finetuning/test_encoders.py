@@ -97,31 +97,6 @@ def test_the_authors_checkpoints_load_without_their_code(
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_a_hub_id_is_fetched_without_code(
-    model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, Any] = {}
-
-    def fetch(name: str, **options: Any) -> str:
-        asked.update(options, name=name)
-        return str(model_folder("llama"))
-
-    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fetch)
-    assert load("owner/llama", revision="abc").source == "owner/llama"
-    assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
-    assert "*.safetensors" in asked["allow_patterns"]
-    assert not {"*.py", "*.bin", "*"} & set(asked["allow_patterns"])
-
-
-def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: Any, **options: Any) -> str:
-        raise ConnectionError("no route\nto host")
-
-    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fail)
-    with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
-        load("owner/name")
-
-
 def _broken(folder: Path, tmp_path: Path, change: Callable[[Path], Any]) -> str:
     copy = tmp_path / "broken"
     shutil.copytree(folder, copy)

@@ -37,5 +37,11 @@ def test_what_was_saved_is_restored_and_nothing_else(
     assert FinetunedWeights.of(tmp_path, KEY, {**settings, "weights": "z"}).restore(model) is None
     assert other_data.restore(model) == record
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
+    content = weights.path.read_bytes()
+    for at in (len(content) - 3, len(content) // 2, 300, 9):
+        weights.path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        assert weights.restore(model) is None, "a flipped bit is a fine-tuning to do again"
+    weights.path.write_bytes(content[:-100])
+    assert weights.restore(model) is None
     weights.remove()
     assert not weights.path.exists()

@@ -18,5 +18,6 @@ def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
     assert (five.name, five.files) == ("5", ())
     assert str(five.problem).startswith("Figure 5 needs single runs")
     assert (three.name, three.problem) == ("3", None)
-    assert [path.name for path in three.files] == [f"figure3.{end}" for end in ("svg", "csv", "txt", "json")]
+    endings = ("svg", "csv", "txt", "json", "provenance.json")
+    assert [path.name for path in three.files] == [f"figure3.{end}" for end in endings]
     assert sorted(three.files) == sorted(tmp_path.iterdir())

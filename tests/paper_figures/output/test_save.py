@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -32,8 +33,9 @@ PICTURES = ("pdf", "png", "svg")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("figure3")
     paths = save_figure(paper_figure(3), Inputs(source=open_source("published")), folder)
-    assert [path.name for path in paths] == [f"figure3.{end}" for end in (*PICTURES, "csv", "txt", "json")]
-    return {path.suffix[1:]: path.read_bytes() for path in paths}
+    endings = (*PICTURES, "csv", "txt", "json", "provenance.json")
+    assert [path.name for path in paths] == [f"figure3.{end}" for end in endings]
+    return {path.name.partition(".")[2]: path.read_bytes() for path in paths}
 
 
 def test_the_csv_is_what_is_drawn(files: dict[str, bytes]) -> None:
@@ -86,10 +88,14 @@ def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) ->
 
 def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
     record = json.loads(files["json"])
-    assert record["source"] == {"name": "published", "given_as": "published"}
+    assert record["source"] == {"name": "published"}
     assert record["points"] == 48
     assert record["settings"]["selection"] == "seed"
-    assert {"commit", "lock", "python", "versions", "command"} <= record.keys()
+    assert not {"commit", "lock", "python", "versions", "command"} & record.keys()
+    around = json.loads(files["provenance.json"])
+    assert {"commit", "lock", "python", "versions", "command"} <= around.keys()
+    assert around["source_given_as"] == "published"
+    assert around["files"]["figure3.svg"] == hashlib.sha256(files["svg"]).hexdigest()
 
 
 def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> dict[str, bytes]:
@@ -101,7 +107,7 @@ def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> d
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert len(done.stdout.splitlines()) == 4 * 6
+    assert len(done.stdout.splitlines()) == 4 * 7
     return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
@@ -132,9 +138,7 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
         MPLBACKEND="nonsense", PYTHONUTF8="1",
     )  # fmt: skip
     assert one.keys() == two.keys()
-    assert [name for name in one if one[name] != two[name] and not name.endswith(".json")] == []
-    for name in one:
-        if name.endswith(".json"):
-            left, right = json.loads(one[name]), json.loads(two[name])
-            assert {key for key in left if left[key] != right[key]} == {"source", "command"}
-            assert left["source"]["name"] == right["source"]["name"]
+    assert [name for name in one if one[name] != two[name] and not name.endswith(".provenance.json")] == []
+    for name in (name for name in one if name.endswith(".provenance.json")):
+        left, right = json.loads(one[name]), json.loads(two[name])
+        assert {key for key in left if left[key] != right[key]} == {"source_given_as", "command", "seal"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,34 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
         read_log(tmp_path / "absent")
     with pytest.raises(UserError, match="is a folder"):
         read_log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"split": None},
+        {"stage": []},
+        {"objective": {}},
+        {"step": "5"},
+        {"ratio": "x"},
+        {"stage": "a\x1b[2J"},
+        {"x": [[[[1]]]]},
+    ],
+)
+def test_a_row_of_other_types_is_refused_in_a_sentence(change: dict[str, object], tmp_path: Path) -> None:
+    row = {"step": 1, "split": "train", "objective": "mlm", "ratio": 40, "stage": "s", "loss": 2.0}
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (row | change, row)))
+    with pytest.raises(UserError, match="line 1 is not a row of a training log"):
+        read_log(path)
+
+
+def test_deep_nesting_and_pipes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("[" * 50_000 + "\n{}\n")
+    with pytest.raises(UserError, match="line 1 is not a row"):
+        read_log(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="no regular file"):
+        read_log(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +14,22 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.runs import SPLITS
+from common.doors import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
+from common.seals import sha256_bytes
 
-__all__ = ["MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
+__all__ = ["AGAIN", "MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
 hundredth of what the paper's two decimals in percent can show."""
 
+AGAIN = "run this evaluation again (`python -m benchmarks run` does)"
+"""What to do about a file that cannot be used."""
+
+_MOST = 1 << 28
+"""Bytes of the largest file that is read; the release's largest has 3 MB."""
+_QUOTES = 2 * (len(SPLITS) + 2 * 2)
+"""Quotation marks of a file with the names that it needs and no other text."""
 _RANGE_TOLERANCE = 1e-9
 """How far outside [0, 1] rounding may put a value: an NDCG of 1.0000000000000002 is 1."""
 
@@ -52,27 +60,33 @@ class Results(NamedTuple):
     test: Split
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path, sha256: str | None = None) -> Results:
     """Return the evaluations that a file holds.
 
+    Args:
+        path: the file.
+        sha256: what its run recorded of it; None where nothing is recorded, as in the release.
+
     Raises:
-        ResultsError: the file is unreadable, changes while it is read, or is no usable result.
+        ResultsError: the file is unreadable, changes while it is read, is no usable result, or is another one.
     """
     try:
-        with path.open("rb", buffering=0) as file:
-            before = os.fstat(file.fileno())
-            content = file.read()
-            after = os.fstat(file.fileno())
+        content = read_bounded(path, _MOST)
     except FileNotFoundError:
         raise ResultsError(
             "unfinished", "vanished while the store was read; ingest again when its run is done"
         ) from None
-    except OSError as error:
+    except ChangingError:
         raise ResultsError(
-            "unreadable", f"cannot be read ({error.strerror}); make it readable and ingest again"
+            "unfinished", "changed while it was read; ingest again when its run is done"
         ) from None
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise ResultsError("unfinished", "changed while it was read; ingest again when its run is done")
+    except UnreadableError as error:
+        raise ResultsError("unreadable", f"{error.reason}; make it readable and ingest again") from None
+    if sha256 is not None and sha256_bytes(content) != sha256:
+        _ = parse_results(content)  # a cut or broken file says so itself
+        raise ResultsError(
+            "changed", f"is not what its run wrote: its hash is not the one in provenance.json; {AGAIN}"
+        )
     return parse_results(content)
 
 
@@ -86,10 +100,16 @@ def parse_results(content: bytes) -> Results:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
-    return Results(**{name: _split(document, name) for name in SPLITS})
+    if content.count(b'"') != _QUOTES:  # more than the six names: one of them may stand twice
+        try:
+            strict_json(content)
+        except BadJsonError as error:
+            raise ResultsError("broken", f"is no result ({error}); {AGAIN}") from None
+    words = b"true" in content or b"false" in content
+    return Results(**{name: _split(document, name, words) for name in SPLITS})
 
 
-def _split(document: Any, name: str) -> Split:
+def _split(document: Any, name: str, words: bool) -> Split:
     part = document.get(name) if isinstance(document, dict) else None
     if not isinstance(part, dict):
         raise ResultsError(
@@ -97,13 +117,13 @@ def _split(document: Any, name: str) -> Split:
         )
     for key in ("score", "scores_i"):
         if key not in part:
-            raise ResultsError("incomplete", f"lacks {key!r} in {name!r}; run this evaluation again")
+            raise ResultsError("incomplete", f"lacks {key!r} in {name!r}; {AGAIN}")
     score, entries = part["score"], part["scores_i"]
     if not isinstance(entries, list):
         raise ResultsError("value", f"has {name}.scores_i that is no list but {_short(entries)}")
     if not entries:
-        raise ResultsError("incomplete", f"has an empty {name}.scores_i; run this evaluation again")
-    values = _floats(entries, name)
+        raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
+    values = _floats(entries, name, words)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
         wrong = low if low < -_RANGE_TOLERANCE else high
@@ -116,22 +136,27 @@ def _split(document: Any, name: str) -> Split:
         raise ResultsError(
             "mean",
             f"has {name}.score {score:.6f}, but its {len(values):,} scores_i have the mean {mean:.6f}; "
-            "the run is left out, evaluate it again",
+            f"the run is left out, {AGAIN}",
         )
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
 
-def _floats(entries: list[Any], name: str) -> npt.NDArray[np.float64]:
+def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float64]:
     conversions: tuple[Callable[[], npt.NDArray[Any]], ...] = (
         lambda: np.frombuffer(bytes(entries), dtype=np.uint8).astype(np.float64),  # accuracies: 0 and 1 only
         lambda: np.frombuffer(array("d", entries)),  # strict, unlike NumPy: refuses null and "0.5"
     )
-    for convert in conversions:
+    for convert in conversions if not (words and any(isinstance(entry, bool) for entry in entries)) else ():
         try:
             return convert()
         except (TypeError, ValueError, OverflowError):
             continue
-    place = next(i for i, entry in enumerate(entries) if not isinstance(entry, int | float))
+    wrong = (
+        i for i, entry in enumerate(entries) if isinstance(entry, bool) or not isinstance(entry, int | float)
+    )
+    place = next(wrong, None)
+    if place is None:
+        raise ResultsError("value", f"has a number in {name}.scores_i that is no score; {AGAIN}")
     raise ResultsError(
         "value", f"has {name}.scores_i[{place}] = {_short(entries[place])}, which is no number"
     )
@@ -139,7 +164,7 @@ def _floats(entries: list[Any], name: str) -> npt.NDArray[np.float64]:
 
 def _why_not_json(content: bytes) -> ResultsError:
     if not content.strip(b" \t\r\n\0"):
-        return ResultsError("broken", "is empty; delete it and run this evaluation again")
+        return ResultsError("broken", f"is empty; {AGAIN}")
     constants: list[str] = []
 
     def constant(text: str) -> float:
@@ -148,18 +173,19 @@ def _why_not_json(content: bytes) -> ResultsError:
 
     try:
         json.loads(content, parse_constant=constant)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of a number of thousands of digits too
         if isinstance(error, json.JSONDecodeError) and not content[error.pos :].strip(b" \t\r\n\0"):
-            return ResultsError(
-                "broken", f"is cut off after {len(content):,} bytes; run this evaluation again"
-            )
+            return ResultsError("broken", f"is cut off after {len(content):,} bytes; {AGAIN}")
         where = f" (line {error.lineno}: {error.msg})" if isinstance(error, json.JSONDecodeError) else ""
-        return ResultsError("broken", f"is not JSON{where}; run this evaluation again")
+        return ResultsError("broken", f"is not JSON{where}; {AGAIN}")
     if constants:
-        return ResultsError("value", f"holds {constants[0]}, which is no score; run this evaluation again")
-    return ResultsError("broken", "is not strict JSON; run this evaluation again")
+        return ResultsError("value", f"holds {constants[0]}, which is no score; {AGAIN}")
+    return ResultsError("broken", f"is not strict JSON; {AGAIN}")
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except (RecursionError, ValueError):
+        return "something long or deep"
     return text if len(text) <= 40 else f"{text[:37]}..."

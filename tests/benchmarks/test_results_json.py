@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.results_json import MEAN_TOLERANCE, ResultsError, parse_results
+from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, parse_results, read_results
 
 entries = st.lists(
     st.one_of(st.integers(0, 1), st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60
@@ -76,3 +78,47 @@ def test_every_truncation_is_told(cut: int) -> None:
     with pytest.raises(ResultsError) as error:
         parse_results(text[: min(cut, len(text) - 1)])
     assert error.value.kind == "broken"
+
+
+PART = '{"score": 0.5, "scores_i": [0, 1]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f'{{"validation": {PART}, "validation": {PART}, "test": {PART}}}', "'validation' occurs twice"),
+        (
+            f'{{"validation": {PART}, "test": {{"score": 0.1, "score": 0.5, "scores_i": [0, 1]}}}}',
+            "'score' occurs",
+        ),
+        (f'{{"validation": {PART}, "t\\u0065st": {PART}, "test": {PART}}}', "'test' occurs twice"),
+        (
+            f'{{"validation": {PART}, "test": {{"score": 0.5, "scores_i": [false, true]}}}}',
+            "false, which is no number",
+        ),
+        (f'{{"validation": {PART}, "test": {{"score": true, "scores_i": [1]}}}}', "no number but true"),
+        (f'{{"validation": {PART}, "test": {{"score": {"1" * 4_301}, "scores_i": [1]}}}}', ""),
+        (
+            f'{{"validation": {PART}, "test": {{"score": {"[" * 995}{"]" * 995}, "scores_i": [1]}}}}',
+            "no number but",
+        ),
+        (
+            f'{{"validation": {PART}, "test": {{"score": 1, "scores_i": [{"[" * 990}{"]" * 990}]}}}}',
+            "no number",
+        ),
+        (f'{{"validation": {PART}, "test": {{"score": 1e400, "scores_i": [1]}}}}', ""),
+    ],
+)
+def test_what_has_to_be_guessed_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ResultsError) as error:
+        parse_results(text.encode())
+    assert why in error.value.sentence and error.value.sentence.isprintable()
+
+
+def test_a_result_is_compared_with_the_hash_of_its_run(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(f'{{"validation": {PART}, "test": {PART}}}')
+    assert read_results(path, hashlib.sha256(path.read_bytes()).hexdigest()).test.score == 0.5
+    with pytest.raises(ResultsError, match="is not what its run wrote") as error:
+        read_results(path, "0" * 64)
+    assert error.value.kind == "changed"

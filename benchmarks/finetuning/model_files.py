@@ -1,0 +1,67 @@
+"""A model's folder: where it is, and the hashes of what decides its scores. Paths and names decide nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+
+from common.errors import UserError, first_line, nearest
+from common.files import sha256_file
+
+__all__ = ["resolve", "tokenizer_hash", "weights_hash"]
+
+_TOKENIZER = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+)  # fmt: skip
+"""What a tokenizer is made of, whatever its class."""
+
+
+def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
+    """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
+
+    Raises:
+        UserError: there is no such folder, it is no model, or the hub cannot give it.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UserError(f"{model} holds no config.json; name a Hugging Face model folder")
+        return path
+    if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise UserError(
+            f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id reads OWNER/NAME)"
+        )
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
+    except Exception as error:
+        raise UserError(
+            f"{model} is no folder here and the hub does not give it ({first_line(error)}); fetch it on a machine "
+            "with network first"
+        ) from None
+
+
+def weights_hash(folder: Path, *, code: bool = False) -> str:
+    """Return the SHA-256 over the names and hashes of the folder's weight files and its config.
+
+    Args:
+        folder: a Hugging Face folder.
+        code: take the code in the folder in, where it may run.
+    """
+    patterns = ["*.safetensors", "*.safetensors.index.json", *(["*.py"] if code else [])]
+    return _hash([folder / "config.json", *(path for pattern in patterns for path in folder.glob(pattern))])
+
+
+def tokenizer_hash(folder: Path) -> str:
+    """Return the SHA-256 over the names and hashes of the files that make the folder's tokenizer."""
+    return _hash(path for name in _TOKENIZER if (path := folder / name).is_file())
+
+
+def _hash(files: Iterable[Path]) -> str:
+    text = "".join(f"{file.name} {sha256_file(file)}\n" for file in sorted(files))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,165 @@
+"""Reading what others wrote: regular files of bounded size, JSON with nothing to be guessed, paths that stay inside.
+
+Nothing here waits on a pipe, opens a device, or needs more memory than the file's format allows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from common.errors import UserError
+from common.plain_text import name_fault, visible
+
+__all__ = ["BadJsonError", "ChangingError", "UnreadableError", "inside", "read_bounded", "strict_json"]
+
+_DEEPEST = 32
+"""Levels of brackets that any JSON of this package needs, and then some."""
+_DIGITS = 40
+"""Digits of the longest number that a reader takes; Python's own limit is 4,300."""
+
+
+class UnreadableError(UserError):
+    """A file that is not opened or not read: no regular file, too large, or refused by the system."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{visible(str(path))}: {reason}")
+        self.reason = reason
+
+
+class ChangingError(UnreadableError):
+    """A file that was written while it was read."""
+
+
+class BadJsonError(ValueError):
+    """Content that is not the JSON it should be: the sentence says why, without the file's name."""
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most `most` bytes; pipes, devices and sockets are not opened.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UnreadableError: it is no regular file, larger than that, or cannot be read.
+        ChangingError: it is being written.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        try:
+            content = _content(descriptor, path, most)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
+    return content
+
+
+def _content(descriptor: int, path: Path, most: int) -> bytes:
+    before = os.fstat(descriptor)
+    if not stat.S_ISREG(before.st_mode):
+        what = "a folder" if stat.S_ISDIR(before.st_mode) else "no regular file"
+        raise UnreadableError(path, f"is {what}, and is not read")
+    if before.st_size > most:
+        raise UnreadableError(
+            path, f"has {before.st_size:,} bytes, and no such file needs more than {most:,}"
+        )
+    parts: list[bytes] = []
+    left = before.st_size + 1
+    while left > 0 and (part := os.read(descriptor, left)):
+        parts.append(part)
+        left -= len(part)
+    after = os.fstat(descriptor)
+    if left == 0 or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise ChangingError(path, "changed while it was read")
+    return b"".join(parts)
+
+
+def strict_json(content: bytes, *, deepest: int = _DEEPEST, finite: bool = True) -> Any:
+    """Return JSON in UTF-8 in which no key occurs twice, no number is endless and nothing nests deeper than `deepest`.
+
+    Args:
+        content: the bytes.
+        deepest: levels of brackets.
+        finite: refuse NaN and Infinity, which Python writes into JSON; off for logs, where a loss may be one.
+
+    Raises:
+        BadJsonError: it is something else.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadJsonError(f"byte {error.start:,} is not UTF-8") from None
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_number if finite else float,
+            parse_int=_whole,
+            parse_float=_finite,
+        )
+    except json.JSONDecodeError as error:
+        raise BadJsonError(f"line {error.lineno}: {error.msg}") from None
+    except RecursionError:
+        raise BadJsonError("it nests too deep") from None
+    if _deeper(document, deepest):
+        raise BadJsonError(f"it nests more than {deepest} deep")
+    return document
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of `name`, which a file gave, below `folder`; it cannot lead out of it.
+
+    Raises:
+        UserError: it is absolute, climbs with `..`, or is no printable name.
+    """
+    parts = PurePosixPath(name).parts
+    wrong = not parts or name.startswith("/") or ".." in parts or "\\" in name
+    if wrong or any(name_fault(part, most=255) for part in parts):
+        raise UserError(f"the path {visible(repr(name))} does not stay in its folder")
+    return folder.joinpath(*parts)
+
+
+def _deeper(document: Any, most: int) -> bool:
+    level = [document]
+    for _ in range(most):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadJsonError(f"the key {visible(twice)[:40]!r} occurs twice")
+    return found
+
+
+def _no_number(word: str) -> NoReturn:
+    raise BadJsonError(f"it holds {word}, which is no number")
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > _DIGITS:
+        raise BadJsonError(f"a number has more than {_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise BadJsonError(f"it holds {digits[:20]}, which no number of this machine can hold")
+    return number

@@ -1,0 +1,65 @@
+"""Where a model is, and the hashes of what decides its scores."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.model_files import tokenizer_hash, weights_hash
+from common.errors import UserError
+
+
+def test_a_hub_id_is_fetched_without_code(
+    model_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def fetch(name: str, **options: Any) -> str:
+        asked.update(options, name=name)
+        return str(model_folder("llama"))
+
+    monkeypatch.setattr("benchmarks.finetuning.model_files.snapshot_download", fetch)
+    assert load("owner/llama", revision="abc").source == "owner/llama"
+    assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
+    assert "*.safetensors" in asked["allow_patterns"]
+    assert not {"*.py", "*.bin", "*"} & set(asked["allow_patterns"])
+
+
+def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> str:
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr("benchmarks.finetuning.model_files.snapshot_download", fail)
+    with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
+        load("owner/name")
+
+
+def flip(path: Path, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def test_a_hash_follows_the_content_and_nothing_else(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    ours = model_folder("ours")
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(ours, copy)
+    (copy / "README.md").write_text("a note")
+    (copy / "manifest.json").write_text("{}")
+    weights, tokens = weights_hash(ours), tokenizer_hash(ours)
+    assert (weights_hash(copy), tokenizer_hash(copy)) == (weights, tokens)
+    flip(copy / "model.safetensors")
+    assert weights_hash(copy) != weights and tokenizer_hash(copy) == tokens
+    flip(copy / "model.safetensors")
+    flip(copy / "tokenizer.json")
+    assert weights_hash(copy) == weights and tokenizer_hash(copy) != tokens
+    flip(copy / "tokenizer.json")
+    (copy / "modeling.py").write_text("code = 1")
+    assert weights_hash(copy) == weights != weights_hash(copy, code=True)

@@ -1,0 +1,64 @@
+"""What a tiny model's runs end in, for each family, and the version of the code that made it.
+
+    python -m tests.benchmarks.sweep.golden > tests/golden/benchmarks.json
+
+A change that gives a model other scores raises `benchmarks.runs.RESULTS_VERSION` and commits this file again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModel
+
+import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.protocol import DATASETS
+from benchmarks.runs import RESULTS_VERSION, RunKey
+from benchmarks.sweep.run_state import read_record, read_score
+from tests.benchmarks.sweep.stores import run
+from tests.benchmarks.tiny import make_config, make_tokenizer
+
+MEASURED = ("qqp", "conll2003_en", "squad_v2", "msmarco")
+"""A dataset of each family."""
+
+
+def ends(folder: Path) -> dict[str, Any]:
+    """Return the version, and losses and scores by dataset."""
+    for name in MEASURED:
+        make_synthetic(folder / "data", name, train=96, evaluation=24)
+    data = [load(folder / "data", name) for name in MEASURED]
+    texts = [
+        text for column in (data[0].train["first"], data[2].train["context"]) for text in column.to_pylist()
+    ]
+    tokenizer = make_tokenizer(texts)
+    torch.manual_seed(0)
+    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    words = ["--model", f"{folder}/model", "--data", f"{folder}/data", "--out", f"{folder}/results"]
+    words += ["--device", "cpu", "--workers", "1", "--steps", "8", "--lr", "1e-3", "--seed", "0"]
+    run([*words, "--dataset", *MEASURED])
+    runs: dict[str, Any] = {}
+    for name in MEASURED:
+        key = RunKey(model="model", dataset=DATASETS[name].name, lr=1e-3, seed=0)
+        record = read_record(folder, key)
+        standard = {
+            metric: value for metric, value in record["standard"]["test"].items() if metric != "instances"
+        }
+        runs[name] = {"losses": record["losses"], "scores": read_score(folder, key), "standard": standard}
+    return {"results_version": RESULTS_VERSION, "runs": runs}
+
+
+if __name__ == "__main__":
+    out = sys.stdout
+    sys.stdout = sys.stderr  # the command's own lines
+    with tempfile.TemporaryDirectory() as place:
+        found = ends(Path(place))
+    json.dump(found, out, indent=1)
+    out.write("\n")

@@ -1,0 +1,204 @@
+"""What is reused is compared with what it was made from, also when nothing is left to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.runs import RunKey, write_results
+from benchmarks.sweep import jobs
+from benchmarks.sweep.identity import difference
+from benchmarks.sweep.run import COMPLETE
+from common.errors import UserError
+from common.provenance import read_provenance
+from tests.benchmarks.finetuning.test_model_files import flip
+from tests.benchmarks.sweep.stores import record, results, run
+
+CELL = "tiny/TC/uner_en"
+FOLDER = f"{CELL}/lr1e-03_sd0"
+
+
+@pytest.fixture
+def finished(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The words of a command whose runs are all done."""
+    words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
+    assert run(words) == COMPLETE
+    capsys.readouterr()
+    return words
+
+
+def replaced(words: list[str], option: str, value: str) -> list[str]:
+    at = words.index(option)
+    return [*words[: at + 1], value, *words[at + 2 :]]
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(UserError) as error:
+        run(words)
+    assert capsys.readouterr().out == ""
+    return str(error.value)
+
+
+def test_the_command_that_made_the_runs_finds_them_done(
+    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    assert run(finished) == COMPLETE
+    assert "1 of 1 runs done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "sides"),
+    [
+        (("--steps", "999", "--pooling", "first", "--max-length", "64"), ("steps 3", "999")),
+        (("--pooling", "first"), ('pooling "mean"', '"first"')),
+        (("--precision", "bf16"), ('precision "fp32"', '"bf16"')),
+    ],
+)
+def test_other_settings_are_refused_when_nothing_is_left_to_do(
+    finished: list[str], change: tuple[str, ...], sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = refused([*finished, *change], capsys)
+    assert all(side in sentence for side in sides) and "use another --name or --out" in sentence
+
+
+def test_another_model_under_the_same_name_is_refused(
+    finished: list[str], model_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(model_folder("ours-causal"))
+    sentence = refused(replaced(finished, "--model", other), capsys)
+    assert finished[1] in sentence and other in sentence and "the weights" in sentence
+    sentence = refused(replaced(replaced(finished, "--model", other), "--dataset", "sst2"), capsys)
+    assert "runs of one model must not differ" in sentence, "in another cell too"
+
+
+def test_a_model_that_is_not_there_answers_for_nothing(
+    finished: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = refused(replaced(finished, "--model", "/nonexistent"), capsys)
+    assert "no model folder /nonexistent" in sentence and f"was made from {finished[1]}" in sentence
+
+
+def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(arguments[1], copy)
+    words = [
+        *replaced(arguments, "--model", str(copy)),
+        "--dataset",
+        "uner_en",
+        "--lr",
+        "1e-3",
+        "--seed",
+        "0",
+    ]
+    assert run(words) == COMPLETE
+    capsys.readouterr()
+    for name, what in (("model.safetensors", "the weights"), ("tokenizer.json", "the tokenizer")):
+        flip(copy / name)
+        assert what in refused(words, capsys)
+        flip(copy / name)
+    moved = copy.rename(tmp_path / "moved")
+    assert run(replaced(words, "--model", str(moved))) == COMPLETE, "its path decides nothing"
+
+
+def test_other_data_are_refused(
+    finished: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.datasets.synthetic import make_synthetic
+
+    make_synthetic(tmp_path / "other", "uner_en", train=96, evaluation=24, seed=1)
+    assert "training_data" in refused(replaced(finished, "--data", str(tmp_path / "other")), capsys)
+
+
+def test_results_of_another_version_of_the_code_are_refused(
+    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.sweep.identity.RESULTS_VERSION", 2)
+    assert "results_version 1, this command has 2" in refused(finished, capsys)
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, -1])
+def test_a_cut_result_is_made_again_with_the_same_bytes(
+    finished: list[str], size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "results" / FOLDER / "results.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    assert run(finished) == COMPLETE
+    assert path.read_bytes() == whole
+    assert f"{FOLDER} is " in caplog.text and "the run is made again" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["results.json", "run.json", "provenance.json"])
+def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path: Path) -> None:
+    path = tmp_path / "results" / FOLDER / name
+    before = results(tmp_path)
+    for bit in (0, 5):
+        flip(path, bit)
+        assert run(finished) == COMPLETE
+        assert results(tmp_path) == before
+        assert read_provenance(path.with_name("provenance.json"))["files"].keys() == {
+            "run.json",
+            "results.json",
+        }
+
+
+def test_a_run_holds_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
+    """Made again elsewhere, results.json and run.json have the same bytes; provenance.json alone differs."""
+    folder = tmp_path / "results" / FOLDER
+    first = {name: (folder / name).read_bytes() for name in ("results.json", "run.json")}
+    copy = tmp_path / "elsewhere" / "model"
+    shutil.copytree(finished[1], copy)
+    out = str(tmp_path / "again" / "results")
+    assert run(replaced(replaced(finished, "--model", str(copy)), "--out", out)) == COMPLETE
+    again = tmp_path / "again" / "results" / FOLDER
+    assert {name: (again / name).read_bytes() for name in first} == first
+    around = read_provenance(again / "provenance.json")
+    assert around["model_source"] == str(copy) and around["seconds"].keys() == {"tuning", "evaluation"}
+
+
+def test_runs_without_a_record_are_never_extended_without_a_word(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the release has them, or as the first version wrote them."""
+    words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
+    key = RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0)
+    write_results(tmp_path, key, {"validation": [1.0], "test": [0.5]})
+    sentence = refused(words, capsys)
+    assert "do not say what they were made from" in sentence and "--adopt" in sentence
+    assert not (tmp_path / "results" / CELL / "lr1e-03_sd1").exists()
+    assert run([*words, "--adopt"]) == COMPLETE
+    assert "do not say what they were made from" in caplog.text
+    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["settings"]["results_version"] == 1
+    first_version = {"settings": {"pooling": "last"}, "status": "complete"}
+    (tmp_path / "results" / FOLDER / "run.json").write_text(json.dumps(first_version))
+    capsys.readouterr()
+    assert 'pooling "last"' in refused([*words, "--adopt"], capsys), "what it says is compared all the same"
+
+
+def test_a_failure_under_other_settings_is_no_reason_not_to_try(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks.sweep.run import FAILED
+    from tests.benchmarks.sweep.stores import fail_at_5e_3
+
+    real = jobs.fine_tune
+    fail_at_5e_3(monkeypatch)
+    words = [*arguments, "--dataset", "uner_en", "--lr", "5e-3", "--seed", "0"]
+    assert run(words) == FAILED
+    monkeypatch.setattr(jobs, "fine_tune", real)
+    assert run(words) == FAILED
+    assert run([*words, "--steps", "2"]) == COMPLETE
+
+
+def test_the_first_difference_is_named_down_to_the_setting() -> None:
+    before = {"a": 1, "tuning": {"steps": 3, "batch": 32}}
+    assert difference(before, {"a": 1, "tuning": {"steps": 3, "batch": 32}, "new": 1}) is None
+    assert difference(before, {"a": 1, "tuning": {"steps": 4, "batch": 32}}) == ("steps", 3, 4)
+    assert difference(before, {"a": 2}) == ("a", 1, 2)

@@ -1,0 +1,140 @@
+"""`kill -9` ten times at moments drawn from a seed: the next call ends with the bytes of a clean one, nothing more."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from transformers import AutoModel
+
+import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
+from common.provenance import ROOT
+from tests.benchmarks.datasets.test_fetch import COMMIT, conll_rows
+from tests.benchmarks.fake_hub import FakeHub
+from tests.benchmarks.tiny import make_config, make_tokenizer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+KILLS = 10
+
+
+def call(words: Sequence[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CLM_OR_MLM_CACHE": str(folder.parent / "cache")} | environment,
+    )  # fmt: skip
+
+
+def finished(words: Sequence[str], folder: Path, **environment: str) -> None:
+    process = call(words, folder, **environment)
+    _, said = process.communicate(timeout=600)
+    assert process.returncode in (0, 1), said.decode()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return all files but locks, the provenance of a call, and the times of files that an ingest remembers."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not path.name.endswith(("provenance.json", ".ingest.json", ".lock"))
+        and path.name != "lock"
+    }
+
+
+def survives(words: Sequence[str], tmp_path: Path, **environment: str) -> None:
+    """Do a call once whole, then ten times killed and once whole elsewhere, and compare."""
+    began = time.monotonic()
+    finished(words, tmp_path / "clean", **environment)
+    lasts = time.monotonic() - began
+    draw = random.Random(7)
+    killed = 0
+    for _ in range(KILLS):
+        process = call(words, tmp_path / "killed", **environment)
+        try:
+            process.wait(draw.uniform(0.25, 1.0) * lasts)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.communicate()
+    assert killed
+    finished(words, tmp_path / "killed", **environment)
+    clean, after = tree(tmp_path / "clean"), tree(tmp_path / "killed")
+    assert sorted(after) == sorted(clean)
+    assert [name for name in clean if clean[name] != after[name]] == []
+
+
+def test_ingest(store: Path, tmp_path: Path) -> None:
+    survives(
+        ["analysis", "ingest", str(store), "--out", "runs.parquet", "--instances", "instances"], tmp_path
+    )
+
+
+def test_figures(tmp_path: Path) -> None:
+    survives(["paper_figures", "2", "3", "claims", "--out", "figures"], tmp_path)
+
+
+def test_claims(tmp_path: Path) -> None:
+    survives(["analysis", "claims", "--out", "claims.json"], tmp_path)
+
+
+def test_report(tmp_path: Path) -> None:
+    drawn = tmp_path / "figures"
+    finished(["paper_figures", "2", "3", "--out", str(drawn)], tmp_path / "other")
+    survives(["analysis", "report", "--figures", str(drawn), "--out", "index.html"], tmp_path)
+
+
+def test_import(tmp_path: Path) -> None:
+    originals = tmp_path / "originals"
+    originals.mkdir()
+    for name, count in (("train.tsv", 20_000), ("dev.tsv", 500)):
+        rows = "".join(f"a film number {i} of {count}\t{i % 2}\n" for i in range(count))
+        (originals / name).write_text(f"sentence\tlabel\n{rows}")
+    files = ["--train", str(originals / "train.tsv"), "--validation", str(originals / "dev.tsv")]
+    survives(["benchmarks", "import", "sst2", *files, "--out", "data"], tmp_path)
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    files = {
+        f"data/{split}-00000-of-00001.parquet": conll_rows(4_000) for split in ("train", "validation", "test")
+    }
+    with FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, files)}}).serve() as endpoint:
+        yield endpoint
+
+
+def test_fetch(hub: str, tmp_path: Path) -> None:
+    survives(["benchmarks", "fetch", "conll2003_en", "--out", "data"], tmp_path, HF_ENDPOINT=hub)
+
+
+def test_run(tmp_path: Path) -> None:
+    make_synthetic(tmp_path / "data", "uner_en", train=96, evaluation=24)
+    texts = [" ".join(words) for words in load(tmp_path / "data", "uner_en").train["words"].to_pylist()]
+    tokenizer = make_tokenizer(texts)
+    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    words = ["benchmarks", "run", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
+    words += [
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+        "--steps",
+        "20",
+        "--dataset",
+        "uner_en",
+        "--out",
+        "results",
+    ]
+    survives([*words, "--lr", "1e-3", "2e-3", "--seed", "0", "1"], tmp_path)

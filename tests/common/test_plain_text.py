@@ -1,0 +1,69 @@
+"""Text that is shown: no control characters, no secrets, something for every terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.plain_text import FALLBACK, name_fault, redacted, redacted_words, visible
+
+
+@given(st.text(st.characters(), max_size=50))
+def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+    shown = visible(text)
+    assert all(character.isprintable() or character in "\n\t " or character.isspace() for character in shown)
+    assert "\x1b" not in shown and "\r" not in shown
+    shown.encode("utf-8")
+    assert visible(shown) == shown
+
+
+def test_controls_are_shown_as_escapes() -> None:
+    assert visible("a\x1b[31m\x07\u202e\udc80 ± 中") == "a\\x1b[31m\\x07\\u202e\\udc80 ± 中"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "empty"), ("  ", "empty"), ("x" * 201, "201 bytes"), ("\udc80", "not UTF-8"),
+        ("a\nb", "cannot be printed"),
+        ("=1+1", "formula"), ("-x", "formula"), ("@x", "formula"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_name(name: str, why: str) -> None:
+    assert why in (name_fault(name) or "")
+
+
+@pytest.mark.parametrize("name", ["610m-clm-42k", "modèle", "a b", "bert_base.v1"])
+def test_what_can_be_a_name(name: str) -> None:
+    assert name_fault(name) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://user:HUSH@host/x.git", "https://HUSH@host/x", "https://h/x?access_token=HUSH&a=1", "password=HUSH",
+        "hf_HUSHhushHUSHhush", "ssh://me:HUSH@h:22/x",
+    ],
+)  # fmt: skip
+def test_secrets_are_hidden(text: str) -> None:
+    assert "HUSH" not in redacted(f"fatal: unable to access '{text}': no")
+    assert "HUSH" not in " ".join(redacted_words(["fetch", "--url", text]))
+
+
+def test_what_is_no_secret_stays() -> None:
+    text = "python -m pretraining train --set eos_token=2 max_tokens=5 tokenizer=t https://h/x@v1 a@b.org"
+    assert redacted(text) == text
+    assert redacted_words(["--token", "x", "--hf-token=y", "--tokenizer", "t"]) == [
+        "--token", "***", "--hf-token=***", "--tokenizer", "t",
+    ]  # fmt: skip
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_can_be_printed_in_ascii(text: str) -> None:
+    shown = text.encode("ascii", FALLBACK)
+    assert (shown.decode() == text) == text.isascii()
+
+
+def test_signs_become_what_they_stand_for() -> None:
+    assert "81.2 ± 0.3 \u2013 é → 中".encode("ascii", FALLBACK) == b"81.2 +- 0.3 - e -> \\u4e2d"

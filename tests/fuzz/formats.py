@@ -1,0 +1,313 @@
+"""The formats of benchmarks, analysis and figures: how a file of each is made, and the reader that commands use."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.store.cell import read_cell
+from analysis.store.ingest import ingest
+from analysis.store.instances import read_instances
+from analysis.store.release import _Clone
+from analysis.store.runs_table import read_runs, write_runs
+from analysis.store.scan import scan_store
+from analysis.store.stand_ins import read_stand_ins
+from analysis.store.state import state_path
+from benchmarks.datasets.hub_pins import LockedFile, read_lock, write_lock
+from benchmarks.datasets.import_files import import_dataset
+from benchmarks.datasets.local_dataset import load, read_manifest
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.protocol import get_dataset
+from benchmarks.results_json import ResultsError, parse_results, read_results
+from benchmarks.runs import RESULTS, RunKey, results_text, write_results
+from common.errors import UserError
+from common.provenance import provenance, provenance_path, read_provenance, write_provenance
+from common.seals import sha256_bytes
+from paper_figures.training_curves import training_losses
+from pretraining.training.log import write_log
+from tests.fuzz.mutations import FileFormat
+
+__all__ = ["FORMATS"]
+
+MODEL = "610m-mlm40-42k"
+KEYS = [RunKey(model=MODEL, dataset="uner_en", lr=lr, seed=0) for lr in (1e-5, 1e-4)]
+SCORES = {"validation": [0.25, 1.0, 0.5, 1 / 3], "test": [0.0, 0.75, 1.0]}
+
+
+def folder_of(store: Path, key: RunKey) -> Path:
+    return store / "results" / key.folder
+
+
+def two_runs(store: Path) -> Path:
+    """Make a cell of two runs as the sweep writes them; return the folder of the first."""
+    for key in KEYS:
+        folder, results = folder_of(store, key), results_text(SCORES)
+        metrics = {split: {"entity_f1": 0.5, "instances": {"entity_f1": [0.5]}} for split in SCORES}
+        content = {
+            "dataset": key.dataset,
+            "lr": key.lr,
+            "seed": key.seed,
+            "standard": metrics,
+            "settings": {"a": 1},
+        }
+        record = json.dumps(content, indent=1)
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(record)
+        hashes = {"run.json": sha256_bytes(record.encode()), RESULTS: sha256_bytes(results.encode())}
+        write_provenance(provenance_path(folder, folder=True), provenance("analysis"), hashes)
+        (folder / RESULTS).write_text(results)
+    return folder_of(store, KEYS[0])
+
+
+def of_cell(protocol: str) -> Callable[[Path], Any]:
+    """Return the reader of the first run by a protocol; the second must be there whatever the first looks like."""
+
+    def read(path: Path) -> Any:
+        results = path.parents[4]
+        (cell,) = scan_store(results, records=protocol != "paper").cells
+        found = read_cell(results, cell, None, protocol)
+        runs = {run.lr: run for run in found.runs}
+        assert KEYS[1].lr in runs, "a good neighbour is lost"
+        if KEYS[0].lr not in runs:
+            (problem,) = found.problems
+            raise UserError(str(problem))
+        return found.runs
+
+    return read
+
+
+def ingested(path: Path) -> Any:
+    """Return the table of an ingest that finds this state."""
+    out = path.with_name(path.name.removesuffix(".ingest.json"))
+    found = ingest(path.parent / "store", out, jobs=1)
+    return found.runs.to_csv(), [str(problem) for problem in found.problems], out.read_bytes()
+
+
+def make_state(folder: Path) -> Path:
+    for key in KEYS:
+        write_results(folder / "store", key, SCORES)
+    import analysis.store.cell as cells
+
+    settled, cells._SETTLED_NS = cells._SETTLED_NS, -1
+    try:
+        ingest(folder / "store", folder / "runs.parquet", jobs=1)
+    finally:
+        cells._SETTLED_NS = settled
+    return state_path(folder / "runs.parquet")
+
+
+def make_instances(folder: Path) -> Path:
+    for key in KEYS:
+        write_results(folder / "store", key, SCORES)
+    ingest(folder / "store", folder / "runs.parquet", instances=folder / "instances", jobs=1)
+    return folder / "instances" / MODEL / "uner_en.parquet"
+
+
+def instances_of(path: Path) -> Any:
+    runs = read_runs(path.parents[2] / "runs.parquet")
+    return [
+        read_instances(path.parents[1], "uner_en", runs, split).tolist() for split in ("validation", "test")
+    ]
+
+
+def make_table(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        for key in KEYS:
+            write_results(folder / "store", key, SCORES)
+        found = ingest(folder / "store", folder / "all.parquet", jobs=1)
+        write_runs(folder / name, found.runs)
+        return folder / name
+
+    return make
+
+
+def make_data(name: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        make_synthetic(folder, "uner_en", train=8, evaluation=4)
+        return folder / "uner_en" / name
+
+    return make
+
+
+def dataset_of(path: Path) -> Any:
+    found = load(path.parents[1], "uner_en")
+    return [table.to_pylist() for table in found.tables.values()], found.labels
+
+
+def make_lock(folder: Path) -> Path:
+    file = LockedFile(
+        role="train", repo="o/n", revision="1" * 40, path="a/x.parquet", bytes=3, sha256="0" * 64
+    )
+    write_lock(folder / "hub.lock.json", {"sst2": [file, dataclasses.replace(file, path="y", sha256=None)]})
+    return folder / "hub.lock.json"
+
+
+def locked(path: Path) -> Any:
+    found = read_lock(path)
+    for file in (file for files in found.values() for file in files):
+        assert (path.parent / file.path).resolve().is_relative_to(path.parent.resolve())
+    return found
+
+
+def make_log(folder: Path) -> Path:
+    row = {"split": "train", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40", "lr": 5e-4, "tokens": 10}
+    path = folder / "610m-mlm40" / "log.jsonl"
+    write_log(path, [{"step": step, **row, "loss": 5.5 - step / 10} for step in range(8)])
+    return path
+
+
+def losses(path: Path) -> Any:
+    return training_losses(path.parents[1], {MODEL: ["610m-mlm40"]}).to_csv()
+
+
+def make_stand_ins(folder: Path) -> Path:
+    content = {
+        "title": "MINIATURE", "note": "n", "steps": 100, "models": {"mini": MODEL}, "others": ["o"],
+        "stages": {"mini-s": "610m-clm"}, "families": {"SC": ["sst2"]}, "logs": "pretrained/models",
+    }  # fmt: skip
+    (folder / "stand_ins.json").write_text(json.dumps(content))
+    return folder / "stand_ins.json"
+
+
+def make_record(folder: Path) -> Path:
+    path = _Clone(folder, "url", "1" * 40)._record
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}}))
+    return path
+
+
+def recorded(path: Path) -> Any:
+    clone = _Clone(path.parents[2], "url", "1" * 40)
+    return clone.record(), clone.holds("m"), clone.complete(["x"])
+
+
+def make_provenance(folder: Path) -> Path:
+    write_provenance(folder / "provenance.json", {"seconds": {"tuning": 1.5}}, {"a": "0" * 64})
+    return folder / "provenance.json"
+
+
+def make_bare_results(folder: Path) -> Path:
+    return write_results(folder, KEYS[0], SCORES)
+
+
+SST2 = "sentence\tlabel\n" + "".join(f"a film number {i}\t{i % 2}\n" for i in range(40))
+SQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": f"The river {i} is long.",
+                    "qas": [
+                        {"id": str(i), "question": "What?", "answers": [{"text": "river", "answer_start": 4}]}
+                    ],
+                }
+                for i in range(40)
+            ]
+        }
+    ]
+}
+RECORD = "\n".join(
+    json.dumps(
+        {
+            "passage": {"text": f"Oslo met Rome {i}.", "entities": [{"start": 0, "end": 3}]},
+            "qas": [
+                {"idx": i, "query": "@placeholder met", "answers": [{"start": 0, "end": 3, "text": "Oslo"}]}
+            ],
+        }
+    )
+    for i in range(30)
+)
+
+
+def parquet_rows() -> bytes:
+    out = io.BytesIO()
+    rows = [{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if i % 2 else 1]} for i in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+def originals(dataset: str, ending: str, content: bytes) -> FileFormat:
+    """Return the format of an original file, imported as the training examples next to whole ones for validation."""
+
+    def make(folder: Path) -> Path:
+        for role in ("train", "validation", "test"):
+            (folder / f"{role}{ending}").write_bytes(content)
+        return folder / f"train{ending}"
+
+    def read(path: Path) -> Any:
+        files = {"train": (path,), "validation": (path.with_name(f"validation{ending}"),)}
+        if dataset == "conll2003_en":
+            files["test"] = (path.with_name(f"test{ending}"),)
+        import_dataset(get_dataset(dataset), files, path.parent / "data", replace=True)
+        return load(path.parent / "data", dataset).train.to_pylist()
+
+    return FileFormat(name=f"{dataset}{ending}", make=make, read=read, sealed=False)
+
+
+FORMATS = [
+    FileFormat(
+        name="results.json of the release",
+        make=make_bare_results,
+        read=lambda path: read_results(path),
+        sealed=False,
+        refusals=(ResultsError,),
+    ),
+    FileFormat(
+        name="results.json",
+        make=lambda folder: two_runs(folder) / RESULTS,
+        read=of_cell("paper"),
+        sealed=True,
+    ),
+    FileFormat(
+        name="run.json",
+        make=lambda folder: two_runs(folder) / "run.json",
+        read=of_cell("standard"),
+        sealed=True,
+    ),
+    FileFormat(
+        name="provenance.json of a run",
+        make=lambda folder: two_runs(folder) / "provenance.json",
+        read=of_cell("standard"),
+        sealed=True,
+    ),
+    FileFormat(name="provenance.json", make=make_provenance, read=read_provenance, sealed=True),
+    FileFormat(name="runs.parquet.ingest.json", make=make_state, read=ingested, sealed=True, refusals=()),
+    FileFormat(name="instances", make=make_instances, read=instances_of, sealed=True),
+    FileFormat(
+        name="runs.parquet",
+        make=make_table("runs.parquet"),
+        read=lambda p: read_runs(p).to_csv(),
+        sealed=True,
+    ),
+    FileFormat(
+        name="runs.csv", make=make_table("runs.csv"), read=lambda p: read_runs(p).to_csv(), sealed=False
+    ),
+    FileFormat(
+        name="manifest.json of a dataset",
+        make=make_data("manifest.json"),
+        read=lambda path: read_manifest(path.parents[1], "uner_en"),
+        sealed=True,
+    ),
+    FileFormat(name="table of a dataset", make=make_data("train.parquet"), read=dataset_of, sealed=True),
+    FileFormat(name="hub.lock.json", make=make_lock, read=locked, sealed=False),
+    FileFormat(name="log.jsonl", make=make_log, read=losses, sealed=False),
+    FileFormat(
+        name="stand_ins.json", make=make_stand_ins, read=lambda p: read_stand_ins(p.parent), sealed=False
+    ),
+    FileFormat(name="record of the release", make=make_record, read=recorded, sealed=False),
+    originals("sst2", ".tsv", SST2.encode()),
+    originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),
+    originals("squad", ".json", json.dumps(SQUAD).encode()),
+    originals("record", ".jsonl", RECORD.encode()),
+    originals("conll2003_en", ".parquet", parquet_rows()),
+]
+
+assert parse_results(results_text(SCORES).encode())
