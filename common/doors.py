@@ -15,7 +15,9 @@ from typing import Any, NoReturn
 from common.errors import UserError
 from common.plain_text import name_fault, visible
 
-__all__ = ["BadJsonError", "ChangingError", "UnreadableError", "inside", "read_bounded", "strict_json"]
+__all__ = [
+    "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain", "read_bounded", "strict_json",
+]  # fmt: skip
 
 _DEEPEST = 32
 """Levels of brackets that any JSON of this package needs, and then some."""
@@ -37,6 +39,20 @@ class ChangingError(UnreadableError):
 
 class BadJsonError(ValueError):
     """Content that is not the JSON it should be: the sentence says why, without the file's name."""
+
+
+def open_plain(path: Path) -> int:
+    """Return a descriptor for reading a regular file; pipes, devices and sockets are never waited for.
+
+    Raises:
+        OSError: it cannot be opened.
+        UnreadableError: it is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableError(f"{visible(str(path))}: is no regular file, and is not read")
+    return descriptor
 
 
 def read_bounded(path: Path, most: int) -> bytes:

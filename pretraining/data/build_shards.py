@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
+from common.files import sha256_file
 from common.processes import cores
 from common.progress import Meter
-from common.provenance import git_commit, lock_hash, versions
+from common.provenance import provenance, provenance_path, write_provenance
 from pretraining.data.corpus import Source, batched, open_source
-from pretraining.data.manifest import MANIFEST, file_hash, load_manifest, write_manifest
-from pretraining.data.shard_files import COMPRESSIONS, RECORD, write_index
+from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
+from pretraining.data.shard_files import COMPRESSIONS
+from pretraining.data.shard_index import RECORD, ShardEntry, write_index
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
@@ -31,6 +33,7 @@ __all__ = ["build"]
 logger = logging.getLogger(__name__)
 
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
+_PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
 _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
 
 
@@ -131,29 +134,25 @@ def _finish(
     manifest = write_manifest(
         out,
         {
-            "format": 1,
             "request": request,
             "source": source.identity() | {"sha256": source.hashes()},
             "tokenizer": {name: getattr(encoder, name) for name in _TOKENIZER},
+            "tokenizer_files": tokenizer_files(out / "tokenizer"),
             "splits": {
                 split.name: {
                     "documents": split.documents,
                     "tokens": split.tokens,
-                    "shards": [file_hash(entry) for entry in split.entries],
+                    "shards": [ShardEntry.model_validate(entry).listing() for entry in split.entries],
                 }
                 for split in writer.splits.values()
             },
             "characters": writer.position.characters,
             "duplicates_dropped": writer.position.duplicates,
             "empty_dropped": writer.position.empty,
-            "code": {
-                "commit": git_commit(),
-                "lock": lock_hash("full"),
-                "engine": encoder.engine,
-                "versions": versions(("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")),
-            },
         },
     )
+    record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
+    write_provenance(provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)})
     writer.remove()
     train = manifest["splits"]["train"]
     logger.info(

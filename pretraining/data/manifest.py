@@ -6,31 +6,80 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from common.errors import UserError
-from common.files import write_text
-from pretraining.data.shard_files import damages
+from common.files import sha256_file
+from common.sealed_json import read_sealed, write_sealed
+from pretraining.data.shard_files import damages, entries_of
+from pretraining.data.shard_index import RECORD, ShardEntry
 from pretraining.data.tokenizer import load_tokenizer
+from pretraining.formats import Count, Format, Hash, Positive, Text
 
-__all__ = ["MANIFEST", "SPLITS", "UNFINISHED", "file_hash", "load_manifest", "verify", "write_manifest"]
+__all__ = [
+    "MANIFEST", "SPLITS", "UNFINISHED", "check_split", "check_tokenizer", "load_manifest", "tokenizer_files",
+    "verify", "write_manifest",
+]  # fmt: skip
 
 MANIFEST = "manifest.json"
 """Name of the manifest in a folder of shards; there once they are complete."""
 UNFINISHED = ".state"
 """Folder next to it while they are not."""
 SPLITS = ("train", "validation")
+_REMEDY = "write the shards again"
+
+_Id = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class _Listed(Format):
+    name: Text
+    bytes: Positive
+    sha256: Hash
+
+
+class _Split(Format):
+    documents: Positive
+    tokens: Positive
+    shards: Annotated[list[_Listed], Field(min_length=1)]
+
+
+class _Splits(Format):
+    train: _Split
+    validation: _Split
+
+
+class _Tokenizer(Format):
+    sha256: Hash
+    vocab_size: Annotated[int, Field(ge=1, lt=2**31)]
+    bos_id: _Id | None
+    eos_id: _Id
+    mask_id: _Id
+
+
+class _Manifest(Format):
+    format: Literal[2]
+    request: dict[str, Any]
+    source: dict[str, Any]
+    tokenizer: _Tokenizer
+    tokenizer_files: Annotated[dict[Text, Hash], Field(min_length=1, max_length=10)]
+    splits: _Splits
+    characters: Count
+    duplicates_dropped: Count
+    empty_dropped: Count
+    sha256: Hash
 
 
 def load_manifest(data: Path) -> dict[str, Any]:
     """Return the manifest of a finished shards folder.
 
     Raises:
-        UserError: there is none, or it is damaged.
+        UserError: there is none, or it is not as it was written.
     """
     path = data / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        manifest = read_sealed(path, _REMEDY)
     except FileNotFoundError:
         unfinished = (
             " (they are unfinished: run the same `shards` command again)"
@@ -40,51 +89,73 @@ def load_manifest(data: Path) -> dict[str, Any]:
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `python -m pretraining shards`"
         ) from None
-    except ValueError:
-        raise UserError(f"{path}: is damaged; write the shards again") from None
+    ids = _Manifest.of(manifest, path, _REMEDY).tokenizer
+    if max(ids.eos_id, ids.mask_id, ids.bos_id or 0) >= ids.vocab_size:
+        raise UserError(f"{path}: a special token's id is not below the {ids.vocab_size} ids; {_REMEDY}")
+    if _data_hash(manifest) != manifest["sha256"]:
+        raise UserError(f"{path}: the hash of its tokenizer and shards is wrong; {_REMEDY}")
     return manifest
 
 
 def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """Write the manifest with the hash of what a model sees, and return it."""
-    manifest = {**content, "sha256": _data_hash(content)}
-    write_text(data / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+    manifest = {**content, "format": 2, "sha256": _data_hash(content)}
+    write_sealed(data / MANIFEST, manifest)
     return manifest
+
+
+def tokenizer_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a tokenizer's folder."""
+    return {path.name: sha256_file(path) for path in sorted(folder.iterdir()) if path.suffix == ".json"}
+
+
+def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
+    """Compare the tokenizer next to the shards with the one they were made with.
+
+    Raises:
+        UserError: a file is missing, another, or one too many.
+    """
+    folder = data / "tokenizer"
+    if not folder.is_dir() or tokenizer_files(folder) != manifest["tokenizer_files"]:
+        raise UserError(f"{folder}: is missing or not the tokenizer the shards were made with")
+
+
+def check_split(data: Path, name: str, manifest: Mapping[str, Any], entries: list[ShardEntry]) -> None:
+    """Compare the index of a split with the manifest.
+
+    Raises:
+        UserError: it lists other files or another number of records.
+    """
+    split = manifest["splits"][name]
+    records = sum(entry.samples for entry in entries)
+    if [entry.listing() for entry in entries] != split["shards"] or records != -(-split["tokens"] // RECORD):
+        raise UserError(
+            f"{data / name / 'index.json'}: is not the index the manifest was made with; {_REMEDY}"
+        )
 
 
 def verify(data: Path) -> list[str]:
     """Return one sentence for each file that is not what the manifest says; an empty list when all is well."""
-    manifest = load_manifest(data)
-    problems = []
-    for name, split in manifest["splits"].items():
-        if _index_hashes(data / name) != split["shards"]:
-            problems.append(
-                f"{data / name / 'index.json'}: is missing or not the index the manifest was made with"
-            )
-        else:
+    try:
+        manifest = load_manifest(data)
+    except UserError as error:
+        if not (data / MANIFEST).is_file():
+            raise
+        return [str(error)]
+    problems: list[str] = []
+    for name in SPLITS:
+        try:
+            check_split(data, name, manifest, entries_of(data / name))
             problems += damages(data / name)
+        except UserError as error:
+            problems.append(str(error))
     try:
-        same = load_tokenizer(str(data / "tokenizer")).sha256 == manifest["tokenizer"]["sha256"]
-    except UserError:
-        same = False
-    if not same:
-        problems.append(f"{data / 'tokenizer'}: is missing or not the tokenizer the shards were made with")
-    if _data_hash(manifest) != manifest["sha256"]:
-        problems.append(f"{data / MANIFEST}: its own hash is wrong")
+        check_tokenizer(data, manifest)
+        if load_tokenizer(str(data / "tokenizer")).sha256 != manifest["tokenizer"]["sha256"]:
+            raise UserError(f"{data / 'tokenizer'}: is not the tokenizer that the manifest names")
+    except UserError as error:
+        problems.append(str(error))
     return problems
-
-
-def file_hash(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name, size and SHA-256 of the file of one entry of an index."""
-    info = entry["zip_data"] or entry["raw_data"]
-    return {"name": info["basename"], "bytes": info["bytes"], "sha256": info["hashes"]["sha256"]}
-
-
-def _index_hashes(folder: Path) -> list[dict[str, Any]] | None:
-    try:
-        return [file_hash(entry) for entry in json.loads((folder / "index.json").read_text())["shards"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _data_hash(manifest: Mapping[str, Any]) -> str:

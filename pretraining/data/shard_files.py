@@ -3,36 +3,32 @@
 A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the
 records in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.data.sampler`),
 so that one set of shards serves every length and every kind of cut. With `training.composer_adapter` the only
-module that touches MosaicML's libraries: shards are written and decoded by streaming's MDS writer and readers.
+module that touches MosaicML's libraries: shards are written and decoded by streaming's MDS writer and reader.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import zstandard
-from streaming.base.compression import decompress
-from streaming.base.format import MDSWriter, reader_from_json
+from streaming.base.format import MDSWriter
+from streaming.base.format.mds.reader import MDSReader
 
 from common.errors import UserError
-from common.files import sha256_file, write_bytes, write_text
+from common.files import sha256_file, write_bytes
 from common.registry import Registry
+from pretraining.data.shard_cache import DamagedError, Decompress, ShardCache, VerifiedFile
+from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, read_index, shard_name
 
-__all__ = [
-    "COMPRESSIONS", "RECORD", "Compression", "TokenStream", "damages", "write_index", "write_shard",
-]  # fmt: skip
-
-RECORD = 4096
-"""Tokens of one record; the last of a split may be shorter."""
+__all__ = ["COMPRESSIONS", "Compression", "TokenStream", "damages", "entries_of", "write_shard"]
 
 Tokens = npt.NDArray[np.int32]
 
@@ -49,6 +45,13 @@ class Compression:
     """Put after a compressed shard's name."""
     compress: Callable[[bytes], bytes] = bytes
     """Bytes to compressed bytes."""
+    decompress: Decompress = lambda stream: stream
+    """A stream of compressed bytes to that of the bytes."""
+
+
+def _unzstd(stream: BinaryIO) -> BinaryIO:
+    reader: BinaryIO = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=False)
+    return reader
 
 
 COMPRESSIONS = Registry(
@@ -56,7 +59,11 @@ COMPRESSIONS = Registry(
     [
         # Level 1: with tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
         Compression(
-            name="zstd", mds="zstd:1", suffix=".zstd", compress=lambda data: zstandard.compress(data, 1)
+            name="zstd",
+            mds="zstd:1",
+            suffix=".zstd",
+            compress=lambda data: zstandard.compress(data, 1),
+            decompress=_unzstd,
         ),
         Compression(name="none", mds=None),
     ],
@@ -76,7 +83,7 @@ def write_shard(folder: Path, number: int, tokens: Tokens, compression: Compress
     # Only its encoding is used, since its zstd takes half as long again; it needs an empty folder all the same.
     with tempfile.TemporaryDirectory() as unused:
         writer = MDSWriter(
-            columns={"tokens": "ndarray:int32"},
+            columns=MDS_COLUMNS,
             out=unused,
             compression=compression.mds,
             hashes=["sha256"],
@@ -84,7 +91,7 @@ def write_shard(folder: Path, number: int, tokens: Tokens, compression: Compress
         )
     for first in range(0, len(tokens), RECORD):
         writer.write({"tokens": tokens[first : first + RECORD]})
-    data, name = writer.encode_joint_shard(), f"shard.{number:05}.mds"
+    data, name = writer.encode_joint_shard(), shard_name(number)
     raw, packed = _info(name, data), None
     if compression.mds is not None:
         data, name = compression.compress(data), f"{name}{compression.suffix}"
@@ -98,50 +105,71 @@ def _info(name: str, data: bytes) -> dict[str, Any]:
     return {"basename": name, "bytes": len(data), "hashes": {"sha256": hashlib.sha256(data).hexdigest()}}
 
 
-def write_index(folder: Path, entries: list[dict[str, Any]]) -> None:
-    """Write the index of a split, which streaming's readers open it by."""
-    write_text(folder / "index.json", json.dumps({"shards": entries, "version": 2}, sort_keys=True))
+def entries_of(folder: Path) -> list[ShardEntry]:
+    """Return the entries of a split's index, checked (`shard_index.read_index`)."""
+    return read_index(folder, {item.mds: item.suffix for item in COMPRESSIONS.values()})
 
 
 def damages(folder: Path) -> Iterator[str]:
     """Yield one sentence for each file of a split that is missing, of another size or of another content."""
-    for entry in _entries(folder):
-        info = entry["zip_data"] or entry["raw_data"]
-        path = folder / info["basename"]
+    for entry in entries_of(folder):
+        path = folder / entry.stored.basename
         if not path.is_file():
             yield f"{path}: is missing"
-        elif path.stat().st_size != info["bytes"]:
-            yield f"{path}: has {path.stat().st_size} bytes instead of {info['bytes']}"
-        elif sha256_file(path) != info["hashes"]["sha256"]:
+        elif path.stat().st_size != entry.stored.bytes:
+            yield f"{path}: has {path.stat().st_size} bytes instead of {entry.stored.bytes}"
+        elif sha256_file(path) != entry.stored.sha256:
             yield f"{path}: its content has changed (SHA-256)"
 
 
 class TokenStream:
-    """A split's tokens by their place in the stream; compressed shards are decompressed on first use.
+    """A split's tokens by their place in the stream, read from files that are what their hashes say.
 
-    Decompressed shards are in a cache folder that the ranks of a node share: each is written under another name
-    and renamed, so that no lock is needed and a killed process leaves nothing half-written to be read.
+    Compressed shards are decompressed on first use (`pretraining.data.shard_cache`).
     """
 
-    def __init__(self, folder: Path, cache: Path, *, limit_bytes: float = 0) -> None:
+    def __init__(
+        self, folder: Path, cache: Path, *, limit_bytes: float = 0, root: Path | None = None
+    ) -> None:
         """Open a split.
 
         Args:
             folder: the split's folder.
             cache: folder for decompressed shards, for this split alone.
             limit_bytes: size of the cache at which the least recently used shards are removed; 0 for no limit.
+            root: the folder that is to stay below that size; `cache` when left out.
+
+        Raises:
+            UserError: no index, one that `shards` did not write, or a damaged last shard.
         """
-        self._folder, self._cache, self._limit = folder, cache, limit_bytes
-        self._index = _entries(folder)
-        self._records = self._index[0]["samples"]
-        self._readers: dict[int, Any] = {}
-        *full, last = self._index
-        if any(entry["samples"] != self._records for entry in full):
-            raise UserError(
-                f"{folder}: its shards are of different sizes; these were not written by `shards`"
+        self.entries = entries_of(folder)
+        """The split's shards, as the index describes them."""
+        self.folder = folder
+        """The split's folder."""
+        self._cache = ShardCache(cache, root=root, limit_bytes=limit_bytes)
+        self._compressions = {item.mds: item for item in COMPRESSIONS.values()}
+        self._records = self.entries[0].samples
+        self._last = sum(entry.samples for entry in self.entries) - 1
+        self._files = [
+            VerifiedFile(
+                (folder if entry.zip_data is None else cache) / entry.raw_data.basename, entry.raw_data
             )
-        count = sum(entry["samples"] for entry in full) + last["samples"]
-        self.tokens = (count - 1) * RECORD + len(self._record(count - 1))
+            for entry in self.entries
+        ]
+        self._mds = MDSReader(
+            dirname=str(folder),
+            split="",
+            column_encodings=list(MDS_COLUMNS.values()),
+            column_names=list(MDS_COLUMNS),
+            column_sizes=[None],
+            compression=None,
+            hashes=[],
+            raw_data=None,
+            samples=self._records,
+            size_limit=None,
+            zip_data=None,
+        )
+        self.tokens = self._last * RECORD + len(self._span(self._last, self._last)[0])
         """Tokens in the stream."""
 
     def read(self, start: int, stop: int) -> Tokens:
@@ -154,63 +182,51 @@ class TokenStream:
         if not 0 <= start < stop <= self.tokens:
             raise ValueError(f"tokens [{start}, {stop}) are outside the stream of {self.tokens}")
         first, last = start // RECORD, (stop - 1) // RECORD
-        records = [self._record(number) for number in range(first, last + 1)]
+        records = self._span(first, last)
         return np.concatenate(records)[start - first * RECORD : stop - first * RECORD]
 
-    def _record(self, number: int) -> Tokens:
-        shard, place = divmod(number, self._records)
-        try:
-            tokens: Tokens = self._readers[shard][place]["tokens"]
-        except (KeyError, FileNotFoundError):
-            self._readers[shard] = self._open(shard)
-            tokens = self._readers[shard][place]["tokens"]
-        return tokens
-
-    def _open(self, shard: int) -> Any:
-        entry = self._index[shard]
-        raw, packed = entry["raw_data"], entry["zip_data"]
-        path = (self._folder if packed is None else self._cache) / raw["basename"]
-        whole = path.is_file() and path.stat().st_size == raw["bytes"]
-        if packed is None and not whole:
-            raise UserError(f"{path}: is missing or damaged; `shards verify` lists all such files")
-        if packed is not None and not whole:
-            source = self._folder / packed["basename"]
+    def _span(self, first: int, last: int) -> list[Tokens]:
+        """Return records [first, last]; each shard is opened once for all of its own."""
+        records: list[Tokens] = []
+        while first <= last:
+            shard, place = divmod(first, self._records)
+            end = min(last - first + place, self._records - 1)
+            descriptor = self._open(shard)
             try:
-                data = decompress(entry["compression"], source.read_bytes())
-            except FileNotFoundError:
-                raise UserError(f"{source}: is missing; `shards verify` lists what is") from None
-            except Exception as error:
-                raise UserError(
-                    f"{source}: is damaged: {error}; `shards verify` lists all such files"
-                ) from None
-            if len(data) != raw["bytes"]:
-                raise UserError(f"{source}: is damaged; `shards verify` lists all such files")
-            self._make_room(raw["bytes"])
-            write_bytes(path, data)
-        if packed is not None:
-            os.utime(path)
-        return reader_from_json(str(path.parent), "", entry)
+                records += [self._record(descriptor, shard, number) for number in range(place, end + 1)]
+            finally:
+                os.close(descriptor)
+            first += end + 1 - place
+        return records
 
-    def _make_room(self, size: int) -> None:
-        if not self._limit:
-            return
-        held = sorted(self._cache.glob("*.mds"), key=lambda path: path.stat().st_mtime)
-        used = sum(path.stat().st_size for path in held) + size
-        for path in held:
-            if used <= self._limit:
-                return
-            used -= path.stat().st_size
-            path.unlink(missing_ok=True)
+    def _open(self, shard: int) -> int:
+        entry, file = self.entries[shard], self._files[shard]
+        if entry.zip_data is not None:
+            decompress = self._compressions[entry.compression].decompress
+            source = self.folder / entry.zip_data.basename
+            return self._cache.open(file, source, entry.zip_data, decompress)
+        try:
+            return file.open()
+        except FileNotFoundError:
+            raise UserError(f"{file.path}: is missing; `shards verify` lists all such files") from None
+        except DamagedError as problem:
+            raise UserError(
+                f"{file.path}: is damaged: {problem}; `shards verify` lists all such files"
+            ) from None
 
-
-def _entries(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "index.json"
-    try:
-        entries: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["shards"]
-    except FileNotFoundError:
-        raise UserError(f"{path}: no shards here; write them with `python -m pretraining shards`") from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: is damaged; write the shards again") from None
-    if not entries:
-        raise UserError(f"{path}: lists no shards")
-    return entries
+    def _record(self, descriptor: int, shard: int, place: int) -> Tokens:
+        length = RECORD if shard * self._records + place < self._last else None
+        try:
+            begin, end = np.frombuffer(os.pread(descriptor, 8, 4 * (1 + place)), "<u4").tolist()
+            if not 0 < end - begin <= 4 * RECORD + 64:
+                raise ValueError
+            data = os.pread(descriptor, end - begin, begin)
+            tokens: Tokens = self._mds.decode_sample(data)["tokens"]
+            if tokens.shape != (length or min(tokens.size, RECORD),):
+                raise ValueError
+        except Exception:
+            raise UserError(
+                f"{self.folder / self.entries[shard].stored.basename}: record {place} is not one that `shards` "
+                f"writes; write the shards again"
+            ) from None
+        return tokens

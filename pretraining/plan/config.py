@@ -84,9 +84,11 @@ class TrainingConfig:
     log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
     cache: str = field(default="", metadata=_MAY_CHANGE)
-    """Folder for decompressed shards; a folder in the system's temporary one when empty."""
-    cache_gb: float = field(default=0.0, metadata=_MAY_CHANGE)
-    """Size at which the least recently used decompressed shards are removed; 0 keeps all."""
+    """Folder in which this user's folder for decompressed shards is made; when empty $CLM_OR_MLM_SCRATCH, else
+    $SLURM_TMPDIR, else the user's cache folder."""
+    cache_gb: float = field(default=50.0, metadata=_MAY_CHANGE)
+    """Size at which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block of the
+    default size opens 4.3 GB of them."""
     tensorboard: bool = field(default=True, metadata=_MAY_CHANGE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_MAY_CHANGE)

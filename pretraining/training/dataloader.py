@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from common.errors import UserError
-from pretraining.data.manifest import load_manifest
+from pretraining.data.manifest import SPLITS, check_split, load_manifest
 from pretraining.data.sampler import Cut, Order, split_documents
+from pretraining.data.shard_cache import make_shard_cache_folder
 from pretraining.data.shard_files import TokenStream
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
@@ -72,11 +72,19 @@ class Data:
                 f"max_length={config.max_length} is longer than the model's "
                 f"{model_config.max_position_embeddings} tokens"
             )
-        cache = Path(config.cache) if config.cache else Path(tempfile.gettempdir(), "clm-or-mlm-shards")
-        cache /= self.manifest["sha256"][:16]
-        limit = config.cache_gb * 1e9
-        self._train = TokenStream(folder / "train", cache / "train", limit_bytes=limit)
-        self._validation = TokenStream(folder / "validation", cache / "validation", limit_bytes=limit)
+        root = make_shard_cache_folder(config.cache)
+        self._train, self._validation = (
+            TokenStream(
+                folder / name,
+                root / self.manifest["sha256"][:16] / name,
+                root=root,
+                limit_bytes=config.cache_gb * 1e9,
+            )
+            for name in SPLITS
+        )
+        for name, split in zip(SPLITS, (self._train, self._validation), strict=True):
+            check_split(folder, name, self.manifest, split.entries)
+        self._vocab_size = tokenizer["vocab_size"]
         self._cut = Cut(
             mode=config.cut, shortest=config.min_length, longest=config.max_length, seed=config.seed
         )
@@ -132,6 +140,12 @@ class Data:
         starts, stops = self._cut.spans(samples)
         spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
         sequences = [stream.read(start, stop) for start, stop in spans]
+        for start, tokens in zip(starts, sequences, strict=True):
+            if tokens.min() < 0 or tokens.max() >= self._vocab_size:
+                raise UserError(
+                    f"{stream.folder}: near token {start} there is an id that the tokenizer does not have; "
+                    f"write the shards again"
+                )
         ids = [start for start, _ in spans]
         if self._config.attention == "document":
             end = self.manifest["tokenizer"]["eos_id"]

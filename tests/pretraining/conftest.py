@@ -1,3 +1,5 @@
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,14 @@ from pretraining.plan.study_file import Study
 from tests.pretraining import small_study
 
 VOCAB = 311
+
+
+@pytest.fixture(autouse=True, scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A place for decompressed shards, so that the user's own cache is left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLM_OR_MLM_SCRATCH", str(tmp_path_factory.mktemp("scratch")))
+        yield Path(os.environ["CLM_OR_MLM_SCRATCH"])
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 
+import zstandard
+
+from common.errors import UserError
 from common.files import sha256_file
 from pretraining.data.shard_files import TokenStream
+from pretraining.data.shard_index import INDEX
 from pretraining.data.shard_settings import ShardSettings
 from tests.pretraining.documents import make_documents
 
@@ -25,3 +33,31 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def stream(folder: Path, split: str, cache: Path) -> TokenStream:
     return TokenStream(folder / split, cache / split)
+
+
+def with_content(split: Path, content: bytes, packed: bytes | None = None) -> None:
+    """Make the first shard of a split hold other bytes, with sizes and hashes that fit."""
+    path = split / INDEX
+    index = json.loads(path.read_text())
+    entry = index["shards"][0]
+    packed = zstandard.compress(content, 1) if packed is None else packed
+    for key, data in (("raw_data", content), ("zip_data", packed)):
+        entry[key] |= {"bytes": len(data), "hashes": {"sha256": hashlib.sha256(data).hexdigest()}}
+    (split / entry["zip_data"]["basename"]).write_bytes(packed)
+    path.write_text(json.dumps(index, sort_keys=True))
+
+
+def flips(path: Path, count: int, believe: Callable[[], object]) -> int:
+    """Flip `count` bits of a file one at a time and return how many `believe` did not refuse."""
+    good, generator, silent = path.read_bytes(), random.Random(0), 0
+    for bit in generator.sample(range(8 * len(good)), count):
+        data = bytearray(good)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            believe()
+            silent += 1
+        except UserError as error:
+            assert "\n" not in str(error)
+    path.write_bytes(good)
+    return silent

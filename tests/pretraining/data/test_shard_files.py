@@ -12,13 +12,12 @@ from pretraining.data.build_shards import build
 from pretraining.data.manifest import verify
 from pretraining.data.shard_files import (
     COMPRESSIONS,
-    RECORD,
     Compression,
     TokenStream,
     damages,
-    write_index,
     write_shard,
 )
+from pretraining.data.shard_index import RECORD, write_index
 from pretraining.data.shard_settings import ShardSettings
 from tests.pretraining.data.made_up_shards import SETTINGS, sources, stream
 
@@ -99,17 +98,26 @@ def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*COMPRESSIONS, "made up"])
 def test_every_compression_reads_back(tmp_path: Path, name: str) -> None:
-    """A made-up one, too: its index name is one of streaming's."""
+    """A made-up one, too: its index name is one of streaming's. One that is not registered is refused."""
     tokens = np.arange(2 * RECORD + 7, dtype=np.int32)
-    made_up = Compression(name="made up", mds="gz:6", suffix=".gz", compress=gzip.compress)
+    made_up = Compression(
+        name="made up",
+        mds="gz:6",
+        suffix=".gz",
+        compress=gzip.compress,
+        decompress=lambda stream: gzip.GzipFile(fileobj=stream),  # type: ignore[arg-type, return-value]
+    )
     COMPRESSIONS.register(made_up)
     try:
         entry = write_shard(tmp_path / "train", 0, tokens, COMPRESSIONS[name])
+        write_index(tmp_path / "train", [entry])
+        assert list(damages(tmp_path / "train")) == []
+        assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()
     finally:
         COMPRESSIONS.pop("made up")
-    write_index(tmp_path / "train", [entry])
-    assert list(damages(tmp_path / "train")) == []
-    assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()
+    if name == "made up":
+        with pytest.raises(UserError, match="compressed by 'gz:6', which is unknown"):
+            stream(tmp_path, "train", tmp_path / "cache2")
 
 
 def test_the_option_names_every_compression() -> None:

@@ -8,7 +8,8 @@ import pytest
 from common.errors import UserError
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import UNFINISHED
-from pretraining.data.shard_files import COMPRESSIONS, RECORD, TokenStream, write_index
+from pretraining.data.shard_files import COMPRESSIONS, TokenStream
+from pretraining.data.shard_index import RECORD, write_index
 from pretraining.data.shard_writer import ShardWriter
 
 REQUEST = {"source": "here"}

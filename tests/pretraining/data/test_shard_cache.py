@@ -1,0 +1,233 @@
+"""Shards and their cache: hashed when opened and when changed, shared by processes that evict each other's shards."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zstandard
+
+from common.errors import UserError
+from pretraining.data import shard_cache
+from pretraining.data.build_shards import build
+from pretraining.data.shard_cache import held, make_shard_cache_folder
+from pretraining.data.shard_files import TokenStream
+from pretraining.data.shard_index import INDEX, RECORD
+from pretraining.data.shard_settings import ShardSettings
+from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
+from tests.pretraining.data.made_up_shards import SETTINGS, flips, sources, stream, with_content
+
+STEP = RECORD * SETTINGS.shard_records
+
+
+@pytest.fixture(scope="session")
+def plain(room: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same shards, uncompressed."""
+    folder = tmp_path_factory.mktemp("plain")
+    settings = ShardSettings(shard_records=2, validation_share=0.05, compression="none")
+    build(sources(room), str(room / "tokenizer"), folder, settings, workers=0)
+    return folder
+
+
+def whole(folder: Path, cache: Path) -> npt.NDArray[np.int32]:
+    reader = stream(folder, "train", cache)
+    return reader.read(0, reader.tokens)
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_of_a_shard_passes(room: Path, plain: Path, tmp_path: Path, count: int) -> None:
+    for number, folder in enumerate((room / "out", plain)):
+        copy = Path(shutil.copytree(folder, tmp_path / str(number)))
+
+        def believe(copy: Path = copy) -> None:
+            with tempfile.TemporaryDirectory(dir=tmp_path) as cache:
+                stream(copy, "train", Path(cache)).read(0, 5)
+
+        believe()
+        shard = next(path for path in sorted((copy / "train").iterdir()) if path.name != INDEX)
+        assert flips(shard, count, believe) == 0
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_of_a_cached_shard_passes(
+    room: Path, tmp_path: Path, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is made again from the shard, with a warning: in a new process, and in one that has read it already."""
+    expected = whole(room / "out", tmp_path / "cache")[:5]
+    cached = tmp_path / "cache/train/shard.00000.mds"
+    generator, running = random.Random(0), stream(room / "out", "train", tmp_path / "cache")
+    for number in range(count):
+        data = bytearray(cached.read_bytes())
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+        cached.write_bytes(data)
+        caplog.clear()
+        reader = running if number % 2 else stream(room / "out", "train", tmp_path / "cache")
+        assert (reader.read(0, 5) == expected).all()
+        assert "its content has changed (SHA-256); it is decompressed again" in caplog.text
+
+
+def test_what_has_not_changed_is_hashed_once(
+    room: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    original = shard_cache.VerifiedFile._hash
+
+    def counted(self: shard_cache.VerifiedFile, descriptor: int) -> None:
+        hashed.append(self.path.name)
+        original(self, descriptor)
+
+    monkeypatch.setattr(shard_cache.VerifiedFile, "_hash", counted)
+    for folder, opened in ((plain, 1), (room / "out", 0)):
+        hashed.clear()
+        first = stream(folder, "train", tmp_path / "cache")
+        for _ in range(3):
+            first.read(0, first.tokens)
+        # What this process has decompressed was hashed on the way.
+        assert len(hashed) == opened * len(first.entries) == opened * len(set(hashed))
+    hashed.clear()
+    second = stream(room / "out", "train", tmp_path / "cache")
+    for _ in range(3):
+        second.read(0, second.tokens)
+        first.read(0, first.tokens)
+    assert sorted(hashed) == [f"shard.{number:05}.mds" for number in range(len(second.entries))]
+
+
+def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
+    """Their hashes fit: what they hold does not."""
+    good = zstandard.decompress((room / "out/train/shard.00000.mds.zstd").read_bytes())
+    bomb = zstandard.compress(bytes(2**28), 1)
+    records = np.frombuffer(good, "<u4", 3, 4)
+    wild = bytearray(good)
+    wild[4:16] = np.array([2**31, 2**32 - 1, 3], "<u4").tobytes()
+    small = bytearray(good)
+    small[records[0] + 4] = 1 << 2 | 3
+    cases = {
+        "offsets elsewhere": (bytes(wild), None),
+        "another shape": (bytes(small), None),
+        "a bomb": (good, bomb),
+        "two frames": (good, zstandard.compress(good, 1) + zstandard.compress(good, 1)),
+        "no zstd": (good, b"nonsense"),
+        "cut": (good, zstandard.compress(good, 1)[:-9]),
+    }
+    for name, (content, packed) in cases.items():
+        copy = Path(shutil.copytree(room / "out", tmp_path / name))
+        with_content(copy / "train", content, packed)
+        cache = tmp_path / f"{name} cache"
+        with pytest.raises(
+            UserError, match=r"is damaged|not one that `shards` writes|not decompress"
+        ) as error:
+            stream(copy, "train", cache).read(0, 5)
+        assert "\n" not in str(error.value)
+        size = sum(status.st_size for path, status in held(cache) if path.name == "shard.00000.mds")
+        assert size in (0, len(good))
+
+
+def test_a_pipe_in_the_place_of_a_shard_is_not_waited_for(plain: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(plain, tmp_path / "copy"))
+    path = copy / "train/shard.00000.mds"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="no regular file"):
+        stream(copy, "train", tmp_path / "cache").read(0, 5)
+
+
+def _read(folder: Path, cache: Path, seed: int, limit: float, seconds: float) -> None:
+    """What a rank does: read random spans, from a cache that is too small for all ranks together."""
+    expected = np.load(cache.parent / "expected.npy")
+    reader = TokenStream(folder, cache, limit_bytes=limit)
+    generator, end = random.Random(seed), time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = generator.randrange(reader.tokens - 10)
+        assert (reader.read(start, start + 10) == expected[start : start + 10]).all()
+
+
+@pytest.mark.parametrize("shards", [1.5, 4])
+def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path, shards: float) -> None:
+    np.save(tmp_path / "expected.npy", whole(room / "out", tmp_path / "free"))
+    size = max(status.st_size for _, status in held(tmp_path / "free"))
+    context = multiprocessing.get_context("fork")
+    arguments = (room / "out/train", tmp_path / "cache")
+    ranks = [context.Process(target=_read, args=(*arguments, seed, shards * size, 2)) for seed in range(4)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(60)
+    assert [rank.exitcode for rank in ranks] == [0] * 4
+    files = list(held(tmp_path / "cache"))
+    assert sum(status.st_size for _, status in files) <= (shards + 4) * size
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix == ".tmp"]
+
+
+def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "expected.npy", expected := whole(room / "out", tmp_path / "free"))
+    context, generator = multiprocessing.get_context("fork"), random.Random(1)
+    for seed in range(10):
+        rank = context.Process(target=_read, args=(room / "out/train", tmp_path / "cache", seed, 20_000, 30))
+        rank.start()
+        rank.join(generator.uniform(0.02, 0.3))
+        rank.kill()
+        rank.join()
+    for path in (tmp_path / "cache").glob(".*.tmp"):
+        shutil.copystat(path, path)
+    assert (whole(room / "out", tmp_path / "cache") == expected).all()
+
+
+def test_left_overs_are_removed_once_they_are_old(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole(room / "out", tmp_path)
+    left = tmp_path / "train/.shard.00000.mds.1-aa.tmp"
+    left.touch()
+    assert left.name not in [path.name for path, _ in held(tmp_path)] and left.exists()
+    monkeypatch.setattr(shard_cache, "_LEFT_OVER_SECONDS", -1.0)
+    assert list(held(tmp_path)) and not left.exists()
+
+
+def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
+    root = tmp_path / "shards"
+    for name in ("first", "second"):
+        reader = TokenStream(room / "out/train", root / name / "train", root=root, limit_bytes=100_000)
+        for start in range(0, reader.tokens - 10, STEP):
+            reader.read(start, start + 10)
+        assert 0 < sum(status.st_size for _, status in held(root)) <= 100_000
+    assert not list((root / "first/train").glob("*.mds"))
+    assert {oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()} == {"0o700"}
+
+
+def test_a_full_disk_evicts_before_it_complains(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = stream(room / "out", "train", tmp_path)
+    reader.read(0, 5)
+    full, original = {"times": 1}, shard_cache._decompress
+
+    def failing(*arguments: object) -> None:
+        full["times"] -= 1
+        if full["times"] >= 0:
+            raise OSError(28, "No space left on device")
+        original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shard_cache, "_decompress", failing)
+    reader.read(STEP, STEP + 5)
+    assert [path.name for path, _ in held(tmp_path)] == ["shard.00001.mds"]
+    full["times"] = 10
+    with pytest.raises(UserError, match="no space left on device: a decompressed shard needs"):
+        reader.read(2 * STEP, 2 * STEP + 5)
+
+
+@needs_root
+def test_another_users_cache_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        trap = Path(folder, "clm-or-mlm-0")
+        assert as_another_user(lambda: trap.mkdir() or "laid") == "laid"
+        with pytest.raises(UserError, match=f"belongs to the user with number {NOBODY}"):
+            make_shard_cache_folder(folder)
