@@ -102,6 +102,7 @@ examples:
                 "analysis.precision:power": "how many seeds a difference needs, by dataset",
                 "analysis.tables:report": "one self-contained page of everything",
                 "analysis.tables:reproduce": "all that a source allows: scores, tables, audit, claims, figures",
+                "caches:clean": "remove cached shards, stores and releases, and say what that freed",
             },
             examples="""\
 examples:

@@ -20,8 +20,9 @@ from typing import BinaryIO
 
 from common.doors import open_plain
 from common.errors import UserError
-from common.private_folders import private_folder, scratch_folder
+from common.private_folders import private_folder
 from pretraining.data.shard_index import ShardFile
+from pretraining.data.shard_settings import shard_cache_folder
 
 __all__ = [
     "DamagedError",
@@ -30,7 +31,6 @@ __all__ = [
     "VerifiedFile",
     "held",
     "make_shard_cache_folder",
-    "shard_cache_folder",
 ]
 
 logger = logging.getLogger(__name__)
@@ -43,13 +43,8 @@ _LEFT_OVER_SECONDS = 3600.0
 _REMEDY = "`shards verify` lists all such files"
 
 
-def shard_cache_folder(place: str = "") -> Path:
-    """Return the folder of all decompressed shards of this user, where `--set cache=PLACE` puts it."""
-    return scratch_folder(place) / "shards"
-
-
 def make_shard_cache_folder(place: str = "") -> Path:
-    """Make that folder, for this user alone, and return it.
+    """Make the folder of all decompressed shards, for this user alone, and return it.
 
     Raises:
         UserError: a folder on the way belongs to someone else, or it cannot be made.

@@ -1,14 +1,19 @@
-"""What the shards' bytes depend on, with the source and the tokenizer: options of `python -m pretraining shards`."""
+"""What the shards' bytes depend on, with the source and the tokenizer: options of `python -m pretraining shards`.
+
+And where they are decompressed; neither imports what only training needs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from common.cli import shared_options
 from common.errors import UserError, nearest
+from common.private_folders import scratch_folder
 
-__all__ = ["ShardSettings"]
+__all__ = ["ShardSettings", "shard_cache_folder"]
 
 _Compression = Literal["zstd", "none"]
 
@@ -40,3 +45,8 @@ class ShardSettings:
             raise UserError(f"unknown compression {self.compression!r}{near}; one of {', '.join(known)}")
         if self.shard_records < 1 or self.validation_tokens < 1 or self.tokens < 0:
             raise UserError("--shard-records and --validation-tokens must be at least 1, --tokens at least 0")
+
+
+def shard_cache_folder(place: str = "") -> Path:
+    """Return the folder of all decompressed shards of this user, where `--set cache=PLACE` puts it."""
+    return scratch_folder(place) / "shards"
