@@ -51,7 +51,7 @@ def open_plain(path: Path) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UnreadableError(f"{visible(str(path))}: is no regular file, and is not read")
+        raise UnreadableError(path, "is no regular file, and is not read")
     return descriptor
 
 

@@ -25,6 +25,7 @@ from benchmarks.finetuning.tokenization import end_of_text
 from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
+from pretraining.model.sealed_model import check_model
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
 __all__ = [
@@ -109,6 +110,7 @@ def load(
         UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
     """
     folder = resolve(model, revision=revision, code=trust_remote_code)
+    check_model(folder)
     tokenizer = load_tokenizer(folder)
     base = _load_base(folder, trust_remote_code=trust_remote_code)
     if isinstance(getattr(base, "pooler", None), nn.Module):

@@ -21,6 +21,7 @@ from typing import BinaryIO
 from common.doors import open_plain
 from common.errors import UserError
 from common.private_folders import private_folder
+from common.verified_files import DamagedError, VerifiedFile
 from pretraining.data.shard_index import ShardFile
 from pretraining.data.shard_settings import shard_cache_folder
 
@@ -59,55 +60,6 @@ def make_shard_cache_folder(place: str = "") -> Path:
             f"{folder}: decompressed shards cannot be put there ({error.strerror}); choose a place with "
             f"--set cache=DIR or CLM_OR_MLM_SCRATCH"
         ) from None
-
-
-class DamagedError(Exception):
-    """A file's content is not what its hash says."""
-
-
-class VerifiedFile:
-    """A file that is read only while it is what its hash says."""
-
-    def __init__(self, path: Path, wanted: ShardFile) -> None:
-        """Remember what the file has to be; nothing is opened yet."""
-        self.path, self.wanted = path, wanted
-        self._seen: tuple[int, ...] | None = None
-
-    def open(self) -> int:
-        """Return a descriptor of the file, for reading, hashed if it has not been or if it has changed since.
-
-        Raises:
-            FileNotFoundError: there is none.
-            DamagedError: its size or content is another.
-        """
-        descriptor = open_plain(self.path)
-        try:
-            now = _state(descriptor)
-            if now != self._seen:
-                self._seen = None
-                self._hash(descriptor)
-                if _state(descriptor) != now:
-                    raise DamagedError("it changed while it was read")
-                self._seen = now
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def trust(self, descriptor: int) -> None:
-        """Take a file that this process has just written and hashed as seen."""
-        self._seen = _state(descriptor)
-
-    def _hash(self, descriptor: int) -> None:
-        if (size := os.fstat(descriptor).st_size) != self.wanted.bytes:
-            raise DamagedError(f"it has {size} bytes instead of {self.wanted.bytes}")
-        digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
-        place = 0
-        while count := os.preadv(descriptor, [buffer], place):
-            digest.update(buffer[:count])
-            place += count
-        if digest.hexdigest() != self.wanted.sha256:
-            raise DamagedError("its content has changed (SHA-256)")
 
 
 class ShardCache:
@@ -153,7 +105,7 @@ class ShardCache:
         except OSError as error:
             raise UserError(
                 f"{self.folder}: {os.strerror(error.errno or 0).lower()}: a decompressed shard needs "
-                f"{cached.wanted.bytes / 1e6:,.0f} MB; free some space or set cache=DIR"
+                f"{cached.bytes / 1e6:,.0f} MB; free some space or set cache=DIR"
             ) from None
 
     def _make_folders(self) -> None:
@@ -164,13 +116,13 @@ class ShardCache:
     def _make(
         self, cached: VerifiedFile, source: Path, packed: ShardFile, decompress: Decompress, limit: float
     ) -> int:
-        self._make_room(cached.wanted.bytes, limit)
+        self._make_room(cached.bytes, limit)
         path = cached.path
         temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("xb") as file:
                 try:
-                    _decompress(source, packed, file, cached.wanted, decompress)
+                    _decompress(source, packed, file, cached, decompress)
                 except DamagedError as problem:
                     raise UserError(f"{source}: is damaged: {problem}; {_REMEDY}") from None
                 # Back in time, so that whatever changes it later gives it another time.
@@ -228,7 +180,7 @@ class _Hashing:
 
 
 def _decompress(
-    source: Path, packed: ShardFile, target: BinaryIO, wanted: ShardFile, decompress: Decompress
+    source: Path, packed: ShardFile, target: BinaryIO, wanted: VerifiedFile, decompress: Decompress
 ) -> None:
     """Write what `source` decompresses to, never more than is wanted.
 
@@ -273,8 +225,3 @@ def _publish(temporary: Path, path: Path) -> None:
         pass
     except OSError:  # a file system without links
         temporary.replace(path)
-
-
-def _state(descriptor: int) -> tuple[int, ...]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -25,7 +25,8 @@ from streaming.base.format.mds.reader import MDSReader
 from common.errors import UserError
 from common.files import sha256_file, write_bytes
 from common.registry import Registry
-from pretraining.data.shard_cache import DamagedError, Decompress, ShardCache, VerifiedFile
+from common.verified_files import DamagedError, VerifiedFile
+from pretraining.data.shard_cache import Decompress, ShardCache
 from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, read_index, shard_name
 
 __all__ = ["COMPRESSIONS", "Compression", "TokenStream", "damages", "entries_of", "write_shard"]
@@ -152,7 +153,9 @@ class TokenStream:
         self._last = sum(entry.samples for entry in self.entries) - 1
         self._files = [
             VerifiedFile(
-                (folder if entry.zip_data is None else cache) / entry.raw_data.basename, entry.raw_data
+                (folder if entry.zip_data is None else cache) / entry.raw_data.basename,
+                entry.raw_data.bytes,
+                entry.raw_data.sha256,
             )
             for entry in self.entries
         ]

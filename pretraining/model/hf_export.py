@@ -1,11 +1,13 @@
 """A trained state as a Hugging Face folder that transformers >= 5.3 loads natively, with its manifest and card.
 
 The folder is a `eurobert` model: `config.json`, `model.safetensors`, the tokenizer's files, `manifest.json` and a
-model card. No code travels with it and none is needed. It appears whole or not at all.
+model card. No code travels with it and none is needed. It appears whole or not at all, and has the same bytes wherever
+and whenever it is made; `provenance.json` alone says where and when that was.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,11 +19,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from common.files import atomic_folder, write_text
+from common.files import atomic_folder, sha256_file, write_text
+from common.provenance import provenance, provenance_path, write_provenance
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import HEAD, check_state
+from pretraining.model.sealed_model import FILES, check_model, file_seals, seal_model
 
-__all__ = ["export", "model_card", "native_config"]
+__all__ = ["PACKAGES", "export", "model_card", "native_config"]
+
+PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
+"""Packages whose versions a model's provenance names."""
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
@@ -39,28 +46,35 @@ def export(
     tokenizer_dir: Path | None,
     manifest: Mapping[str, Any],
     out: Path,
+    *,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the folder `out` and return it; one that holds the same manifest already is left as it is.
+    """Write the folder `out` and return it; one that holds the same model already is left as it is.
 
     Args:
         checkpoint_state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
         config: the model's configuration; `is_causal` says how it was trained last.
         tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
-        manifest: how the model was made, as JSON; written to `manifest.json` and shown in the card.
+        manifest: what the model was made from, as JSON; written to `manifest.json`, with a hash of every file that is
+            loaded, and shown in the card. No times, machines or paths: the same model has the same manifest.
         out: folder to make.
+        texts: further files by name; the manifest has their hashes under `records`.
+        origin: written to `provenance.json`; command, code and versions when left out.
 
     Raises:
         UserError: the tensors do not fit the configuration, the tokenizer is missing, `out` holds other things, or
             the disk is full.
     """
     check_state(checkpoint_state, config, "to export")
-    written = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    texts = texts or {}
+    records = {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in texts.items()}
+    content: dict[str, Any] = json.loads(json.dumps({**manifest, "records": records}))
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        manifest_file = out / "manifest.json"
-        whole = manifest_file.is_file() and (out / "model.safetensors").is_file()
-        if whole and manifest_file.read_text(encoding="utf-8") == written:
+        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
+        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
             return out
         raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
@@ -74,8 +88,15 @@ def export(
                 for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
                     if file.is_file():
                         shutil.copyfile(file, making / file.name)
-            write_text(making / "manifest.json", written)
+            files = file_seals(making, [path.name for path in making.iterdir()])
+            seal_model(making, content, files)
             write_text(making / "README.md", model_card(config, manifest))
+            for name, text in texts.items():
+                write_text(making / name, text)
+            made = {path.name: sha256_file(path) for path in sorted(making.iterdir())}
+            write_provenance(
+                provenance_path(making, folder=True), origin or provenance("full", PACKAGES), made
+            )
     except SafetensorError as error:
         raise UserError(
             f"{out}: could not be written: {error}; correct that and run the same command again"

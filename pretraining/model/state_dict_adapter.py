@@ -8,7 +8,6 @@ weights come from safetensors, or through `torch.load(weights_only=True)`.
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
+from pretraining.model.sealed_model import check_model
 from pretraining.paper_settings import SHAPES
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
+
+_MOST_JSON = 2**28
 
 MODEL_TYPES = ("eurobert", "sl_model")
 
@@ -47,11 +50,13 @@ def read_config(folder: Path) -> EncoderConfig:
     """
     path = folder / "config.json"
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = strict_json(read_bounded(path, _MOST_JSON))
     except FileNotFoundError:
         raise UserError(f"{folder} holds no config.json: a checkpoint is a folder with one") from None
-    except (OSError, ValueError) as error:
+    except BadJsonError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
+    if not isinstance(fields, dict):
+        raise UserError(f"{path} cannot be read: it holds no record")
     kind = fields.pop("model_type", None)
     if kind not in MODEL_TYPES:
         raise UserError(f"{path}: model_type is {kind!r}; known are {' and '.join(MODEL_TYPES)}")
@@ -61,7 +66,12 @@ def read_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    return EncoderConfig(**fields)
+    try:
+        return EncoderConfig(**fields)
+    except UserError:
+        raise
+    except Exception as error:  # the library has its own for every field
+        raise UserError(f"{path} describes no model: {' '.join(str(error).split())[:200]}") from None
 
 
 def read_state(folder: Path) -> State:
@@ -74,7 +84,12 @@ def read_state(folder: Path) -> State:
     if single.is_file():
         files = [single]
     elif index.is_file():
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        try:
+            names = {
+                str(name) for name in strict_json(read_bounded(index, _MOST_JSON))["weight_map"].values()
+            }
+        except (BadJsonError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{index} is no index of safetensors ({error}); fetch it again") from None
         if strays := [name for name in names if Path(name).name != name]:
             raise UserError(f"{index} names a file outside its folder: {strays[0]}")
         files = [folder / name for name in sorted(names)]
@@ -166,6 +181,8 @@ def read_optimus(path: Path, config: EncoderConfig | None = None) -> tuple[State
 def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
     """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
 
+    A folder that this package sealed is compared with its hashes first.
+
     A head that the folder lacks is initialised from torch's global generator, as `from_pretrained` does.
 
     Args:
@@ -176,6 +193,7 @@ def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
     Raises:
         UserError: the folder cannot be read, or its tensors do not fit its configuration.
     """
+    check_model(folder)
     config = read_config(folder)
     dtype = options.pop("torch_dtype", None)
     for name, value in options.items():

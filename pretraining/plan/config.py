@@ -15,13 +15,19 @@ from common.errors import UserError, nearest
 from pretraining.data.sampler import CUTS
 from pretraining.paper_settings import TRAINING
 
-__all__ = ["OPTIMIZER_BYTES", "TrainingConfig"]
+__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
 
+RESULTS = 1
+"""Version of the code that decides what training gives: batches, masks, losses, updates. It is raised together with
+the golden losses, and a checkpoint of another version is not resumed."""
+
 _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
+_OF_PLACE = {"may change": True, "of a place": True}
+"""Marks one of those that says where things are put: it is no part of what a model was made with."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
     "global_batch", "microbatch", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
@@ -83,15 +89,15 @@ class TrainingConfig:
     """Steps between checkpoints to resume from; only the newest is kept."""
     log_every: int = field(default=1, metadata=_MAY_CHANGE)
     """Steps between rows of the log."""
-    cache: str = field(default="", metadata=_MAY_CHANGE)
+    cache: str = field(default="", metadata=_OF_PLACE)
     """Folder in which this user's folder for decompressed shards is made; when empty $CLM_OR_MLM_SCRATCH, else
     $SLURM_TMPDIR, else the user's cache folder."""
-    cache_gb: float = field(default=50.0, metadata=_MAY_CHANGE)
+    cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
     """Size at which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block of the
     default size opens 4.3 GB of them."""
-    tensorboard: bool = field(default=True, metadata=_MAY_CHANGE)
+    tensorboard: bool = field(default=True, metadata=_OF_PLACE)
     """Whether TensorBoard files are written next to the log."""
-    wandb: str = field(default="", metadata=_MAY_CHANGE)
+    wandb: str = field(default="", metadata=_OF_PLACE)
     """Weights & Biases project to log to; none when empty."""
 
     def __post_init__(self) -> None:
@@ -127,5 +133,12 @@ class TrainingConfig:
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed."""
-        fixed = (item.name for item in dataclasses.fields(self) if item.metadata != _MAY_CHANGE)
-        return {key: getattr(self, key) for key in fixed}
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
+
+    def recipe(self) -> dict[str, object]:
+        """Return the settings that a model's manifest names: all but those that say where things are put."""
+        return {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if item.metadata != _OF_PLACE
+        }

@@ -108,6 +108,17 @@ class Plan:
         """Return the stage of that name."""
         return next(item for item in self.stages if item.name == name)
 
+    def lineage(self, stage: PlannedStage) -> list[dict[str, object]]:
+        """Return the stages that lead to one, itself last, each with what decides its steps.
+
+        The end decides them only where the rate falls towards it: a trunk may be trained further.
+        """
+        before = [] if stage.parent is None else self.lineage(self.stage(stage.parent))
+        own: dict[str, object] = {
+            key: getattr(stage, key) for key in ("name", "objective", "ratio", "start", "phase")
+        }
+        return [*before, own | {"end": stage.end if stage.phase == "decay" else None}]
+
     def children(self, name: str | None) -> list[PlannedStage]:
         """Return the stages that branch off the named one, in order of the step; the first ones for None."""
         branches = (item for item in self.stages if item.parent == name)

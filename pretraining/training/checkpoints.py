@@ -3,33 +3,78 @@
     <out>/stages/<stage>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
 
 A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to
-resume, since batches, masks and rates follow from the step.
+resume, since batches, masks and rates follow from the step. `state.json` is sealed and holds the hashes of the two
+others, which are compared before a tensor is used.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
-from common.files import atomic_folder, write_text
+from common.files import atomic_folder, sha256_file
+from common.sealed_json import read_sealed, write_sealed
+from common.verified_files import DamagedError, check_file
+from pretraining.formats import Count, Format, Hash, Positive, Text
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint", "checkpoint_steps", "latest", "load_state", "load_weights", "prune", "restore", "save",
+    "Checkpoint", "check", "checkpoint_steps", "latest", "load_state", "load_weights", "prune", "restore", "save",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_REMEDY = "remove its folder to resume from the checkpoint before"
+
+_Setting = str | int | float | bool | None
+
+
+class _File(Format):
+    bytes: Positive
+    sha256: Hash
+
+
+class _Stage(Format):
+    name: Text
+    objective: Text
+    ratio: Annotated[int, Field(ge=0, le=100)] | None
+    start: Count
+    end: Count | None
+    phase: Text
+
+
+class _Attention(Format):
+    backend: Text
+    measured: bool
+
+
+class _State(Format):
+    format: Literal[2]
+    step: Count
+    files: dict[Literal["model.safetensors", "optimizer.safetensors"], _File]
+    stage: Text
+    objective: Text
+    ratio: Annotated[int, Field(ge=0, le=100)] | None
+    tokens: Count
+    precision: Text
+    compile: str
+    attention: _Attention
+    results: Positive
+    shape: dict[Text, int | float]
+    science: dict[Text, _Setting]
+    data: Hash
+    tokenizer: Hash
+    stages: Annotated[list[_Stage], Field(min_length=1, max_length=100)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +132,11 @@ def save(
         with atomic_folder(final) as making:
             save_file(weights, making / _MODEL)
             save_file(moments, making / _OPTIMIZER)
-            write_text(making / _STATE, json.dumps({"step": step, **state}, indent=2, sort_keys=True) + "\n")
+            files = {
+                name: {"bytes": (making / name).stat().st_size, "sha256": sha256_file(making / name)}
+                for name in (_MODEL, _OPTIMIZER)
+            }
+            write_sealed(making / _STATE, {"format": 2, "step": step, "files": files, **state})
     except SafetensorError as error:
         raise UserError(
             f"{final}: could not be written: {error}; earlier checkpoints are untouched"
@@ -99,20 +148,36 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return what the checkpoint records next to its tensors.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it is not as it was written.
     """
+    path = checkpoint.path / _STATE
     try:
-        state: dict[str, Any] = json.loads((checkpoint.path / _STATE).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{checkpoint.path}: is damaged: {error}; remove it to resume from the one before"
-        ) from None
+        state = read_sealed(path, _REMEDY)
+    except FileNotFoundError:
+        raise UserError(f"{path}: is missing; {_REMEDY}") from None
+    read = _State.of(state, path, _REMEDY)
+    if read.step != checkpoint.step or len(read.files) != 2:
+        raise UserError(f"{path}: belongs to another checkpoint; {_REMEDY}")
     return state
 
 
+def check(checkpoint: Checkpoint) -> None:
+    """Compare the files of tensors with their hashes, once in this process as long as they do not change.
+
+    Raises:
+        UserError: one is missing or damaged.
+    """
+    for name in (_MODEL, _OPTIMIZER):
+        _check(checkpoint, name)
+
+
 def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """Return the weights, named as in `EuroBertForMaskedLM`, on the CPU."""
-    return _load(checkpoint.path / _MODEL)
+    """Return the weights, named as in `EuroBertForMaskedLM`, on the CPU.
+
+    Raises:
+        UserError: they are missing or damaged.
+    """
+    return _load(checkpoint, _MODEL)
 
 
 def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -126,7 +191,10 @@ def restore(checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.opt
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise UserError(f"{checkpoint.path}: belongs to another architecture: {first}") from None
-    load_optimizer_state(model, optimizer, _load(checkpoint.path / _OPTIMIZER))
+    try:
+        load_optimizer_state(model, optimizer, _load(checkpoint, _OPTIMIZER))
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise UserError(f"{checkpoint.path}: its optimizer's state is of another model: {error}") from None
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
@@ -141,11 +209,21 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _load(path: Path) -> dict[str, torch.Tensor]:
+def _check(checkpoint: Checkpoint, name: str) -> Path:
+    path, wanted = checkpoint.path / name, load_state(checkpoint)["files"][name]
+    try:
+        check_file(path, wanted["bytes"], wanted["sha256"])
+    except FileNotFoundError:
+        raise UserError(f"{path}: is missing; {_REMEDY}") from None
+    except DamagedError as problem:
+        raise UserError(f"{path}: is damaged: {problem}; {_REMEDY}") from None
+    return path
+
+
+def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
+    path = _check(checkpoint, name)
     try:
         tensors: dict[str, torch.Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"{path}: is damaged: {error}; remove its folder to resume from the one before"
-        ) from None
+        raise UserError(f"{path}: is damaged: {error}; {_REMEDY}") from None
     return tensors

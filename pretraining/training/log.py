@@ -1,74 +1,128 @@
 """The log of a run: JSON lines, one row a step or validation. Standard library only; Figure 12 reads it.
 
     {"step": 1200, "split": "train", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40", "loss": 2.31,
-     "lr": 0.0005, "grad_norm": 0.41, "tokens": 2847744000, "predicted": 949248, "batch": "9f0c...",
-     "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2}
+     "lr": 0.0005, "grad_norm": 0.41, "tokens": 2847744000, "predicted": 949248, "batch": "9f0c..."}
     {"step": 1200, "split": "validation", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40",
      "loss": 2.29, "tokens": 2847744000, "predicted": 949001}
 
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
 nats a predicted token, `tokens` all tokens so far, `batch` the fingerprint of the step's sequences and masks.
-After a kill the rows since the last checkpoint are written again, the same but for the three measured ones.
+After a kill the rows since the last checkpoint are written again, the same.
+
+What depends on the machine and the hour is in `timings.jsonl` next to it, so that a log has the same bytes when a model
+is trained again:
+
+    {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
+     "device": "NVIDIA H100", "processes": 8}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from common.doors import UnreadableError, read_bounded, strict_json
+from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
 from common.plain_text import name_fault
 
-__all__ = ["LOG", "MEASURED", "LogWriter", "read_log", "write_log"]
+__all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "read_timings", "write_log"]
 
 LOG = "log.jsonl"
 """Name of the log in a stage's folder, and in a finished model's, where it holds all that led to it."""
+TIMINGS = "timings.jsonl"
+"""Name of the file next to a stage's log with what was measured on the clock."""
 
 _FIRST_VERSION = "trajectory"
 """What version 0.1 called a stage in its logs."""
-MEASURED = ("tokens_per_second", "mfu", "memory_gb")
-"""Fields that differ from run to run."""
-_MOST, _LONGEST = 1 << 32, 1 << 16
-"""Bytes of the largest log that is read, and characters of its longest line."""
+MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes")
+"""Fields that differ from run to run; logs of earlier versions hold the first three."""
+_MOST_BYTES, _LONGEST = 2**32, 2**16
+"""Bytes of the largest log that is read, and of its longest line."""
+_SPLITS = ("train", "validation")
 
 
 class LogWriter:
-    """Appends rows to a log; each is on its way to the disk when `write` returns."""
+    """Appends rows to a log and its timings; each is on its way to the disk when `write` returns."""
 
     def __init__(self, path: Path) -> None:
         """Open the log, cutting off a line that a killed process left unfinished."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            data = path.read_bytes()
-            if data and not data.endswith(b"\n"):
-                with path.open("r+b") as file:
-                    file.truncate(data.rfind(b"\n") + 1)
-        self._file = path.open("a", encoding="utf-8")
+        self._log, self._timings = _opened(path), _opened(path.with_name(TIMINGS))
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Append one row."""
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append one row; what is measured goes to the timings."""
+        if measured := {key: row[key] for key in MEASURED if key in row}:
+            _append(self._timings, {"step": row["step"], "stage": row["stage"], **measured})
+        _append(self._log, {key: value for key, value in row.items() if key not in MEASURED})
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close both files."""
+        self._log.close()
+        self._timings.close()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Return the rows by rising step, training before validation; of rows written twice the later.
 
+    A last line that a killed process left unfinished is left out.
+
     Raises:
         UserError: there is no log, it is no text, or a line of it is no row.
     """
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
+    for row in _rows(path, _checked_row, f"row of a training log; give a {LOG}"):
+        rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
+    return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
+
+
+def read_timings(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a stage's timings by rising step, of rows written twice the later; none without a file.
+
+    Raises:
+        UserError: it is no text, or a line of it is no row.
+    """
+    if not path.is_file():
+        return []
+    rows = {row["step"]: row for row in _rows(path, _checked_timing, f"row of timings; remove the {TIMINGS}")}
+    return [rows[step] for step in sorted(rows)]
+
+
+def log_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as the text of a log."""
+    return "".join(_line(row) for row in rows)
+
+
+def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as a log, atomically."""
+    write_text(path, log_text(rows))
+
+
+def _opened(path: Path) -> TextIO:
+    if path.is_file():
+        with path.open("r+b") as file:
+            data = file.read()
+            file.truncate(data.rfind(b"\n") + 1)
+    return path.open("a", encoding="utf-8")
+
+
+def _append(file: TextIO, row: Mapping[str, Any]) -> None:
+    file.write(_line(row))
+    file.flush()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _rows(
+    path: Path, checked: Callable[[dict[str, Any]], dict[str, Any]], what: str
+) -> Iterable[dict[str, Any]]:
     try:
-        lines = read_bounded(path, _MOST).decode("utf-8").split("\n")
-        lines = lines[:-1] if not lines[-1] else lines
+        data = read_bounded(path, _MOST_BYTES)
+        data.decode("utf-8")
     except FileNotFoundError:
         raise UserError(
             f"{path}: no log here; a training log is in the folder of a stage or of a finished model"
@@ -78,39 +132,82 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         raise UserError(f"{error}{hint}") from None
     except UnicodeDecodeError:
         raise UserError(
-            f"{path}: no text in UTF-8, so no training log; give a {LOG} as `python -m pretraining train` writes it"
+            f"{path}: no text in UTF-8, so no {what} as `python -m pretraining train` writes it"
         ) from None
-    for number, line in enumerate(lines, 1):
+    *lines, last = data.split(b"\n")
+    for number, line in enumerate([*lines, last] if last else lines, 1):
         try:
-            row = _row(line)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            if number < len(lines):
-                raise UserError(
-                    f"{path}: line {number} is not a row of a training log; give a {LOG} as `python -m pretraining "
-                    f"train` writes it"
-                ) from None
-        else:
-            rows[row["step"], row["split"], row["objective"], row["ratio"], row["stage"]] = row
-    return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
+            if len(line) > _LONGEST:
+                raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
+            row = strict_json(line, deepest=4)
+            if not isinstance(row, dict):
+                raise BadJsonError("it holds no record")
+            yield checked(row)
+        except BadJsonError as error:
+            if number > len(lines):
+                return
+            raise UserError(
+                f"{path}: line {number} is not a {what} as `python -m pretraining train` writes it ({error})"
+            ) from None
 
 
-def _row(line: str) -> dict[str, Any]:
-    """Return a line's row; raises what a line that is none raises."""
-    if len(line) > _LONGEST:
-        raise ValueError
-    row = strict_json(line.encode(), deepest=4, finite=False)
+def _checked_row(row: dict[str, Any]) -> dict[str, Any]:
     if _FIRST_VERSION in row:
         row = {"stage" if key == _FIRST_VERSION else key: value for key, value in row.items()}
-    for key, kinds in (
-        ("step", int), ("split", str), ("objective", str), ("ratio", int | float | None), ("stage", str)
-    ):  # fmt: skip
-        if not isinstance(row[key], kinds):
-            raise TypeError
-    if name_fault(row["stage"]) is not None:
-        raise ValueError
-    return dict(row)
+    _check(row, _ROW, ("step", "split", "objective", "ratio", "stage"))
+    return row
 
 
-def write_log(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write rows as a log, atomically."""
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+def _checked_timing(row: dict[str, Any]) -> dict[str, Any]:
+    _check(row, _TIMING, ("step", "stage"))
+    return row
+
+
+def _check(row: dict[str, Any], fields: Mapping[str, Callable[[Any], bool]], needed: tuple[str, ...]) -> None:
+    for name in needed:
+        if name not in row:
+            raise BadJsonError(f"it has no {name}")
+    for name, value in row.items():
+        if name not in fields:
+            raise BadJsonError(f"{name[:40]!r} is no field of it")
+        if not fields[name](value):
+            raise BadJsonError(f"its {name} cannot be {str(value)[:40]!r}")
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
+
+
+def _measure(value: Any) -> bool:
+    return _number(value) and value >= 0
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and name_fault(value) is None
+
+
+_ROW: dict[str, Callable[[Any], bool]] = {
+    "step": _count,
+    "split": lambda value: value in _SPLITS and isinstance(value, str),
+    "objective": _name,
+    "ratio": lambda value: value is None or (_count(value) and value <= 100),
+    "stage": _name,
+    "loss": _number,
+    "lr": _measure,
+    "grad_norm": _measure,
+    "tokens": _count,
+    "predicted": _count,
+    "batch": lambda value: _name(value) and len(value) <= 64,
+    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
+}
+_TIMING = {
+    "step": _count,
+    "stage": _name,
+    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
+    "device": _name,
+    "processes": _count,
+}

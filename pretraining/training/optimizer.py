@@ -44,12 +44,19 @@ def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) ->
 def load_optimizer_state(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch."""
+    """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch.
+
+    Raises:
+        KeyError: a parameter has a part of its state only.
+        ValueError: a moment has another shape than its parameter.
+    """
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
         if f"step.{name}" in state:
             step, *moments = (state[f"{what}.{name}"] for what in _STATE)
+            if any(moment.shape != parameter.shape for moment in moments):
+                raise ValueError(f"the moments of {name} have another shape")
             device = parameter.device if fused else "cpu"
             values = (step.reshape(()).to(device), *(moment.to(parameter.device) for moment in moments))
             optimizer.state[parameter] = dict(zip(_STATE, values, strict=True))

@@ -3,27 +3,33 @@
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
 <out>/models/<model>/            the finished model as a Hugging Face folder, and its whole log
+
+A model has the same bytes wherever and whenever it is trained (on one kind of machine); command, machines and speed are
+in its `provenance.json`.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import logging
+import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from common.errors import UserError, nearest
+from common.files import sha256_file, write_text
 from common.locks import try_lock
 from common.provenance import provenance
-from pretraining.data.manifest import load_manifest
+from common.settings import read_settings
+from pretraining.data.manifest import check_tokenizer, load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.hf_export import export
+from pretraining.model.hf_export import PACKAGES, export
+from pretraining.model.sealed_model import MANIFEST, check_model
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Plan, PlannedStage, plan_of
@@ -31,7 +37,7 @@ from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks
-from pretraining.training.log import LOG, read_log, write_log
+from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings
 from pretraining.training.objectives import OBJECTIVES
 from pretraining.training.trainer import Trainer, TrainingContext
 
@@ -83,11 +89,9 @@ def train(
         stop_file=stop_file,
     )
     finished = out / "models" / model.name
-    if whole and (finished / "manifest.json").is_file():
-        context.check(json.loads((finished / "manifest.json").read_text("utf-8")), str(finished))
-        if (finished / LOG).is_file():
-            logger.info("%s: nothing to do, the model is complete", finished)
-            return True
+    if whole and _is_finished(context, targets[-1][0], finished):
+        logger.info("%s: nothing to do, the model is complete", finished)
+        return True
     for stage, target in targets:
         if not _train_stage(context, stage, target):
             return False
@@ -115,6 +119,28 @@ def _targets(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedSt
     return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True
 
 
+def _is_finished(context: TrainingContext, last: PlannedStage, finished: Path) -> bool:
+    """Return whether a model is there, complete, undamaged and made from what this call would make it from.
+
+    Raises:
+        UserError: it is there and damaged, or made from something else.
+    """
+    remedy = "remove its folder and run the same command, which writes it again from its last checkpoint"
+    manifest = check_model(finished, remedy)
+    if manifest is None:
+        if (finished / MANIFEST).is_file():
+            raise UserError(f"{finished / MANIFEST}: has no seal: an earlier version wrote it; {remedy}")
+        return False
+    context.check(manifest, last, str(finished))
+    if not (finished / LOG).is_file():
+        return False
+    if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG, {}).get("sha256"):
+        raise UserError(
+            f"{finished / LOG}: is damaged (SHA-256); remove it and run the same command, which writes it again"
+        )
+    return True
+
+
 def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
     """Write any checkpoint as a Hugging Face folder.
 
@@ -127,16 +153,18 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
     if saved is None:
         raise UserError(f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>")
     state, shards = checkpoints.load_state(saved), load_manifest(data)
+    check_tokenizer(data, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
             f"{checkpoint} was trained with another tokenizer than {data} holds; give its own --data"
         )
     causal = OBJECTIVES[state["objective"]].is_causal
-    config = config_of(Shape(**state["shape"]), shards["tokenizer"], is_causal=causal)
+    shape = read_settings(Shape, state["shape"], str(checkpoint))
+    config = config_of(shape, shards["tokenizer"], is_causal=causal)
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
         "tokens_seen": state["tokens"],
-        **state,
+        **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
     export(checkpoints.load_weights(saved), config, data / "tokenizer", manifest, out)
     logger.info("%s: written", out)
@@ -165,25 +193,34 @@ def _export(
     last = stages[-1]
     saved = next(c for c in checkpoints.checkpoint_steps(context.folder(last.name)) if c.step == step)
     state, data = checkpoints.load_state(saved), context.data.manifest
+    check_tokenizer(context.data_folder, data)
+    log = log_text(_rows(context, stages, step))
+    if (finished / MANIFEST).is_file():
+        # Whoever removed the log has it again.
+        write_text(finished / LOG, log)
+        return
     sizes = {name: {k: split[k] for k in ("documents", "tokens")} for name, split in data["splits"].items()}
     manifest = {
         "model": name,
         "study": context.study.name,
         "steps": step,
         "tokens_seen": state["tokens"],
-        "plan": [asdict(item) for item in stages],
-        "recipe": asdict(context.config),
+        "recipe": context.config.recipe(),
         "data_source": data["source"] | {"splits": sizes},
-        **{key: state[key] for key in ("hardware", "precision", "compile", "attention")},
-        "code": provenance("full", ("torch", "mosaicml", "mosaicml-streaming", "transformers")),
-        **context.identity(),
+        **{key: state[key] for key in ("precision", "compile", "attention")},
+        **context.identity(last),
     }
     causal = OBJECTIVES[last.objective].is_causal
     config = config_of(context.shape, data["tokenizer"], is_causal=causal)
-    # The log comes last: a folder without it is one whose writing was interrupted between the two.
-    if not (finished / "manifest.json").is_file():
-        export(checkpoints.load_weights(saved), config, context.data_folder / "tokenizer", manifest, finished)
-    write_log(finished / LOG, _rows(context, stages, step))
+    export(
+        checkpoints.load_weights(saved),
+        config,
+        context.data_folder / "tokenizer",
+        manifest,
+        finished,
+        texts={LOG: log},
+        origin=provenance("full", PACKAGES) | _speeds(context, stages),
+    )
     logger.info("%s: written after %d steps and %s tokens", finished, step, f"{state['tokens']:,}")
 
 
@@ -193,6 +230,22 @@ def _rows(context: TrainingContext, stages: list[PlannedStage], step: int) -> It
         for row in read_log(context.folder(item.name) / LOG):
             if row["step"] <= end:
                 yield row
+
+
+def _speeds(context: TrainingContext, stages: list[PlannedStage]) -> dict[str, Any]:
+    """Return when a model was finished, and how fast each of its stages was and on what."""
+    speeds = {}
+    for item in stages:
+        rows = read_timings(context.folder(item.name) / TIMINGS)
+        speeds[item.name] = {
+            "machines": sorted({f"{row.get('processes')} x {row.get('device')}" for row in rows}),
+            **{
+                f"median_{key}": statistics.median(values)
+                for key in ("tokens_per_second", "mfu", "memory_gb")
+                if (values := [row[key] for row in rows if key in row])
+            },
+        }
+    return {"ended": datetime.now(UTC).isoformat(timespec="seconds"), "stages": speeds}
 
 
 @contextmanager

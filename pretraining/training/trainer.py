@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from pretraining.model.attention_choice import Choice, Heads, choose, resolve_ba
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
-from pretraining.plan.config import TrainingConfig
+from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import Plan, PlannedStage
 from pretraining.plan.study_file import Study
@@ -70,18 +71,31 @@ class TrainingContext:
         """Return the folder of a stage's checkpoints and log."""
         return self.out / "stages" / stage
 
-    def identity(self) -> dict[str, Any]:
-        """Return what a checkpoint must agree with to resume from it."""
+    def identity(self, stage: PlannedStage) -> dict[str, Any]:
+        """Return what a stage's checkpoint must agree with to resume from it."""
         return {
+            "results": RESULTS,
             "shape": asdict(self.shape),
             "science": self.config.science(),
             "data": self.data.manifest["sha256"],
             "tokenizer": self.data.manifest["tokenizer"]["sha256"],
+            "stages": self.plan.lineage(stage),
         }
 
-    def check(self, state: dict[str, Any], where: str) -> None:
-        """Refuse to resume from what was trained otherwise."""
-        mine = self.identity()
+    def check(self, state: Mapping[str, Any], stage: PlannedStage, where: str) -> None:
+        """Refuse to resume from, or to reuse, what was trained otherwise.
+
+        Args:
+            state: what was recorded.
+            stage: the stage whose end or checkpoint it should be.
+            where: its path, for messages.
+        """
+        mine = self.identity(stage)
+        if state.get("results") != mine["results"]:
+            raise UserError(
+                f"{where} was trained by version {state.get('results')} of what decides results, this is version "
+                f"{RESULTS}; choose another --out"
+            )
         for part, what in (("tokenizer", "another tokenizer"), ("data", "other shards")):
             if state.get(part) != mine[part]:
                 raise UserError(
@@ -89,12 +103,17 @@ class TrainingContext:
                 )
         for part in ("shape", "science"):
             theirs = state.get(part) or {}
-            for key, value in mine[part].items():
-                if theirs.get(key) != value:
+            for key in dict.fromkeys([*mine[part], *theirs]):
+                if theirs.get(key) != mine[part].get(key):
                     raise UserError(
-                        f"{where} was trained with {key}={theirs.get(key)!r}, not {value!r}; "
+                        f"{where} was trained with {key}={theirs.get(key)!r}, not {mine[part].get(key)!r}; "
                         f"set it so or choose another --out"
                     )
+        if state.get("stages") != mine["stages"]:
+            theirs, ours = (_described(stages) for stages in (state.get("stages"), mine["stages"]))
+            raise UserError(
+                f"{where} is of another study: its stages are {theirs}, not {ours}; choose another --out"
+            )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for random weights.
@@ -103,8 +122,9 @@ class TrainingContext:
             UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
                 of what was trained otherwise.
         """
-        start = checkpoints.latest(self.folder(stage.name), target)
+        start, of = checkpoints.latest(self.folder(stage.name), target), stage
         if start is None and stage.parent is not None:
+            of = self.plan.stage(stage.parent)
             start = checkpoints.latest(self.folder(stage.parent), stage.start)
             if start is None or start.step != stage.start:
                 raise UserError(
@@ -113,13 +133,28 @@ class TrainingContext:
                     f"first `train {stage.parent}`"
                 )
         if start is not None:
-            self.check(checkpoints.load_state(start), str(start.path))
+            self.check(checkpoints.load_state(start), of, str(start.path))
         return start
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
-        """Return whether a stage has been trained up to a step."""
+        """Return whether a stage has been trained up to a step, and its checkpoint is what was written.
+
+        Raises:
+            UserError: as `start_of`, or the checkpoint is damaged.
+        """
         start = self.start_of(stage, target)
-        return start is not None and start.step == target and start.path.parent == self.folder(stage.name)
+        if start is None or start.step != target or start.path.parent != self.folder(stage.name):
+            return False
+        checkpoints.check(start)
+        return True
+
+
+def _described(stages: list[dict[str, Any]] | None) -> str:
+    return ", then ".join(
+        f"{item.get('name')} from step {item.get('start')}"
+        + ("" if item.get("end") is None else f" to {item.get('end')}")
+        for item in stages or []
+    )
 
 
 class Trainer:
@@ -188,6 +223,7 @@ class Trainer:
         speed = row.get("tokens_per_second")
         if speed is not None:
             row["memory_gb"] = self.ranks.peak_memory()
+            row["device"], row["processes"] = self.ranks.device_name, self.ranks.world
             used = self._mfu(float(speed))
             if used is not None:
                 row["mfu"] = used
@@ -223,11 +259,10 @@ class Trainer:
                 "objective": self.stage.objective,
                 "ratio": self.stage.ratio,
                 "tokens": self.tokens,
-                "hardware": {"device": self.ranks.device_name, "processes": self.ranks.world},
                 "precision": "bf16" if self.context.bf16 else "fp32",
                 "compile": self.compiled,
                 "attention": self.attention._asdict(),
-                **self.context.identity(),
+                **self.context.identity(self.stage),
             }
             try:
                 checkpoints.save(self.folder, step, self.model, self.optimizer, state)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from common.files import sha256_file
+from common.sealed_json import read_sealed, write_sealed
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
 from pretraining.data.shard_settings import ShardSettings
@@ -70,9 +71,20 @@ def make_shards(folder: Path) -> Path:
     return folder / "data"
 
 
+def seal_again(folder: Path, **changed: object) -> None:
+    """Make a checkpoint's `state.json` fit its files again, as whoever forges one would, with fields changed."""
+    state = read_sealed(folder / "state.json", "")
+    for name in state["files"]:
+        path = folder / name
+        state["files"][name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+    write_sealed(folder / "state.json", state | changed)
+
+
 def science(path: Path) -> list[dict[str, Any]]:
-    """Return a log's rows without what is measured on the clock."""
-    return [{key: value for key, value in row.items() if key not in MEASURED} for row in read_log(path)]
+    """Return a log's rows, which hold nothing that is measured on the clock."""
+    rows = read_log(path)
+    assert not {key for row in rows for key in row} & set(MEASURED)
+    return rows
 
 
 def weights_hash(out: Path, model: str = MODEL) -> str:

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from common.errors import UserError
+from common.verified_files import VerifiedFile
 from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.shard_cache import held, make_shard_cache_folder
@@ -78,13 +79,13 @@ def test_what_has_not_changed_is_hashed_once(
     room: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
-    original = shard_cache.VerifiedFile._hash
+    original = VerifiedFile._hash
 
-    def counted(self: shard_cache.VerifiedFile, descriptor: int) -> None:
+    def counted(self: VerifiedFile, descriptor: int) -> None:
         hashed.append(self.path.name)
         original(self, descriptor)
 
-    monkeypatch.setattr(shard_cache.VerifiedFile, "_hash", counted)
+    monkeypatch.setattr(VerifiedFile, "_hash", counted)
     for folder, opened in ((plain, 1), (room / "out", 0)):
         hashed.clear()
         first = stream(folder, "train", tmp_path / "cache")

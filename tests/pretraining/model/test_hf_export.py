@@ -57,11 +57,14 @@ def test_a_folder_is_whole_and_loads(
     tmp_path: Path, tokenizer_dir: Path, tiny_model: EuroBertForMaskedLM
 ) -> None:
     out = export(tiny_model.state_dict(), tiny_model.config, tokenizer_dir, MANIFEST, tmp_path / "a" / "out")
-    names = {"README.md", "config.json", "manifest.json", "model.safetensors"}
+    names = {"README.md", "config.json", "manifest.json", "model.safetensors", "provenance.json"}
     of_tokenizer = {file.name for file in tokenizer_dir.iterdir()}
     assert {"tokenizer.json", "tokenizer_config.json"} <= of_tokenizer
     assert names | of_tokenizer == set(digest(out))
-    assert json.loads((out / "manifest.json").read_text()) == MANIFEST
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert {key: manifest[key] for key in MANIFEST} == MANIFEST
+    assert set(manifest) - set(MANIFEST) == {"files", "records", "seal"}
+    assert set(manifest["files"]) == set(digest(out)) - {"README.md", "manifest.json", "provenance.json"}
     tokens = torch.arange(9)[None]
     loaded = AutoModelForMaskedLM.from_pretrained(out)
     with torch.no_grad():

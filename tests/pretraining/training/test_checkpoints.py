@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
@@ -13,7 +14,8 @@ from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, weights_hash
+from tests.pretraining.data.made_up_shards import flips
+from tests.pretraining.small_study import MODEL, seal_again, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -48,11 +50,65 @@ def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, 
     for file in ("optimizer.safetensors", "model.safetensors", "state.json"):
         content = (saved.path / file).read_bytes()
         (saved.path / file).write_bytes(content[:20])
-        with pytest.raises(UserError, match=f"{file.split('.')[0]}.*is damaged|is damaged"):
+        with pytest.raises(
+            UserError, match=f"step-00000009/{file}: is damaged.*; remove its folder to resume"
+        ):
             train(MODEL, data=data, out=out, study=study)
+        (saved.path / file).unlink()
+        with pytest.raises(UserError, match=f"{file}: is missing|no checkpoint of that step|damaged"):
+            train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
         (saved.path / file).write_bytes(content)
     with pytest.raises(UserError, match="belongs to another architecture"):
         config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
         config.hidden_size = 64
         model = EuroBertForMaskedLM(config)
         checkpoints.restore(saved, model, torch.optim.AdamW(model.parameters()))
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_no_flipped_bit_of_a_checkpoint_passes(
+    done: Path, study: Study, data: Path, tmp_path: Path, file: str, count: int
+) -> None:
+    folder = Path(shutil.copytree(done / "stages/mini-s-clm/step-00000009", tmp_path / "step-00000009"))
+    saved = checkpoints.Checkpoint(path=folder, step=9)
+    model = EuroBertForMaskedLM(config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def believe() -> None:
+        checkpoints.restore(saved, model, optimizer)
+
+    believe()
+    assert flips(folder / file, count, believe) == 0
+
+
+def test_a_finished_stage_is_looked_at_before_it_is_believed(
+    done: Path, study: Study, data: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    path = out / "stages/mini-s-clm/step-00000009/optimizer.safetensors"
+    assert train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
+    saved = out / "stages/mini-s-clm-9-mlm40/step-00000018/model.safetensors"
+    for damaged, stage in ((saved, "mini-s-clm-9-mlm40"), (path, "mini-s-clm")):
+        content = bytearray(damaged.read_bytes())
+        content[-1] ^= 1
+        damaged.write_bytes(content)
+        if stage == "mini-s-clm-9-mlm40":
+            with pytest.raises(UserError, match="its content has changed"):
+                train(stage, data=data, out=out, study=study)
+    with pytest.raises(UserError, match="its content has changed"):
+        train("mini-s-clm-9-mlm20-24", data=data, out=out, study=study)
+
+
+def test_a_forged_optimizer_state_is_refused(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
+    """Sealed again by whoever forged it: no tensor of another shape reaches the optimizer."""
+    folder = Path(shutil.copytree(done / "stages/mini-s-clm/step-00000009", tmp_path / "step-00000009"))
+    tensors = load_file(folder / "optimizer.safetensors")
+    name = next(name for name in tensors if name.startswith("exp_avg."))
+    model = EuroBertForMaskedLM(config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    saved = checkpoints.Checkpoint(path=folder, step=9)
+    for forged in (tensors | {name: torch.zeros(3)}, {k: v for k, v in tensors.items() if k != name}):
+        save_file(forged, folder / "optimizer.safetensors")
+        seal_again(folder)
+        with pytest.raises(UserError, match="its optimizer's state is of another model"):
+            checkpoints.restore(saved, model, torch.optim.AdamW(model.parameters()))

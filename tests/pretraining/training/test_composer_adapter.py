@@ -15,7 +15,7 @@ from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import _StepCallback
 from pretraining.training.log import read_log
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, changed, science
+from tests.pretraining.small_study import MODEL, STUDY, changed, science, seal_again
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -31,11 +31,13 @@ def test_a_loss_that_is_no_number_stops_with_the_last_checkpoint_kept(
 
     good = load_file(broken / "model.safetensors")
     save_file({name: value * torch.nan for name, value in good.items()}, broken / "model.safetensors")
+    seal_again(broken)
     with pytest.raises(UserError, match=r"the loss of step 6 is nan"):
         train(MODEL, data=data, out=tmp_path, study=study)
     steps = [item.step for item in checkpoints.checkpoint_steps(tmp_path / "stages/mini-s-clm")]
     assert steps == [5]
     save_file(good, broken / "model.safetensors")
+    seal_again(broken)
     assert train(MODEL, data=data, out=tmp_path, study=study)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.training.log import LogWriter, read_log
+from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, read_timings
 
 
 def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_unfinished_lines_of_a_log_are_cut_off(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 1 is not a row"):
         read_log(path)
     path.write_bytes(b"\x80\x04\x95\xff")
-    with pytest.raises(UserError, match="no text in UTF-8, so no training log; give a log"):
+    with pytest.raises(UserError, match="no text in UTF-8, so no row of a training log; give a log"):
         read_log(path)
     with pytest.raises(UserError, match="no log here"):
         read_log(tmp_path / "absent")
@@ -64,3 +64,56 @@ def test_deep_nesting_and_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(UserError, match="no regular file"):
         read_log(path)
+
+
+ROW = {"step": 1, "split": "train", "objective": "clm", "ratio": None, "stage": "a", "loss": 1.0, "tokens": 5}
+
+
+def test_what_is_measured_has_a_file_of_its_own(tmp_path: Path) -> None:
+    measured = {"tokens_per_second": 5.0, "mfu": 0.1, "memory_gb": 2.0, "device": "cpu", "processes": 1}
+    for folder, speed in (("a", 1.0), ("b", 2.0)):
+        writer = LogWriter(tmp_path / folder / LOG)
+        for step in (1, 2, 1):
+            writer.write(ROW | {"step": step} | measured | {"tokens_per_second": speed * step})
+        writer.close()
+    assert (tmp_path / "a" / LOG).read_bytes() == (tmp_path / "b" / LOG).read_bytes()
+    rows = read_timings(tmp_path / "b" / TIMINGS)
+    assert [row["tokens_per_second"] for row in rows] == [2.0, 4.0]
+    assert rows[0] == {"step": 1, "stage": "a"} | measured | {"tokens_per_second": 2.0}
+    assert read_timings(tmp_path / "absent") == []
+    (tmp_path / "b" / TIMINGS).write_text('{"step": 1, "stage": "a", "mfu": -1}\n')
+    with pytest.raises(UserError, match="line 1 is not a row of timings"):
+        read_timings(tmp_path / "b" / TIMINGS)
+
+
+def test_logs_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    old = {("trajectory" if key == "stage" else key): value for key, value in ROW.items()} | {"mfu": 0.4}
+    (tmp_path / LOG).write_text(json.dumps(old) + "\n")
+    assert read_log(tmp_path / LOG) == [ROW | {"mfu": 0.4}]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("step", -1), ("step", True), ("step", 1.0), ("step", None), ("step", 2**63), ("split", None), ("split", []),
+        ("split", "test"), ("objective", 5), ("objective", ""), ("ratio", -1), ("ratio", 101), ("ratio", "40"),
+        ("stage", "a\nb"), ("stage", "\x1b[0m"), ("loss", "1"), ("loss", None), ("loss", 1e308), ("lr", -1),
+        ("tokens", 1.5), ("batch", "0" * 65), ("unknown", 1),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_are_refused(tmp_path: Path, field: str, value: object) -> None:
+    (tmp_path / LOG).write_text(json.dumps(ROW | {field: value}) + "\n" + json.dumps(ROW) + "\n")
+    with pytest.raises(UserError, match="line 1 is not a row of a training log") as error:
+        read_log(tmp_path / LOG)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NaN", "[]", "", "[" * 100_000, '{"step": 1, "step": 2}', json.dumps(ROW).replace("1.0", "NaN"),
+     json.dumps(ROW).replace("1.0", "1e999"), json.dumps(ROW).replace("5", "9" * 5000)],
+)  # fmt: skip
+def test_lines_that_are_no_row_are_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / LOG).write_text(line + "\n")
+    with pytest.raises(UserError, match="line 1 is not a row"):
+        read_log(tmp_path / LOG)

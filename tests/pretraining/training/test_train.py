@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.provenance import read_provenance
 from pretraining.__main__ import main
 from pretraining.data.manifest import load_manifest
 from pretraining.model.heads import EuroBertForMaskedLM
@@ -25,7 +26,7 @@ from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, STUDY, science, weights_hash
+from tests.pretraining.small_study import MODEL, STUDY, changed, science, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -80,6 +81,68 @@ def test_a_second_call_does_nothing_and_trunks_are_shared(
     kept = [item.step for item in checkpoints.checkpoint_steps(alone / "stages/mini-s-clm")]
     assert kept == [5, 9, 18]
     assert EuroBertForMaskedLM.from_pretrained(alone / "models/mini-s-clm-24").config.is_causal
+
+
+def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
+    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but provenance.json and the timings: other folders, words, commit, cache, clock, user and machine."""
+    monkeypatch.setattr("sys.argv", ["pretraining", "train", "--elsewhere"])
+    monkeypatch.setenv("CLM_OR_MLM_COMMIT", "f" * 40)
+    monkeypatch.setattr("platform.python_version", lambda: "9.9")
+    monkeypatch.setattr("common.provenance.git_commit", lambda: "f" * 40)
+    original = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: 1e6 + 3 * original())
+    moved = shutil.copytree(data, tmp_path / "moved")
+    config = changed(study, f"cache={tmp_path / 'cache'}", "cache_gb=1")
+    assert train(MODEL, data=moved, out=tmp_path / "out", study=study, config=config)
+    names = {path.relative_to(done) for path in (done / "models" / MODEL).iterdir()}
+    for stage in study.models[MODEL].stages:
+        names |= {p.relative_to(done) for p in (done / "stages" / stage.name).rglob("*") if p.is_file()}
+    apart = {"provenance.json", "timings.jsonl", ".lock"}
+    same = {name for name in names if name.name not in apart and name.parts[1] != "mini-s-clm"}
+    same |= {Path("stages/mini-s-clm") / rest for rest in ("log.jsonl", "step-00000009/state.json")}
+    assert {path.name for path in same} >= {
+        "README.md",
+        "manifest.json",
+        "log.jsonl",
+        "state.json",
+        "config.json",
+    }
+    for name in sorted(same):
+        assert (tmp_path / "out" / name).read_bytes() == (done / name).read_bytes(), name
+    first, second = (
+        read_provenance(out / "models" / MODEL / "provenance.json") for out in (done, tmp_path / "out")
+    )
+    assert first["commit"] != second["commit"] == "f" * 40
+    assert first["command"] != second["command"] and first["stages"].keys() == second["stages"].keys()
+    assert first["stages"][MODEL]["machines"] == ["1 x cpu"]
+    assert first["stages"][MODEL]["median_tokens_per_second"] > 0
+    for text in ((done / "models" / MODEL / name).read_text() for name in ("README.md", "manifest.json")):
+        assert str(tmp_path) not in text and "tokens_per_second" not in text and "command" not in text
+
+
+def test_a_damaged_model_is_never_called_finished(
+    done: Path, study: Study, data: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    folder = out / "models" / MODEL
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "log.jsonl", "manifest.json"):
+        path = folder / name
+        good = path.read_bytes()
+        for bad in (good[:-1], good[:-3] + bytes([good[-3] ^ 1]) + good[-2:]):
+            path.write_bytes(bad)
+            with pytest.raises(UserError, match=rf"{name}: is damaged.*; remove .* writes it again"):
+                train(MODEL, data=data, out=out, study=study)
+        if name != "log.jsonl":
+            path.unlink()
+            if name != "manifest.json":
+                with pytest.raises(UserError, match=f"{name}: is missing"):
+                    train(MODEL, data=data, out=out, study=study)
+        path.write_bytes(good)
+    shutil.rmtree(folder)
+    assert train(MODEL, data=data, out=out, study=study)
+    assert weights_hash(out) == weights_hash(done)
 
 
 def test_continued_and_intermediate_models(done: Path, study: Study, data: Path, tmp_path: Path) -> None:

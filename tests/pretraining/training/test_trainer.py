@@ -14,7 +14,7 @@ from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.study_file import Study
 from pretraining.training.dataloader import Data
-from pretraining.training.log import read_log
+from pretraining.training.log import TIMINGS, read_log, read_timings
 from pretraining.training.objectives import loss_sum
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
@@ -84,7 +84,12 @@ def test_the_log_follows_the_plan(done: Path) -> None:
     assert checks[:5] == [(0, "clm"), (5, "clm"), (6, "clm"), (9, "clm"), (9, "mlm")]
     assert checks[5:] == [(12, "mlm"), (18, "mlm"), (24, "mlm")]
     assert [row["tokens"] for row in trained] == sorted({row["tokens"] for row in trained})
-    assert all(row["tokens_per_second"] > 0 and row["memory_gb"] > 0 for row in trained)
+    timings = [
+        row for name in ("mini-s-clm", "mini-s-clm-9-mlm40", MODEL)
+        for row in read_timings(done / "stages" / name / TIMINGS)
+    ]  # fmt: skip
+    assert [row["step"] for row in timings] == list(range(1, 25))
+    assert all(row["tokens_per_second"] > 0 and row["memory_gb"] > 0 for row in timings)
 
 
 def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.errors import UserError
-from pretraining.plan.study_file import Study
+from pretraining.data.manifest import load_manifest, write_manifest
+from pretraining.plan.study_file import Study, load_study
+from pretraining.training import trainer
 from pretraining.training.train import train
-from tests.pretraining.small_study import MODEL, changed
+from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -32,25 +35,70 @@ def test_wrong_settings_are_reported(
         train(MODEL, data=data, out=tmp_path, study=study, config=changed(study, *words))
 
 
+def change_manifest(data: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change shards' manifest and seal it again, as that of other shards would be."""
+    content = load_manifest(data)
+    change(content)
+    write_manifest(data, content)
+
+
 def test_another_run_is_never_resumed(done: Path, study: Study, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"was trained with peak_lr=0.003, not 0.001"):
         train(MODEL, data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
     with pytest.raises(UserError, match="was trained with peak_lr"):
         train("mini-s-clm-24", data=data, out=done, study=study, config=changed(study, "peak_lr=1e-3"))
-    other = shutil.copytree(data, tmp_path / "other")
-    manifest = json.loads((other / "manifest.json").read_text())
-    (other / "manifest.json").write_text(json.dumps(manifest | {"sha256": "0" * 64}))
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    change_manifest(other, lambda content: content["splits"]["train"].__setitem__("documents", 7))
     with pytest.raises(UserError, match="with other shards than"):
         train(MODEL, data=other, out=done, study=study)
-    manifest["tokenizer"]["sha256"] = "1" * 64
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(other, lambda content: content["tokenizer"].__setitem__("sha256", "1" * 64))
     with pytest.raises(UserError, match="with another tokenizer than"):
         train(MODEL, data=other, out=done, study=study)
-    manifest["tokenizer"]["vocab_size"] = 50_000
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(other, lambda content: content["tokenizer"].__setitem__("vocab_size", 50_000))
     with pytest.raises(UserError, match=r"has 50000 ids, the model rows for 400"):
         train(MODEL, data=other, out=tmp_path / "new", study=study)
     with pytest.raises(UserError, match="no shards here"):
         train(MODEL, data=tmp_path, out=tmp_path / "new", study=study)
     with pytest.raises(UserError, match="did you mean 'mini-s-clm'"):
         train("mini-s-cml", data=data, out=tmp_path, study=study)
+
+
+def test_a_trunk_of_another_design_is_never_reused(
+    done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are the same: where stages begin, and the decay, are not."""
+    (tmp_path / "mini.toml").write_text(STUDY.replace("decay_steps = 6", "decay_steps = 5"))
+    other = load_study(tmp_path / "mini.toml")
+    with pytest.raises(
+        UserError, match=rf"models/{MODEL} is of another study: .*{MODEL} from step 18 to 24, not"
+    ):
+        train(MODEL, data=data, out=done, study=other)
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    shutil.rmtree(out / "models")
+    with pytest.raises(UserError, match=rf"stages/{MODEL}/step-00000024 is of another study"):
+        train(MODEL, data=data, out=out, study=other)
+    shutil.rmtree(out / "stages" / MODEL)
+    assert train(MODEL, data=data, out=out, study=other)
+    monkeypatch.setattr(trainer, "RESULTS", trainer.RESULTS + 1)
+    for model in (MODEL, "mini-s-clm-24"):
+        with pytest.raises(UserError, match="was trained by version 1 of what decides results"):
+            train(model, data=data, out=done, study=study)
+
+
+def test_a_checkpoint_of_another_stage_is_never_taken(
+    done: Path, study: Study, data: Path, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(done, tmp_path / "out"))
+    shutil.rmtree(out / "models")
+    for name in ("mini-s-clm-9-mlm40", MODEL):
+        shutil.rmtree(out / "stages" / name)
+    shutil.copytree(done / "stages/mini-s-clm-9-mlm40", out / "stages/mini-s-mlm40")
+    with pytest.raises(UserError, match="stages/mini-s-mlm40/step-00000018 is of another study"):
+        train("mini-s-mlm40-24", data=data, out=out, study=study)
+    saved = out / "stages/mini-s-clm/step-00000009"
+    for field, value in (("science", {"peak_lr": 3e-3}), ("shape", {"hidden": 32}), ("stages", [])):
+        before = (saved / "state.json").read_bytes()
+        seal_again(saved, **{field: value})
+        with pytest.raises(UserError, match="step-00000009"):
+            train(MODEL, data=data, out=out, study=study)
+        (saved / "state.json").write_bytes(before)
