@@ -37,9 +37,10 @@ from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import Ranks
+from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings
 from pretraining.training.objectives import OBJECTIVES
-from pretraining.training.trainer import Trainer, TrainingContext
+from pretraining.training.trainer import Trainer
 
 __all__ = ["export_checkpoint", "train"]
 

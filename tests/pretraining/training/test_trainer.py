@@ -19,7 +19,7 @@ from pretraining.training.objectives import loss_sum
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
 from tests.pretraining.packed import loss_weights
-from tests.pretraining.small_study import MODEL, changed, weights_hash
+from tests.pretraining.small_study import MODEL, changed, seal_again, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -65,8 +65,7 @@ def test_checkpoints_and_manifest_say_which_attention_ran(
     last = sorted((tmp_path / "stages" / MODEL).glob("step-*"))
     shutil.copytree(last[-1], last[-1].with_name("step-00000019"))
     shutil.rmtree(last[-1])
-    state = json.loads((last[-1].with_name("step-00000019") / "state.json").read_text())
-    (last[-1].with_name("step-00000019") / "state.json").write_text(json.dumps(state | {"step": 19}))
+    seal_again(last[-1].with_name("step-00000019"), step=19)
     asked.clear()
     train(MODEL, data=data, out=tmp_path, study=study)
     assert asked == [(False, {"backend": "sdpa", "measured": True})]

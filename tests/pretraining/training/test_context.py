@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest, write_manifest
 from pretraining.plan.study_file import Study, load_study
-from pretraining.training import trainer
+from pretraining.training import context
 from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, STUDY, changed, seal_again
 
@@ -79,7 +79,7 @@ def test_a_trunk_of_another_design_is_never_reused(
         train(MODEL, data=data, out=out, study=other)
     shutil.rmtree(out / "stages" / MODEL)
     assert train(MODEL, data=data, out=out, study=other)
-    monkeypatch.setattr(trainer, "RESULTS", trainer.RESULTS + 1)
+    monkeypatch.setattr(context, "RESULTS", context.RESULTS + 1)
     for model in (MODEL, "mini-s-clm-24"):
         with pytest.raises(UserError, match="was trained by version 1 of what decides results"):
             train(model, data=data, out=done, study=study)

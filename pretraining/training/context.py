@@ -1,0 +1,138 @@
+"""What the stages of one call share: study, settings, data, place; and what a checkpoint must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from pretraining.data.manifest import load_manifest
+from pretraining.model.configuration import config_of
+from pretraining.plan.config import RESULTS, TrainingConfig
+from pretraining.plan.plan import Plan, PlannedStage
+from pretraining.plan.study_file import Study
+from pretraining.training import checkpoints
+from pretraining.training.composer_adapter import Ranks
+from pretraining.training.dataloader import Data
+
+__all__ = ["TrainingContext"]
+
+
+class TrainingContext:
+    """One call's study, settings, data and place among the processes."""
+
+    def __init__(
+        self,
+        *,
+        study: Study,
+        config: TrainingConfig,
+        plan: Plan,
+        size: str,
+        data: Path,
+        out: Path,
+        ranks: Ranks,
+        stop_file: Path | None = None,
+    ) -> None:
+        """Open the data.
+
+        Raises:
+            UserError: the data does not fit the model or the settings, or the batch the number of processes.
+        """
+        self.study, self.config, self.plan, self.out, self.ranks = study, config, plan, out, ranks
+        self.stop_file = stop_file
+        self.shape, self.data_folder = study.shapes[size], data
+        self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
+        self.data = Data(data, config, self.model_config)
+        self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
+        self.data.order.batch_of(0, ranks.rank, ranks.world)
+
+    def folder(self, stage: str) -> Path:
+        """Return the folder of a stage's checkpoints and log."""
+        return self.out / "stages" / stage
+
+    def identity(self, stage: PlannedStage) -> dict[str, Any]:
+        """Return what a stage's checkpoint must agree with to resume from it."""
+        return {
+            "results": RESULTS,
+            "shape": asdict(self.shape),
+            "science": self.config.science(),
+            "data": self.data.manifest["sha256"],
+            "tokenizer": self.data.manifest["tokenizer"]["sha256"],
+            "stages": self.plan.lineage(stage),
+        }
+
+    def check(self, state: Mapping[str, Any], stage: PlannedStage, where: str) -> None:
+        """Refuse to resume from, or to reuse, what was trained otherwise.
+
+        Args:
+            state: what was recorded.
+            stage: the stage whose end or checkpoint it should be.
+            where: its path, for messages.
+        """
+        mine = self.identity(stage)
+        if state.get("results") != mine["results"]:
+            raise UserError(
+                f"{where} was trained by version {state.get('results')} of what decides results, this is version "
+                f"{RESULTS}; choose another --out"
+            )
+        for part, what in (("tokenizer", "another tokenizer"), ("data", "other shards")):
+            if state.get(part) != mine[part]:
+                raise UserError(
+                    f"{where} was trained with {what} than {self.data_folder} holds; give its --data or another --out"
+                )
+        for part in ("shape", "science"):
+            theirs = state.get(part) or {}
+            for key in dict.fromkeys([*mine[part], *theirs]):
+                if theirs.get(key) != mine[part].get(key):
+                    raise UserError(
+                        f"{where} was trained with {key}={theirs.get(key)!r}, not {mine[part].get(key)!r}; "
+                        f"set it so or choose another --out"
+                    )
+        if state.get("stages") != mine["stages"]:
+            theirs, ours = (_described(stages) for stages in (state.get("stages"), mine["stages"]))
+            raise UserError(
+                f"{where} is of another study: its stages are {theirs}, not {ours}; choose another --out"
+            )
+
+    def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
+        """Return the checkpoint to resume a stage from; None for random weights.
+
+        Raises:
+            UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
+                of what was trained otherwise.
+        """
+        start, of = checkpoints.latest(self.folder(stage.name), target), stage
+        if start is None and stage.parent is not None:
+            of = self.plan.stage(stage.parent)
+            start = checkpoints.latest(self.folder(stage.parent), stage.start)
+            if start is None or start.step != stage.start:
+                raise UserError(
+                    f"{stage.name} branches off {stage.parent} at step {stage.start}, and "
+                    f"{self.folder(stage.parent)} has no checkpoint of that step; train the model as a whole, or "
+                    f"first `train {stage.parent}`"
+                )
+        if start is not None:
+            self.check(checkpoints.load_state(start), of, str(start.path))
+        return start
+
+    def is_done(self, stage: PlannedStage, target: int) -> bool:
+        """Return whether a stage has been trained up to a step, and its checkpoint is what was written.
+
+        Raises:
+            UserError: as `start_of`, or the checkpoint is damaged.
+        """
+        start = self.start_of(stage, target)
+        if start is None or start.step != target or start.path.parent != self.folder(stage.name):
+            return False
+        checkpoints.check(start)
+        return True
+
+
+def _described(stages: list[dict[str, Any]] | None) -> str:
+    return ", then ".join(
+        f"{item.get('name')} from step {item.get('start')}"
+        + ("" if item.get("end") is None else f" to {item.get('end')}")
+        for item in stages or []
+    )
