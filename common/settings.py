@@ -24,11 +24,22 @@ __all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]
 
 S = TypeVar("S")
 
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int, float), "a whole number"),
+    float: ((int, float), "a number"),
+}
+"""For each type of a field but words: the types of its values in a file, and what they are in a message."""
 _SWITCH = {"on": "true", "off": "false"}
 
 
 def read_settings(
-    kind: type[S], values: Mapping[str, object], where: str = "", *, base: S | None = None
+    kind: type[S],
+    values: Mapping[str, object],
+    where: str = "",
+    *,
+    base: S | None = None,
+    typed: bool = False,
 ) -> S:
     """Return settings of a class.
 
@@ -37,6 +48,7 @@ def read_settings(
         values: by field; words are converted to the field's type.
         where: where the values stand, for messages: a file, or `--set`.
         base: settings to start from; None: the class's defaults.
+        typed: refuse words for numbers, numbers for words and lists for single values, as in a file of typed values.
 
     Raises:
         UserError: an unknown key, with the nearest one; a missing one; or a value that the field cannot take.
@@ -49,6 +61,8 @@ def read_settings(
             raise UserError(f"{prefix}unknown key {key!r}{nearest(key, hints)}")
         if isinstance(value, Mapping):
             raise UserError(f"{prefix}{key} takes a value, not a table")
+        if typed and (wanted := _misfit(hints[key], value)):
+            raise UserError(f"{prefix}{key} takes {wanted}, not {value!r:.60}")
         for item in value if isinstance(value, list | tuple) else [value]:
             word = str(item).lower() if isinstance(item, bool) else str(item)
             tokens.append(f"--{key}={_SWITCH.get(word.lower(), word) if hints[key] is bool else word}")
@@ -61,6 +75,17 @@ def read_settings(
         raise UserError(prefix + sentence(error).replace("--", "")) from None
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
+
+
+def _misfit(hint: Any, value: object) -> str:
+    """Return what a field takes when a value is not of its type, else an empty string."""
+    if typing.get_origin(hint) is tuple:
+        each = typing.get_args(hint)[0]
+        if not isinstance(value, list | tuple):
+            return "a list"
+        return next((f"a list; each {wrong}" for item in value if (wrong := _misfit(each, item))), "")
+    kinds, words = _KINDS.get(hint, ((str,), "text"))
+    return "" if isinstance(value, kinds) and (hint is bool) == isinstance(value, bool) else words
 
 
 def _reader(kind: Any) -> App:

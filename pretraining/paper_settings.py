@@ -1,8 +1,10 @@
-"""The paper's architectures and training settings (Table 1), as data. Standard library only."""
+"""The paper's architectures and training settings (Table 1), as data; nothing but the standard library is needed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from common.errors import UserError
 
 __all__ = ["SHAPES", "TINY", "TRAINING", "Shape", "TrainingSettings"]
 
@@ -32,6 +34,28 @@ class Shape:
     init_std: float = 0.02
     """Standard deviation of the initial weights: the released code's, where the paper prints sigma^2 = 0.2."""
 
+    def __post_init__(self) -> None:
+        """Refuse what no encoder can be.
+
+        Raises:
+            UserError: a field out of its range, or heads that do not divide what they share.
+        """
+        for name, most in _MOST.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise UserError(f"{name} must be from 1 to {most:,}, not {getattr(self, name)}")
+        for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
+            if getattr(self, whole) % getattr(self, part):
+                raise UserError(
+                    f"{whole}={getattr(self, whole)} is no multiple of {part}={getattr(self, part)}"
+                )
+        if self.head_dim % 2:
+            raise UserError(
+                f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
+            )
+        for name, largest in (("rope_theta", 1e12), ("norm_eps", 1.0), ("init_std", 1e3)):
+            if not 0 < getattr(self, name) <= largest:
+                raise UserError(f"{name} must be above 0 and at most {largest:g}, not {getattr(self, name)}")
+
     @property
     def head_dim(self) -> int:
         """Dimension of one attention head."""
@@ -59,6 +83,12 @@ class Shape:
         """Embedding, body and untied head: what is optimised in pretraining."""
         return self.encoder_parameters + self.embedding_parameters
 
+
+_MOST = {
+    "hidden": 2**16, "layers": 2**10, "heads": 2**12, "kv_heads": 2**12, "mlp": 2**20, "vocab": 2**24,
+    "max_length": 2**20,
+}  # fmt: skip
+"""Largest values of a shape's whole numbers, far above any model's."""
 
 SHAPES: dict[str, Shape] = {
     "210m": Shape(hidden=768, layers=12, heads=12, kv_heads=12, mlp=3072),

@@ -47,6 +47,11 @@ OBJECTIVES = Registry("objective", [ObjectiveName(name="clm"), ObjectiveName(nam
 _STEPS = r"\d+k?"
 
 
+_LONGEST = 120
+"""Letters of the longest name of a model."""
+_MOST_STEPS = 10**9
+
+
 def _grammar() -> str:
     objective = "|".join(item.pattern.replace("(", "(?:") for item in OBJECTIVES.values())
     return (
@@ -191,6 +196,10 @@ class Design:
         Raises:
             UserError: the name is not in the scheme, or its steps contradict each other.
         """
+        if len(name) > _LONGEST:
+            raise UserError(
+                f"a model's name has at most {_LONGEST} letters, not {len(name)}: {name[:40]!r}..."
+            )
         match = (
             re.fullmatch(_grammar(), name.removeprefix(self.prefix)) if name.startswith(self.prefix) else None
         )
@@ -211,6 +220,8 @@ class Design:
             longest = _parse_steps(match["steps"]) - self.decay_steps
         else:
             kind, steps, shortest = "base", _parse_steps(match["steps"]), self.decay_steps
+        if steps > _MOST_STEPS:
+            raise UserError(f"model {name!r} cannot be: it has more than {_MOST_STEPS:,} steps")
         if steps < shortest or (longest is not None and steps > longest):
             limit = f"at least {shortest}" if steps < shortest else f"at most {longest}"
             raise UserError(

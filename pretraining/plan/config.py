@@ -7,6 +7,7 @@ recorded in every checkpoint. Imports no torch, so that a misspelt setting is re
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from dataclasses import dataclass, field
 from typing import Literal
@@ -107,6 +108,12 @@ class TrainingConfig:
             if (choices := typing.get_args(kind)) and value not in choices:
                 near = nearest(value, choices)
                 raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{near}")
+            if kind is float and not math.isfinite(value):
+                raise UserError(f"{key} must be a finite number, not {value}")
+            if kind is int and value >= 2**40:
+                raise UserError(f"{key} must be below 2^40, not a number of {len(str(value))} digits")
+            if kind is str and (len(value) > 1_000 or not value.isprintable()):
+                raise UserError(f"{key} must be a line of printable text, not {value!r:.60}")
         for key in (*_FROM_ZERO, *_FROM_ONE):
             if getattr(self, key) < (lowest := int(key in _FROM_ONE)):
                 raise UserError(f"{key} must be at least {lowest}, not {getattr(self, key)}")

@@ -18,6 +18,7 @@ global_batch = 16
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,22 @@ class _Top:
     models: tuple[str, ...] = ()
     """Names of the study's models."""
 
+    def __post_init__(self) -> None:
+        """Refuse names that could lead out of a folder, and what no study can be."""
+        if self.prefix and not _PLAIN.fullmatch(self.prefix):
+            raise UserError(f"prefix {_PLAIN_WORDS}, not {self.prefix!r:.60}")
+        if not 1 <= self.decay_steps < 2**31:
+            raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
+        if len(self.models) > _MOST_MODELS:
+            raise UserError(f"models lists {len(self.models)} names; a study has {_MOST_MODELS} at most")
 
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_PLAIN_WORDS = (
+    "is made of at most 60 letters, digits, points, hyphens and underscores and begins with a letter or digit"
+)
+_SIZE = re.compile(r"[a-z0-9][a-z0-9.]{0,39}")
+_MOST_MODELS, _MOST_SIZES = 10_000, 100
 _TABLES = ("sizes", "settings")
 
 
@@ -96,17 +112,25 @@ def load_study(path: Path | None) -> Study:
     sizes, settings = (_table(path, key, content.pop(key, {})) for key in _TABLES)
     if not sizes:
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
-    top = read_settings(_Top, content, str(path))
+    if len(sizes) > _MOST_SIZES:
+        raise UserError(f"{path}: it has {len(sizes)} sizes; a study has {_MOST_SIZES} at most")
+    top = read_settings(_Top, content, str(path), typed=True)
     shapes = {}
     for size, fields in sizes.items():
+        if not _SIZE.fullmatch(size):
+            raise UserError(
+                f"{path}: a size is called {size!r:.60}; its name is made of at most 40 small letters, digits and "
+                f"points, as in the names of models"
+            )
         where = f"sizes.{size}"
-        shapes[f"{top.prefix}{size}"] = read_settings(Shape, _table(path, where, fields), f"{path} [{where}]")
+        table = _table(path, where, fields)
+        shapes[f"{top.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]", typed=True)
     design = Design(sizes=tuple(sizes), prefix=top.prefix, decay_steps=top.decay_steps)
     try:
         models = {name: design.parse(name) for name in top.models}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    config = read_settings(TrainingConfig, settings, f"{path} [settings]")
+    config = read_settings(TrainingConfig, settings, f"{path} [settings]", typed=True)
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
 
 

@@ -194,7 +194,7 @@ _ROW: dict[str, Callable[[Any], bool]] = {
     "step": _count,
     "split": lambda value: value in _SPLITS and isinstance(value, str),
     "objective": _name,
-    "ratio": lambda value: value is None or (_count(value) and value <= 100),
+    "ratio": lambda value: value is None or (_measure(value) and value <= 100),
     "stage": _name,
     "loss": _number,
     "lr": _measure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -123,3 +124,31 @@ def test_every_setting_is_described_by_its_docstring() -> None:
     text = describe_settings(Plan(steps=7))
     assert text.startswith("peak_lr = 0.0005\n    Highest learning rate, of the stable phase.\nsteps = 7\n")
     assert "names = ('a', 'b')\n    Names.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("count", "3", "a whole number"), ("count", True, "a whole number"), ("count", [3], "a whole number"),
+        ("rate", "1", "a number"), ("switch", 1, "true or false"), ("switch", "on", "true or false"),
+        ("word", 5, "text"), ("word", True, "text"), ("words", "a", "a list"), ("words", [1], "a list; each text"),
+    ],
+)  # fmt: skip
+def test_typed_values_are_not_converted(key: str, value: object, wanted: str) -> None:
+    with pytest.raises(UserError, match=f"f.toml: {key} takes {wanted}, not"):
+        read_settings(Typed, {key: value}, "f.toml", typed=True)
+
+
+def test_typed_values_of_their_types_are_taken() -> None:
+    values = {"count": 1e3, "rate": 2, "switch": False, "word": "5", "words": ["a", "b"]}
+    read = read_settings(Typed, values, "f.toml", typed=True)
+    assert dataclasses.asdict(read) == {**values, "count": 1000, "words": ("a", "b")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    count: int = 0
+    rate: float = 0.0
+    switch: bool = True
+    word: str = ""
+    words: tuple[str, ...] = ()
