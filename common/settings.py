@@ -18,7 +18,9 @@ from cyclopts import App, CycloptsError, Parameter
 from docstring_parser import parse_from_object
 
 from common.cli import sentence, whole_numbers
+from common.doors import UnreadableError, read_bounded
 from common.errors import UserError, nearest
+from common.plain_text import visible
 
 __all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]
 
@@ -30,6 +32,7 @@ _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
 }
 """For each type of a field but words: the types of its values in a file, and what they are in a message."""
+_MOST_BYTES = 2**24
 _SWITCH = {"on": "true", "off": "false"}
 
 
@@ -111,12 +114,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file.
 
     Raises:
-        UserError: it is not TOML.
+        UserError: it is not TOML, no regular file, or too large.
     """
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a TOML file: {error}") from None
+        return tomllib.loads(read_bounded(path, _MOST_BYTES).decode("utf-8"))
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        reason = " ".join(visible(str(error)).split()) or "nested too deep"
+        raise UserError(f"{path}: not a TOML file: {reason}") from None
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ import tiktoken
 import zstandard
 from tokenizers import models
 
+from common.doors import read_bounded
 from common.errors import UserError
 
 __all__ = ["LLAMA3_SPLIT", "bpe_model", "overflows", "read_ranks", "tiktoken_twin"]
@@ -33,14 +34,16 @@ _SPLIT_IN_GROUPS = (
 )
 
 _SPACES = 250_000
+_MOST_BYTES = 2**28
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
-    data = path.read_bytes()
+    data = read_bounded(path, _MOST_BYTES)
     if path.suffix == ".zst":
         try:
-            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+            with zstandard.ZstdDecompressor().stream_reader(data) as stream:
+                data = stream.read(_MOST_BYTES)
         except zstandard.ZstdError as error:
             raise UserError(f"{path}: cannot be decompressed: {error}; fetch it again") from None
     ranks: dict[bytes, int] = {}

@@ -5,8 +5,8 @@ All of it is saved whenever a shard has been written, so that a killed run resum
 
 from __future__ import annotations
 
+import hashlib
 import io
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,17 +17,51 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from common.doors import read_bounded
 from common.errors import UserError
-from common.files import write_bytes, write_text
+from common.files import write_bytes
+from common.sealed_json import read_sealed, write_sealed
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
 from pretraining.data.shard_files import Compression, write_shard
+from pretraining.data.shard_index import ShardEntry
 from pretraining.data.tokenizer import DIGEST_BYTES
+from pretraining.formats import Count, Format, Hash, Text
 
 __all__ = ["Position", "ShardWriter", "SplitWriter"]
 
 Tokens = npt.NDArray[np.int32]
 _SAVED = ("entries", "documents", "tokens")
+_MOST_BYTES = 2**40
+
+
+class _SavedPosition(Format):
+    file: Count
+    row: Count
+    read_bytes: Count
+    duplicates: Count
+    empty: Count
+    characters: Count
+    digests: Count
+
+
+class _SavedSplit(Format):
+    entries: list[ShardEntry]
+    documents: Count
+    tokens: Count
+    pending: Text
+    sha256: Hash
+
+
+class _SavedSplits(Format):
+    train: _SavedSplit
+    validation: _SavedSplit
+
+
+class _Saved(Format):
+    state: _SavedPosition
+    digests: Hash
+    splits: _SavedSplits
 
 
 @dataclass(kw_only=True)
@@ -106,19 +140,20 @@ class ShardWriter:
             UserError: the folder holds the unfinished shards of another request.
         """
         self._scratch = out / UNFINISHED
+        self._remedy = f"remove {out} and run the same command again"
         path = self._scratch / "request.json"
-        if path.is_file() and json.loads(path.read_text()) != request:
+        if path.is_file() and read_sealed(path, self._remedy) != request:
             raise UserError(
                 f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
             )
-        write_text(path, json.dumps(request, sort_keys=True))
+        write_sealed(path, request)
         for left_over in (path for name in SPLITS for path in (out / name).glob(".shard.*.tmp*")):
             left_over.unlink()
         self.splits = {name: SplitWriter(name=name) for name in SPLITS}
         self.position = Position()
-        self._fresh = bytearray()
+        self._fresh, self._written = bytearray(), hashlib.sha256()
+        self._seen: set[bytes] = set()
         self._load()
-        self._seen = self._load_digests()
 
     @property
     def tokens(self) -> int:
@@ -147,8 +182,11 @@ class ShardWriter:
             file.flush()
             os.fsync(file.fileno())
         self.position.digests += len(self._fresh) // DIGEST_BYTES
+        self._written.update(self._fresh)
         self._fresh.clear()
-        content: dict[str, Any] = {"state": asdict(self.position), "splits": {}}
+        content: dict[str, Any] = {
+            "state": asdict(self.position), "digests": self._written.hexdigest(), "splits": {}
+        }  # fmt: skip
         for split in self.splits.values():
             name = f"{split.name}-{self.position.digests}.npy"
             # Through memory: on a full disk np.save raises an error that does not say so.
@@ -156,8 +194,9 @@ class ShardWriter:
             np.save(buffer, split.joined())
             write_bytes(self._scratch / name, buffer.getvalue())
             saved = {field_name: getattr(split, field_name) for field_name in _SAVED}
-            content["splits"][split.name] = saved | {"pending": name}
-        write_text(self._scratch / "state.json", json.dumps(content))
+            digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+            content["splits"][split.name] = saved | {"pending": name, "sha256": digest}
+        write_sealed(self._scratch / "state.json", content)
         current = {item["pending"] for item in content["splits"].values()}
         for path in self._scratch.glob("*.npy"):
             if path.name not in current:
@@ -172,15 +211,29 @@ class ShardWriter:
         if not path.is_file():
             (self._scratch / "digests.bin").unlink(missing_ok=True)
             return
-        content = json.loads(path.read_text())
-        for name, saved in content["splits"].items():
+        content = _Saved.of(read_sealed(path, self._remedy), path, self._remedy)
+        for name, saved in content.splits.model_dump().items():
             split = self.splits[name]
             for field_name in _SAVED:
                 setattr(split, field_name, saved[field_name])
-            split.hold(np.load(self._scratch / saved["pending"]))
-        self.position = Position(**content["state"])
+            if saved["pending"] != f"{name}-{content.state.digests}.npy":
+                raise UserError(f"{path}: names another file than it can; {self._remedy}")
+            array = self._scratch / saved["pending"]
+            data = self._content(array)
+            if hashlib.sha256(data).hexdigest() != saved["sha256"]:
+                raise UserError(f"{array}: its content has changed (SHA-256); {self._remedy}")
+            split.hold(np.load(io.BytesIO(data)))
+        self.position = Position(**content.state.model_dump())
+        data = self._content(self._scratch / "digests.bin")[: self.position.digests * DIGEST_BYTES]
+        self._written.update(data)
+        if self._written.hexdigest() != content.digests:
+            raise UserError(
+                f"{self._scratch / 'digests.bin'}: its content has changed (SHA-256); {self._remedy}"
+            )
+        self._seen = {data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES)}
 
-    def _load_digests(self) -> set[bytes]:
-        count = self.position.digests
-        data = (self._scratch / "digests.bin").read_bytes()[: count * DIGEST_BYTES] if count else b""
-        return {data[position : position + DIGEST_BYTES] for position in range(0, len(data), DIGEST_BYTES)}
+    def _content(self, path: Path) -> bytes:
+        try:
+            return read_bounded(path, _MOST_BYTES)
+        except FileNotFoundError:
+            raise UserError(f"{path}: is missing; {self._remedy}") from None

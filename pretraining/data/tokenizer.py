@@ -27,8 +27,10 @@ import tiktoken
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from common.doors import read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.plain_text import visible
 from common.processes import worker_pool
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.special_tokens import SPECIAL_TOKENS
@@ -50,6 +52,7 @@ _MASKS = (MASK, "[MASK]", "<mask>")
 FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.model.zst")
 """Files that make a folder a tokenizer's, the first one found counts."""
 
+_MOST_BYTES = 2**28
 DIGEST_BYTES = 16
 """Length of a document's BLAKE2b digest."""
 
@@ -214,9 +217,9 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence([split, level])
 
 
-def _from_json(text: str, where: str) -> TextTokenizer:
+def _from_json(text: bytes, where: str) -> TextTokenizer:
     try:
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = strict_json(text, deepest=200)
         added = {item["content"] for item in content["added_tokens"]}
         if not added & set(_MASKS):
             _name_a_mask(content, where)
@@ -226,7 +229,9 @@ def _from_json(text: str, where: str) -> TextTokenizer:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{where}: not a tokenizer.json: {error}") from None
+        raise UserError(
+            f"{where}: not a tokenizer.json: {' '.join(visible(str(error)).split())[:300]}"
+        ) from None
     inner.no_padding()
     inner.no_truncation()
     return _finish(inner, where)
@@ -272,7 +277,11 @@ def _from_file(source: str, path: Path) -> TextTokenizer | None:
     del source
     if not path.is_file():
         return None
-    return _from_json(path.read_text("utf-8"), str(path)) if path.suffix == ".json" else from_tiktoken(path)
+    return (
+        _from_json(read_bounded(path, _MOST_BYTES), str(path))
+        if path.suffix == ".json"
+        else from_tiktoken(path)
+    )
 
 
 def _from_hub(source: str, path: Path) -> TextTokenizer | None:
@@ -291,7 +300,7 @@ def _from_hub(source: str, path: Path) -> TextTokenizer | None:
         raise UserError(
             f"{source}: no such folder here, and the hub did not give its tokenizer.json: {first}"
         ) from None
-    return _from_json(Path(file).read_text("utf-8"), source)
+    return _from_json(read_bounded(Path(file), _MOST_BYTES), source)
 
 
 TOKENIZER_SOURCES: list[Callable[[str, Path], TextTokenizer | None]] = [_from_file, _from_hub]

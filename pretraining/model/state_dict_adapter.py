@@ -21,7 +21,9 @@ from torch import Tensor
 
 from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
-from pretraining.model.configuration import EncoderConfig, config_for
+from common.plain_text import visible
+from pretraining.formats import Count, Format, Positive, Text
+from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
 from pretraining.model.sealed_model import check_model
@@ -40,6 +42,36 @@ MODEL_TYPES = ("eurobert", "sl_model")
 
 Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
+
+
+class _Fields(Format):
+    """The fields of a config.json that are read, as far as they are there."""
+
+    vocab_size: Positive = 1
+    hidden_size: Positive = 1
+    intermediate_size: Positive = 1
+    num_hidden_layers: Positive = 1
+    num_attention_heads: Positive = 1
+    num_key_value_heads: Positive | None = None
+    head_dim: Positive | None = None
+    max_position_embeddings: Positive = 1
+    rope_theta: float = 1.0
+    rope_parameters: dict[Text, float | Text | None] | None = None
+    rope_scaling: dict[Text, float | Text | None] | None = None
+    rms_norm_eps: float = 1.0
+    initializer_range: float = 1.0
+    bos_token_id: Count | None = None
+    eos_token_id: Count | None = None
+    pad_token_id: Count | None = None
+    mask_token_id: Count | None = None
+    mask_token: Text | None = None
+    is_causal: bool = False
+    classifier_pooling: Text = ""
+    tie_word_embeddings: bool = False
+
+
+_DTYPES = ("dtype", "torch_dtype")
+"""Fields that the weights' own types say better."""
 
 
 def read_config(folder: Path) -> EncoderConfig:
@@ -66,12 +98,24 @@ def read_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
+    kept = {
+        name: value
+        for name, value in fields.items()
+        if name in _Fields.model_fields or (name not in _DTYPES and not isinstance(value, dict | list))
+    }
+    _Fields.of(
+        {name: kept[name] for name in _Fields.model_fields if name in kept}, path, "fetch the model again"
+    )
     try:
-        return EncoderConfig(**fields)
-    except UserError:
-        raise
+        config = EncoderConfig(**kept)
+        config.to_dict()
+        shape_of(config)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except Exception as error:  # the library has its own for every field
-        raise UserError(f"{path} describes no model: {' '.join(str(error).split())[:200]}") from None
+        reason = " ".join(visible(str(error)).split())[:200]
+        raise UserError(f"{path} describes no model: {reason}") from None
+    return config
 
 
 def read_state(folder: Path) -> State:

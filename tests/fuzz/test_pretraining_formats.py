@@ -1,0 +1,208 @@
+"""Files of pretraining, damaged at random: shards, their index and manifest, checkpoints, models, logs, studies,
+tokenizers, and the record of unfinished shards."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pretraining.data.build_shards import build
+from pretraining.data.corpus import Document
+from pretraining.data.manifest import check_split, load_manifest
+from pretraining.data.shard_files import COMPRESSIONS, TokenStream
+from pretraining.data.shard_index import RECORD
+from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_writer import ShardWriter
+from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.hf_export import export
+from pretraining.model.modeling import initialise
+from pretraining.model.sealed_model import check_model
+from pretraining.model.state_dict_adapter import read_config
+from pretraining.paper_settings import TINY
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.plan import plan_of
+from pretraining.plan.study_file import load_study
+from pretraining.training import checkpoints
+from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, read_timings
+from tests.fuzz.mutations import QUICK, SLOW, FileFormat, attack
+from tests.pretraining.documents import make_documents, write_jsonl
+from tests.pretraining.small_study import STUDY
+
+DOCUMENTS = make_documents(80)
+REQUEST = {"source": "here"}
+HEAVY = 0.25
+"""Share of the mutants for formats whose reading takes long."""
+
+
+def shards(folder: Path) -> Path:
+    train_tokenizer(DOCUMENTS, 280).save(folder / "tokenizer")
+    source = write_jsonl(folder / "documents.jsonl", DOCUMENTS)
+    settings = ShardSettings(shard_records=1, validation_share=0.2)
+    build([str(source)], str(folder / "tokenizer"), folder / "data", settings, workers=0)
+    return folder / "data"
+
+
+def tokens_of(data: Path) -> list[int]:
+    with tempfile.TemporaryDirectory() as cache:
+        stream = TokenStream(data / "train", Path(cache))
+        check_split(data, "train", load_manifest(data), stream.entries)
+        return [int(token) for token in stream.read(0, stream.tokens)]
+
+
+def index(path: Path) -> list[int]:
+    return tokens_of(path.parent.parent)
+
+
+def tiny() -> tuple[EuroBertForMaskedLM, torch.optim.Optimizer]:
+    config = config_for("tiny", vocab_size=31, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
+    config.bos_token_id, config.eos_token_id, config.pad_token_id, config.mask_token_id = 0, 1, 1, 2
+    model = EuroBertForMaskedLM(config)
+    initialise(model, 0)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model.lm_head.weight.sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def checkpoint(folder: Path) -> Path:
+    stage = {"name": "a", "objective": "clm", "ratio": None, "start": 0, "end": None, "phase": "stable"}
+    state = {
+        "stage": "a", "objective": "clm", "ratio": None, "tokens": 5, "precision": "fp32", "compile": "off",
+        "attention": {"backend": "sdpa", "measured": False}, "results": 1, "shape": asdict(TINY),
+        "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
+    }  # fmt: skip
+    return checkpoints.save(folder, 3, *tiny(), state).path
+
+
+def restored(path: Path) -> Any:
+    saved, (model, optimizer) = checkpoints.Checkpoint(path=path.parent, step=3), tiny()
+    checkpoints.restore(saved, model, optimizer)
+    moments = [value.tolist() for item in optimizer.state.values() for value in item.values()]
+    return checkpoints.load_state(saved), [value.tolist() for value in model.state_dict().values()], moments
+
+
+def model(folder: Path) -> Path:
+    network, _ = tiny()
+    return export(network.state_dict(), network.config, None, {"model": "a"}, folder / "model")
+
+
+def config_fields(path: Path) -> dict[str, Any]:
+    config: EncoderConfig = read_config(path.parent)
+    return dict(config.to_dict())
+
+
+def log(folder: Path) -> Path:
+    writer = LogWriter(folder / LOG)
+    for step in range(1, 6):
+        row = {
+            "step": step,
+            "split": "train",
+            "objective": "mlm",
+            "ratio": 40,
+            "stage": "a",
+            "loss": 1 / step,
+        }
+        writer.write(
+            row | {"lr": 1e-3, "tokens": step, "batch": "0f", "mfu": 0.4, "memory_gb": 1.5, "device": "cpu"}
+        )
+    writer.close()
+    return folder / LOG
+
+
+def study(folder: Path) -> Path:
+    (folder / "s.toml").write_text(STUDY)
+    return folder / "s.toml"
+
+
+def read_study(path: Path) -> Any:
+    read = load_study(path)
+    plan = plan_of(tuple(read.models.values()), read)
+    assert all(Path("out", item.name).resolve().parent == Path("out").resolve() for item in plan.stages)
+    return read, plan.costs()
+
+
+def tokenizer(folder: Path) -> Path:
+    train_tokenizer(DOCUMENTS, 262).save(folder)
+    return folder / "tokenizer.json"
+
+
+def unfinished(folder: Path) -> Path:
+    writer = ShardWriter(folder / "out", REQUEST)
+    for number, text in enumerate(DOCUMENTS[:5]):
+        ids = torch.arange(RECORD // 2, dtype=torch.int32).numpy()
+        document = Document(text=text, file=0, row=number, read_bytes=number)
+        writer.add(document, number.to_bytes(16, "little"), ids, "train")
+    writer.splits["train"].write(folder / "out", RECORD, COMPRESSIONS["none"])
+    writer.save()
+    return folder / "out" / ".state" / "state.json"
+
+
+def resumed(path: Path) -> Any:
+    with tempfile.TemporaryDirectory() as copy:
+        out = Path(shutil.copytree(path.parent.parent, Path(copy, "out")))
+        writer = ShardWriter(out, REQUEST)
+        joined = {name: split.joined().tolist() for name, split in writer.splits.items()}
+        entries = {
+            name: (split.entries, split.tokens, split.documents) for name, split in writer.splits.items()
+        }
+        return writer.position, joined, entries, sorted(writer._seen)
+
+
+def other(name: str) -> Any:
+    return lambda path: path.with_name(name)
+
+
+FORMATS = [
+    FileFormat(name="index", make=lambda f: shards(f) / "train/index.json", read=index, sealed=True),
+    FileFormat(
+        name="shard",
+        make=lambda f: shards(f) / "train/shard.00000.mds.zstd",
+        read=lambda path: tokens_of(path.parent.parent),
+        sealed=True,
+    ),
+    FileFormat(
+        name="manifest",
+        make=lambda f: shards(f) / "manifest.json",
+        read=lambda path: load_manifest(path.parent),
+        sealed=True,
+    ),
+    FileFormat(name="state", make=lambda f: checkpoint(f) / "state.json", read=restored, sealed=True),
+    FileFormat(name="weights", make=lambda f: checkpoint(f) / "model.safetensors", read=restored, sealed=True),
+    FileFormat(name="moments", make=lambda f: checkpoint(f) / "optimizer.safetensors", read=restored, sealed=True),
+    FileFormat(
+        name="model", make=lambda f: model(f) / "model.safetensors", read=lambda p: check_model(p.parent), sealed=True
+    ),
+    FileFormat(
+        name="model's manifest", make=lambda f: model(f) / "manifest.json", read=lambda p: check_model(p.parent) or 0,
+        sealed=False,
+    ),
+    FileFormat(name="config", make=lambda f: model(f) / "config.json", read=config_fields, sealed=False),
+    FileFormat(name="log", make=log, read=read_log, sealed=False),
+    FileFormat(name="timings", make=lambda f: log(f).with_name(TIMINGS), read=read_timings, sealed=False),
+    FileFormat(name="study", make=study, read=read_study, sealed=False),
+    FileFormat(
+        name="tokenizer", make=tokenizer, read=lambda p: load_tokenizer(str(p)).encode_batch(["a b"]), sealed=False
+    ),
+    FileFormat(name="unfinished shards", make=unfinished, read=resumed, sealed=True),
+]  # fmt: skip
+SLOWLY = {"index", "shard", "weights", "moments", "unfinished shards", "tokenizer"}
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, QUICK), pytest.param(1, SLOW, marks=pytest.mark.slow)], ids=["quick", "slow"]
+)
+def test_damaged_files_are_refused_or_read(form: FileFormat, tmp_path: Path, seed: int, count: int) -> None:
+    tally = attack(form, tmp_path, seed=seed, count=int(count * HEAVY) if form.name in SLOWLY else count)
+    print(
+        f"{form.name}: {tally.total} mutants, {tally.refused} refused, {tally.same} the same, {tally.other} other"
+    )
+    assert tally.refused > 0
