@@ -24,7 +24,7 @@ from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_files import COMPRESSIONS
 from pretraining.data.shard_index import RECORD, ShardEntry, write_index
-from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
 
@@ -61,6 +61,7 @@ def build(
         "tokenizer": encoder.sha256,
         "settings": asdict(settings),
         "record": RECORD,
+        "version": SHARDS,
     }
     if (out / MANIFEST).is_file():
         if load_manifest(out)["request"] != request:

@@ -13,7 +13,11 @@ from common.cli import shared_options
 from common.errors import UserError, nearest
 from common.private_folders import scratch_folder
 
-__all__ = ["ShardSettings", "shard_cache_folder"]
+__all__ = ["SHARDS", "ShardSettings", "shard_cache_folder"]
+
+SHARDS = 1
+"""Version of the code that decides which tokens are in which shard; it is raised together with the golden tokens, and
+unfinished or finished shards of another version are not continued or taken for the same."""
 
 _Compression = Literal["zstd", "none"]
 

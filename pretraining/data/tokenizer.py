@@ -226,9 +226,9 @@ def _from_json(text: bytes, where: str) -> TextTokenizer:
         # Begin and end of text are put by this project alone, never by the tokenizer's own template.
         content["post_processor"] = None
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
-    except UserError:
+    except (UserError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
         raise UserError(
             f"{where}: not a tokenizer.json: {' '.join(visible(str(error)).split())[:300]}"
         ) from None

@@ -42,6 +42,8 @@ class TrainingContext:
         """
         self.study, self.config, self.plan, self.out, self.ranks = study, config, plan, out, ranks
         self.stop_file = stop_file
+        if config.precision == "bf16" and ranks.device.type != "cuda":
+            raise UserError("precision=bf16 needs a GPU, and there is none here; set precision=auto or fp32")
         self.shape, self.data_folder = study.shapes[size], data
         self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
         self.data = Data(data, config, self.model_config)

@@ -12,6 +12,7 @@ import zstandard
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.provenance import PROVENANCE
 from pretraining.data.shard_files import TokenStream
 from pretraining.data.shard_index import INDEX
 from pretraining.data.shard_settings import ShardSettings
@@ -28,7 +29,9 @@ def sources(folder: Path) -> list[str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    return {str(p.relative_to(folder)): sha256_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+    """Return the hash of every file but the one that says who made the shards."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != PROVENANCE)
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
 
 
 def stream(folder: Path, split: str, cache: Path) -> TokenStream:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import random
 import subprocess
 import sys
@@ -10,20 +11,20 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from common.files import sha256_file
+from common.provenance import read_provenance
 from pretraining.__main__ import main
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
 from pretraining.data.manifest import UNFINISHED, load_manifest
-from pretraining.data.shard_settings import ShardSettings
-from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.data.shard_settings import SHARDS, ShardSettings
+from pretraining.data.tokenizer import TextTokenizer, load_tokenizer, train_tokenizer
 from tests.pretraining.data.made_up_shards import DOCUMENTS, SETTINGS, hashes, sources, stream
 from tests.pretraining.documents import make_documents, write_jsonl
 
 
 def expected_streams(room: Path, encoder: TextTokenizer) -> dict[str, np.ndarray]:
     """The splits by a straightforward loop: unique documents in order, held out by the hash of their text."""
-    import hashlib
-
     streams: dict[str, list[np.ndarray]] = {"train": [], "validation": []}
     for text in DOCUMENTS:
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -46,6 +47,33 @@ def test_the_stream_holds_every_unique_document_once(room: Path, tmp_path: Path)
         assert (found.read(0, found.tokens) == expected).all()
         assert manifest["splits"][split]["documents"] == (expected == encoder.eos_id).sum()
     assert len(manifest["splits"]["train"]["shards"]) > 2
+
+
+GOLDEN = {
+    1: {
+        "train": "1e11e701a6949c3bcac839886f8e9e4899c4fdfca28edf0fe780d3a986504e94",
+        "validation": "70244227b9193905102c360a8cca78dee4e1cff118767fba8ea8a39abb4508cd",
+    }
+}
+"""For each version of the writer the SHA-256 of the tokens of every split of `DOCUMENTS`, int32."""
+
+
+def test_the_tokens_are_those_of_the_version(tmp_path: Path) -> None:
+    train_tokenizer(DOCUMENTS[:100], 300).save(tmp_path / "tokenizer")
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    build([str(source)], str(tmp_path / "tokenizer"), tmp_path / "out", SETTINGS, workers=0)
+    assert load_manifest(tmp_path / "out")["request"]["version"] == SHARDS == max(GOLDEN)
+    for split, expected in GOLDEN[SHARDS].items():
+        found = stream(tmp_path / "out", split, tmp_path / "cache")
+        assert hashlib.sha256(found.read(0, found.tokens).tobytes()).hexdigest() == expected
+
+
+def test_shards_say_who_made_them_apart_from_what_they_are(room: Path) -> None:
+    made = read_provenance(room / "out" / "provenance.json")
+    assert made["engine"] == load_tokenizer(str(room / "tokenizer")).engine
+    assert made["files"] == {"manifest.json": sha256_file(room / "out/manifest.json")}
+    text = (room / "out/manifest.json").read_text()
+    assert "command" not in text and made["commit"] not in text and str(room) not in text
 
 
 @pytest.mark.parametrize("workers", [1, 3])

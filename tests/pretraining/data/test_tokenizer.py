@@ -214,3 +214,17 @@ def test_a_made_up_source_is_loaded(small: TextTokenizer, monkeypatch: pytest.Mo
     assert load_tokenizer("made-up") is small
     with pytest.raises(UserError, match="no tokenizer here"):
         load_tokenizer("made-down")
+
+
+def test_what_makes_the_library_panic_is_refused(tmp_path: Path) -> None:
+    """A merge of tokens shorter than the prefix of words: Rust panics, and what Python sees is no Exception."""
+    train_tokenizer(["a cat sat"] * 30, 262).save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["continuing_subword_prefix"] = "abc"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"tokenizer\.json: not a tokenizer\.json"):
+        load_tokenizer(str(tmp_path))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="not UTF-8"):
+        load_tokenizer(str(tmp_path))

@@ -1,9 +1,12 @@
+import hashlib
 import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from pretraining.plan.config import RESULTS
 
 HERE = Path(__file__).parent
 GOLDEN = json.loads((HERE.parent.parent / "golden" / "pretraining_losses.json").read_text())
@@ -22,6 +25,14 @@ def test_losses_are_the_committed_ones(name: str) -> None:
     # Equal to the last digit on one machine; 2e-4 leaves room for another CPU's order of additions over 20 steps.
     module = golden_module()
     assert module.losses(module.SCHEDULES[name]) == pytest.approx(GOLDEN[name], rel=2e-4)
+
+
+def test_new_losses_need_a_new_version() -> None:
+    """Checkpoints of another version are not resumed: whoever commits other losses raises `RESULTS` too."""
+    of_version = {1: "0544b09ca016f8a1920744f99a1f15539b1a1cbf59e54f0b0b1338867bf8695c"}
+    text = json.dumps(GOLDEN, sort_keys=True)
+    assert of_version[RESULTS] == hashlib.sha256(text.encode()).hexdigest()
+    assert max(of_version) == RESULTS
 
 
 def test_the_committed_losses_show_learning() -> None:
