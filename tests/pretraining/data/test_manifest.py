@@ -1,19 +1,19 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
+from common.sealed_json import write_sealed
 from pretraining.__main__ import main
-from pretraining.data.manifest import verify
+from pretraining.data.manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer
 from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 
 
 def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
     assert main(["shards", "verify", str(copy)]) == 0
@@ -42,3 +42,45 @@ def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.
         path.write_text(good)
     train_tokenizer(DOCUMENTS[:90], 280).save(copy / "tokenizer")
     assert "not the tokenizer" in verify(copy)[0]
+
+
+def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(room / "out", tmp_path / "copy"))
+    manifest = load_manifest(copy)
+    check_tokenizer(copy, manifest)
+    config = copy / "tokenizer/tokenizer_config.json"
+    good = config.read_text()
+    config.write_text(good.replace("2048", "2049"))
+    with pytest.raises(
+        UserError, match="tokenizer: is missing or not the tokenizer the shards were made with"
+    ):
+        check_tokenizer(copy, manifest)
+    config.write_text(good)
+    (copy / "tokenizer/added_tokens.json").write_text("{}")
+    with pytest.raises(UserError, match="not the tokenizer"):
+        check_tokenizer(copy, manifest)
+    shutil.rmtree(copy / "tokenizer")
+    with pytest.raises(UserError, match="is missing"):
+        check_tokenizer(copy, manifest)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("tokenizer", "vocab_size", "400"), ("tokenizer", "vocab_size", 5), ("tokenizer", "eos_id", -1),
+        ("tokenizer", "mask_id", None), ("splits", "train", None), ("splits", "test", {}), ("request", None, 5),
+        ("characters", None, 1.5), ("format", None, 1), ("more", None, 1), ("tokenizer_files", "a", "no hash"),
+    ],
+)  # fmt: skip
+def test_a_hostile_manifest_is_refused(
+    room: Path, tmp_path: Path, part: str, field: str | None, value: object
+) -> None:
+    """Sealed again, as whoever forged it would."""
+    content = load_manifest(room / "out")
+    if field is None:
+        content[part] = value
+    else:
+        content[part][field] = value
+    write_sealed(tmp_path / "manifest.json", content)
+    with pytest.raises(UserError, match=r"manifest\.json: .*; write the shards again"):
+        load_manifest(tmp_path)

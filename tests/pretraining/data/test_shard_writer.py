@@ -59,3 +59,24 @@ def test_it_resumes_where_it_was_saved(tmp_path: Path) -> None:
         ShardWriter(tmp_path, {"source": "elsewhere"})
     again.remove()
     assert not (tmp_path / UNFINISHED).exists()
+
+
+def test_a_changed_record_is_never_resumed(tmp_path: Path) -> None:
+    """Any of its files: the next shards would hold other tokens, or documents twice."""
+    writer = ShardWriter(tmp_path, REQUEST)
+    add(writer, 1, 4)
+    add(writer, 2, 5, "validation")
+    writer.save()
+    scratch = tmp_path / UNFINISHED
+    names = {path.name for path in scratch.iterdir()}
+    assert names == {"request.json", "state.json", "digests.bin", "train-2.npy", "validation-2.npy"}
+    for path in sorted(scratch.iterdir()):
+        good = path.read_bytes()
+        for bad in (good[:-1], good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]):
+            path.write_bytes(bad)
+            with pytest.raises(UserError, match=f"{path.name}: .*; remove .* and run the same command again"):
+                ShardWriter(tmp_path, REQUEST)
+        path.write_bytes(good)
+    (scratch / "train-2.npy").unlink()
+    with pytest.raises(UserError, match=r"train-2\.npy: is missing"):
+        ShardWriter(tmp_path, REQUEST)

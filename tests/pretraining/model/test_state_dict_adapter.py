@@ -241,3 +241,33 @@ def test_unreadable_folders_are_reported(
     with caplog.at_level(logging.WARNING):
         assert not read_config(released).is_causal
     assert "taken as bidirectional" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", "64"), ("hidden_size", -64), ("hidden_size", 10**9), ("vocab_size", 0), ("is_causal", "yes"),
+        ("rms_norm_eps", "x"), ("num_attention_heads", 3), ("rope_parameters", [1]), ("pad_token_id", -1),
+        ("mask_token", 5), ("classifier_pooling", "none"), ("model_type", ["eurobert"]),
+    ],
+)  # fmt: skip
+def test_a_config_of_no_model_is_refused(
+    tmp_path: Path, tiny_model: EuroBertForMaskedLM, field: str, value: object
+) -> None:
+    from pretraining.model.hf_export import native_config
+
+    fields = json.loads(json.dumps(native_config(tiny_model.config, dtype="float32"))) | {field: value}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(UserError, match=r"config\.json") as error:
+        read_config(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_configs_and_indexes_are_refused(tmp_path: Path) -> None:
+    for text in ("[]", "{", '{"a": 1, "a": 2}', "[" * 10_000):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(UserError, match=r"config\.json"):
+            read_config(tmp_path)
+        (tmp_path / "model.safetensors.index.json").write_text(text)
+        with pytest.raises(UserError, match=r"index\.json"):
+            read_state(tmp_path)

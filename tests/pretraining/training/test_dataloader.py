@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,3 +96,21 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
     with pytest.raises(UserError, match="a shard is damaged"):
         next(batches)
     prefetched(load, 0, 100).close()
+
+
+def test_ids_that_the_tokenizer_does_not_have_are_refused(study: Study, data: Path) -> None:
+    """Their shards' hashes fit, and the model has rows enough: only the tokenizer knows."""
+    source = Data(data, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+    source.step(0, "clm")
+    source._vocab_size = 100
+    with pytest.raises(
+        UserError, match=r"train: near token \d+ there is an id that the tokenizer does not have"
+    ):
+        source.step(0, "clm")
+
+
+def test_an_index_of_other_shards_is_refused(study: Study, data: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(data, tmp_path / "copy"))
+    shutil.copytree(copy / "validation", copy / "train", dirs_exist_ok=True)
+    with pytest.raises(UserError, match=r"train/index\.json: is not the index the manifest was made with"):
+        Data(copy, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
