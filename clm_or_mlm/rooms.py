@@ -135,6 +135,11 @@ examples:
         Room(
             name="workflow",
             description="Run a study: shards, pretraining, cells, tables and figures, each job once.",
+            commands={
+                "workflow:status": "how far a study is, also while it runs",
+                "workflow:detach": "run a study so that it survives logout",
+                "workflow:cancel": "end a study's jobs on Slurm",
+            },
             default="workflow:study",
             prepare="workflow:pass_on",
         ),

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.runs import RUN
 from common.files import write_text
 from common.registry import Registry
+from workflow.sites import queue_name
 
 __all__ = [
     "KINDS",
@@ -140,6 +141,11 @@ class Job:
         return self.gpu_hours / max(1, self.nodes * self.gpus)
 
     @property
+    def queue(self) -> str:
+        """Which of `workflow.sites.QUEUES` it belongs to."""
+        return queue_name(self.nodes, self.gpus)
+
+    @property
     def parts(self) -> int:
         """Jobs it takes in a row, each within the limit; every one but the last saves and stops."""
         return max(1, math.ceil(self.hours / self.limit_hours))
@@ -175,14 +181,19 @@ class Job:
         return self.log.removesuffix("log") + "saved"
 
     @property
+    def crashed(self) -> str:
+        """The file with a line for every time that it ended without a sentence and was started again."""
+        return self.log.removesuffix("log") + "crashed"
+
+    @property
+    def attempts(self) -> str:
+        """The file with a JSON line for every time that it ran and was not killed: seconds, GPUs, exit code."""
+        return self.log.removesuffix("log") + "attempts.jsonl"
+
+    @property
     def timings(self) -> str:
         """The file with a JSON line for every time that it ran to its end: CPU seconds of its commands."""
         return self.log.removesuffix("log") + "timings.jsonl"
-
-    @property
-    def retries(self) -> int:
-        """How often it may be started again: for its parts, and for lost nodes."""
-        return self.parts - 1 + self.lost
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
@@ -206,18 +217,22 @@ class Workflow:
     """The image that jobs run in; this environment when empty."""
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
-    partition: str = ""
-    """Slurm partition; the site's default when empty."""
-    account: str = ""
-    """Slurm account; the site's default when empty."""
-    slurm_extra: str = ""
-    """More words for sbatch."""
+    queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What each of `workflow.sites.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    gres: str = "gpu"
+    """What Slurm calls a GPU."""
+    modules: tuple[str, ...] = ()
+    """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)
-    """Variables of every job, in place of the user's."""
+    """Variables of every job, in place of the user's; $NAME is expanded in the job."""
 
     def of_kind(self, kind: str) -> list[Job]:
         """Return the jobs of one kind."""
         return [job for job in self.jobs.values() if job.kind.name == kind]
+
+    def queue(self, job: Job) -> dict[str, str]:
+        """Return what Slurm is asked for a job beyond its size."""
+        return self.queues.get(job.queue, {})
 
     @property
     def kinds(self) -> list[Kind]:

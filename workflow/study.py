@@ -23,6 +23,7 @@ from pretraining.sequence_lengths import effective_length
 from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.settings import Settings
+from workflow.sites import queue_name
 
 __all__ = [
     "cell_runs",
@@ -132,14 +133,19 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     sources = dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets)
     jobs += [_cell(model, source, datasets, study, settings) for model in models for source in sources]
     cells = [job for job in jobs if job.kind is KINDS["cell"]]
+    site = settings.profile
     return Workflow(
         target=target,
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
-        binds=_outside(settings),
-        partition=settings.partition,
-        account=settings.account,
-        slurm_extra=settings.slurm_extra,
+        binds=(*_outside(settings), *site.binds),
+        queues={
+            name: {**queue.resources(), "slurm_extra": queue.slurm_extra}
+            for name, queue in site.queues.items()
+        },
+        gres=site.gres,
+        modules=site.modules,
+        environ=site.variables(),
     )
 
 
@@ -159,7 +165,7 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
         "gpus": gpus,
         "cpus": settings.cpus * max(1, gpus),
         "memory_gb": settings.memory_gb * max(1, gpus),
-        "limit_hours": settings.limit_hours,
+        "limit_hours": settings.profile.queues[queue_name(nodes, gpus)].hours,
     }
 
 
@@ -170,7 +176,7 @@ def _data(settings: Settings) -> Job:
         name="datasets",
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
-        limit_hours=settings.limit_hours,
+        limit_hours=settings.profile.queues["cpu"].hours,
     )
 
 

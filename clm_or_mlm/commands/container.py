@@ -11,11 +11,14 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from container import build as images
-from container import doctor as site
+from container import doctor as machine
 from container import verify as verification
 from container.apptainer import stream
 from container.build import get_image
 from container.launch import launch
+from workflow.settings import load_settings
+from workflow.site_check import check_site
+from workflow.study import workflow_of
 
 __all__ = ["build", "doctor", "pass_on", "run", "test", "verify"]
 
@@ -126,12 +129,24 @@ def verify(
     return int(any(finding.problems and finding.fatal for finding in findings))
 
 
-def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    site: Annotated[str, Parameter(metavar="NAME|FILE")] = "",
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    target: str = "figure3",
+) -> int:
     """Find wrong site settings before a job is submitted; exit code 1 when jobs would fail.
 
     Args:
         study: folder the study will be in
+        site: check this site's profile too, by what Slurm answers on this login node
+        settings: the study's settings (TOML), which may name the site
+        target: what will be run, for --site and --settings
     """
-    answers = site.examine(study)
-    sys.stdout.write(site.report(answers))
+    answers = machine.examine(study)
+    if site or settings is not None:
+        values = load_settings(settings, site)
+        answers += check_site(values, workflow_of(target, values))
+    sys.stdout.write(machine.report(answers))
     return int(any(answer.status == "fail" for answer in answers))
