@@ -88,6 +88,7 @@ KINDS = Registry(
         Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
         Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
         Kind(name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
+        Kind(name="pack", title="packed cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
 )  # fmt: skip
@@ -101,7 +102,7 @@ class Job:
     kind: Kind
     """What kind of job it is."""
     name: str
-    """Its name within its kind: a stage, a model, or `model/dataset` of a cell."""
+    """Its name within its kind: a stage, a model (also of a pack), or `model/dataset` of a cell."""
     commands: tuple[Command, ...] = ()
     """What it runs, one after the other."""
     makes: tuple[str, ...] = ()
@@ -125,6 +126,8 @@ class Job:
     """Estimated hours of one GPU; of one job without GPUs."""
     disk_bytes: float = 0.0
     """What it leaves on disk."""
+    files: int = 0
+    """Files and folders that it leaves there."""
     limit_hours: float = 20.0
     """Longest job the site allows."""
     lost: int = 2

@@ -19,6 +19,7 @@ from workflow.detached import start_detached
 from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
 from workflow.jobs import Job
 from workflow.live_jobs import queued
+from workflow.measured import measure
 from workflow.requirements import check_requirements
 from workflow.settings import Settings, load_settings
 from workflow.site_check import refuse_what_slurm_refuses
@@ -86,7 +87,7 @@ def study(
     if retry_failed:
         values = replace(values, tuning_options=(*values.tuning_options, "--retry-failed"))
     file = "" if image is None else str(image.resolve())
-    workflow = workflow_of(whole, values, file)
+    workflow = workflow_of(whole, values, file, measure(folder, study_of(values)))
     if not dry_run:
         check_requirements(values, file, profile)
         if profile == "slurm":

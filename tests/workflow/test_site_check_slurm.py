@@ -125,7 +125,7 @@ def test_what_each_kind_of_jobs_asks_for_is_what_slurm_has(slurm: PrivateSlurm, 
         ('[jobs.cpu]\nslurm_extra = "--exclusiv3"', "unrecognized option '--exclusiv3'"),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
         ("[settings]\ngpus_per_node = 3", "Requested node configuration is not available"),
-        ("[jobs.cpu]\nhours = 30.0", "the partition cpu takes no jobs longer than 10:00:00"),
+        ("[jobs.gpus]\nhours = 30.0", "the partition gpu takes no jobs longer than 10:00:00"),
     ],
 )
 def test_what_slurm_would_refuse_is_refused_at_once(
