@@ -216,8 +216,8 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
     """End the process when this one is asked to end; on Slurm say that jobs live on."""
 
     def end(number: int, _: object) -> None:
+        # Not waited for here: this may run in the middle of the other wait, which holds a lock.
         process.kill() if slurm else process.terminate()
-        process.wait()
         if slurm:
             sys.stderr.write(
                 "\nstopped. Jobs that are queued or running live on, and the same call goes on with them; "
@@ -231,6 +231,7 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        process.wait()
 
 
 @contextlib.contextmanager

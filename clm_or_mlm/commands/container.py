@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from common.errors import UserError
 from container import build as images
 from container import doctor as machine
+from container import signing
 from container import verify as verification
 from container.apptainer import stream
 from container.build import get_image
@@ -20,7 +21,7 @@ from workflow.settings import load_settings
 from workflow.site_check import check_site
 from workflow.study import workflow_of
 
-__all__ = ["build", "doctor", "pass_on", "run", "test", "verify"]
+__all__ = ["build", "doctor", "pass_on", "run", "sign", "test", "verify"]
 
 WORD = "--inside-word"
 """The hidden option of `run` that carries the words of the command inside the image, options included."""
@@ -106,12 +107,35 @@ def test(image: str, /) -> None:
         sys.stdout.write(line)
 
 
+def sign(
+    image: str,
+    /,
+    *,
+    key: Annotated[Path, Parameter(metavar="PEM")],
+    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+) -> None:
+    """Sign an image with a private key; verify --key checks it with the public one.
+
+    example: openssl genpkey -algorithm ed25519 -out signing.pem && chmod 600 signing.pem
+             openssl pkey -in signing.pem -pubout -out signing.pub.pem
+
+    Args:
+        image: analysis or full
+        key: private key (PEM), readable by you alone
+        file: the image file (build/IMAGE.sif)
+    """
+    path = file or get_image(image).path
+    signing.sign(path, key)
+    sys.stdout.write(f"{path} is signed\n")
+
+
 def verify(
     image: str,
     /,
     *,
     file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     against: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    key: Annotated[Path | None, Parameter(metavar="PEM")] = None,
 ) -> int:
     """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
 
@@ -119,10 +143,12 @@ def verify(
         image: analysis or full
         file: the image file (build/IMAGE.sif)
         against: another build, for equal package sets
+        key: public key of whoever signed it
     """
     one = get_image(image)
     path = file or one.path
-    findings = verification.verify(one, path)
+    findings = [] if key is None else [verification.signature(path, key)]
+    findings += verification.verify(one, path)
     if against is not None:
         findings.append(verification.compare(path, against))
     sys.stdout.write(verification.report(findings))
