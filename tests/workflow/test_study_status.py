@@ -15,7 +15,10 @@ DONE, HALF, BROKEN = (
     Job(kind=KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
     for name in "abc"
 )
-JOBS = by_marker([DONE, HALF, BROKEN])
+TABLES = Job(
+    kind=KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
+)
+JOBS = by_marker([DONE, HALF, BROKEN, TABLES])
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: P
     found = study_status(study)
     text = status_text(found)
     total = [line.split() for line in text.splitlines() if line.startswith("all ")][-1]
-    assert total[1:] == ["3", "1", "0", "0", "1", "1"]
+    assert total[1:] == ["4", "1", "0", "0", "1", "2"]
     assert "failed      done/cell/m/c.json: error: no data" in text
     # Twice as long as planned: 2 GPUs, 4 h; half of one job and all of another are left.
     assert hours_used([DONE], study) == 8.0
