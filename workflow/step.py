@@ -42,6 +42,9 @@ _NEAR = 90.0
 """Seconds from the end of a job's time at which a stop was for the time limit, not somebody's wish: Slurm's own
 warning comes up to a minute early."""
 
+_ENDED = tuple(code for number in (signal.SIGTERM, signal.SIGINT) for code in (-number, 128 + number))
+"""Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+
 log = logging.getLogger(__name__)
 
 
@@ -154,7 +157,9 @@ def run_until(
             if isinstance(stop, Path):
                 stop.unlink(missing_ok=True)
     code = process.returncode
-    return AGAIN if asked and code != 0 else code
+    # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
+    ended = asked or bool(received) or code in _ENDED
+    return AGAIN if ended and code != 0 else code
 
 
 def _in_the_child() -> None:

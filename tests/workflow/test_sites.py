@@ -39,12 +39,12 @@ def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
 def test_jean_zay_asks_by_kind_of_job() -> None:
     settings = Settings(**{"site": "jean-zay", "account": "abc", **load_site("jean-zay", "abc").settings})
     workflow = workflow_of("610m-clm-42k", settings)
-    (shards,), (model,), cell = (workflow.of_kind(kind) for kind in ("shards", "model", "cell"))
+    (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "pack"))
     assert workflow.queue(shards)["slurm_account"] == "abc@cpu" and shards.gpus == 0
     assert workflow.queue(shards)["slurm_partition"] == "cpu_p1" and "constraint" not in workflow.queue(
         shards
     )
-    for job in (model, cell[0]):
+    for job in (model, pack):
         queue = workflow.queue(job)
         assert (queue["slurm_account"], queue["constraint"]) == ("abc@h100", "h100")
         assert (queue["qos"], queue["slurm_extra"]) == ("qos_gpu_h100-t3", "--hint=nomultithread")

@@ -115,6 +115,17 @@ def test_slurms_end_counts_where_it_is_known() -> None:
     assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_was_ended_from_outside_is_no_crash(tmp_path: Path, number: signal.Signals) -> None:
+    """As by scancel, which signals every process of a job: the job must not put itself back."""
+    command = [
+        sys.executable,
+        "-c",
+        f"import os, signal; signal.signal({number}, signal.SIG_DFL); os.kill(0, {number})",
+    ]
+    assert until(tmp_path, command, 60) == AGAIN
+
+
 def test_codes_and_output_are_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('hello'); raise SystemExit(3)"]
     assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, signal.SIGINT) == 3
