@@ -4,8 +4,8 @@
     apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
     apptainer run ... IMAGE analysis PATH
 
-Training makes a step a second, a checkpoint each two and STAND_IN_STEPS in all; a run takes a second. Lines of `events` say what
-was begun and what was finished, by which Slurm job.
+Training makes a step a second, a checkpoint each two and STAND_IN_STEPS in all; a run takes a second. Lines of `events`
+say what was begun and what was finished, by which Slurm job.
 """
 
 from __future__ import annotations
