@@ -40,6 +40,9 @@ LEASE = ".lease"
 _ROUNDS = 3
 """How often one call starts Snakemake: again after it was killed, or when jobs were lost."""
 
+_REMEMBERED_SECONDS = 120
+"""Three times the interval at which Snakemake asks for the state of jobs."""
+
 PROFILES = ("local", "slurm")
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
 
@@ -172,11 +175,21 @@ def reconcile(workflow: Workflow, folder: Path, *, change: bool = True) -> tuple
 
 
 def _status_command() -> str:
-    """Return what can report how a job ended: sacct where there is accounting, else squeue."""
+    """Return what reports how a job ended: squeue where Slurm remembers jobs for two minutes or more, else sacct.
+
+    sacct says `CANCELLED by 1000`, which Snakemake's executor (2.8.0) does not take for an end: it would wait for a
+    cancelled job for ever.
+    """
     answer = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
-    match = re.search(r"AccountingStorageType\s*=\s*(\S+)", answer.stdout)
-    none = match is not None and match[1] in ("accounting_storage/none", "(null)")
-    return "squeue" if none or shutil.which("sacct") is None else "sacct"
+    none = re.search(r"AccountingStorageType\s*=\s*(accounting_storage/none|\(null\))", answer.stdout)
+    age = re.search(r"MinJobAge\s*=\s*(\d+)", answer.stdout)
+    remembers = age is not None and int(age[1]) >= _REMEMBERED_SECONDS
+    if remembers or none is not None or shutil.which("sacct") is None:
+        return "squeue"
+    log.warning(
+        "Slurm forgets jobs after %s s (MinJobAge): after a scancel, start this call again", age and age[1]
+    )
+    return "sacct"
 
 
 def _snakemake(

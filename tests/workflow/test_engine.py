@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
-from workflow.engine import LEASE, run_workflow
+from workflow.engine import LEASE, _status_command, run_workflow
 from workflow.jobs import KINDS, Job, Workflow
 
 
@@ -150,3 +150,27 @@ def test_cells_are_submitted_one_by_one() -> None:
     # A task of an array would fail with the array's first task: docs/hpc.md.
     profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
     assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            "MinJobAge               = 300 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
+            "squeue",
+        ),
+        (
+            "MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
+            "sacct",
+        ),
+        ("MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/none\n", "squeue"),
+    ],
+)
+def test_cancelled_jobs_are_noticed_where_slurm_remembers_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, expected: str
+) -> None:
+    for name, text in (("scontrol", config), ("sacct", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{text}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert _status_command() == expected
