@@ -41,9 +41,10 @@ def train(words: list[str]) -> int:
         time.sleep(SECONDS)
         steps += 1
         note("step", name, steps)
-        if stop.exists() or steps % 2 == 0:
+        asked = stop.exists()
+        if asked or steps % 2 == 0:
             make(folder / f"step-{steps:08}" / "state.json")
-        if stop.exists():
+        if asked:
             return 75
     make(folder / "done")
     return 0

@@ -106,7 +106,7 @@ class Study:
             time.sleep(0.2)
 
     def finish(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.wait(400) == 0, self.text()[-6000:]
+        assert process.wait(700) == 0, self.text()[-6000:]
         assert (self.folder / "tables").is_file()
 
     def submitted(self) -> dict[str, int]:
