@@ -82,7 +82,7 @@ SchedulerParameters=batch_sched_delay=1,sched_interval=2,requeue_delay=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobRequeue=1
-MinJobAge=300
+MinJobAge=7200
 KillWait=5
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
