@@ -63,7 +63,7 @@ miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale
 	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 ## Images (docs/container.md) and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-tiny audit
+.PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m container build analysis $(ARGS)
 
@@ -78,6 +78,13 @@ STUDY_ENV := $(if $(filter slurm,$(PROFILE)),$(CLUSTER),$(FULL))
 study: ## run a study's jobs here or on a cluster (TARGET=figure3|table10|all, PROFILE=local|slurm, ARGS=--dry-run)
 	@$(MAKE) --silent $(STUDY_ENV)/.installed
 	@$(STUDY_ENV)/bin/python -m workflow $(TARGET) --profile $(PROFILE) $(ARGS)
+
+DIR ?= build/study
+study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, hours used and left, also while it runs (DIR=folder)
+	@$(CLUSTER)/bin/python -m workflow status --dir "$(DIR)" $(ARGS)
+
+study-detached: $(CLUSTER)/.installed ## the same as study, surviving logout (TARGET=figure3 DIR=folder ARGS=the call's options)
+	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## the whole chain in minutes: a made-up study through Slurm and the full image
 	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)

@@ -128,6 +128,7 @@ examples:
                 "container:build": "build an image into build/",
                 "container:run": "run a room in an image",
                 "container:test": "run an image's own test: imports, a figure, training",
+                "container:sign": "sign an image with a private key",
                 "container:verify": "compare an image with its record, the locks and the commit",
                 "container:doctor": "find wrong site settings before a job is submitted",
             },
@@ -136,6 +137,11 @@ examples:
         Room(
             name="workflow",
             description="Run a study: shards, pretraining, cells, tables and figures, each job once.",
+            commands={
+                "workflow:status": "how far a study is, also while it runs",
+                "workflow:detach": "run a study so that it survives logout",
+                "workflow:cancel": "end a study's jobs on Slurm",
+            },
             default="workflow:study",
             prepare="workflow:pass_on",
         ),

@@ -1,17 +1,12 @@
-"""The Apptainer command through `spython`, its Python client."""
+"""The Apptainer command: what it prints, an image's labels, and its output as it comes."""
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from common.errors import UserError
 from container.site import Site, program_of, version_of
@@ -30,7 +25,7 @@ def version() -> tuple[int, int]:
 
 
 def apptainer() -> str:
-    """Return the path of the Apptainer (or Singularity) command, and see to it that spython finds it.
+    """Return the path of the Apptainer (or Singularity) command.
 
     Raises:
         UserError: neither is on PATH, or it cannot run here.
@@ -38,26 +33,7 @@ def apptainer() -> str:
     version()
     found = program_of(Site())
     assert found is not None
-    if shutil.which("singularity") is None:
-        # spython calls `singularity`, an alias that some sites leave out.
-        folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-alias-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        alias = folder / "singularity"
-        alias.write_text(f'#!/bin/sh\nexec "{found}" "$@"\n', "utf-8")
-        alias.chmod(0o755)
-        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     return found
-
-
-def _client() -> Any:
-    apptainer()
-    try:
-        from spython.main import Client
-    except ModuleNotFoundError:
-        raise UserError(
-            "spython is not installed here; run this by `make`, or with .venv/cluster/bin/python"
-        ) from None
-    return Client
 
 
 def execute(image: Path, command: Sequence[str], options: Sequence[str] = ()) -> str:
@@ -66,14 +42,12 @@ def execute(image: Path, command: Sequence[str], options: Sequence[str] = ()) ->
     Raises:
         UserError: it failed; the last line it printed is given.
     """
-    client = _client()
-    flags = ["--no-home", "--cleanenv", "--pwd", "/", *options]
-    answer = client.execute(str(image), list(command), options=flags, return_result=True, quiet=True)
-    text = "".join(answer["message"][:1]) if answer["message"] else ""
-    if answer["return_code"]:
-        last = "".join(answer["message"]).strip().splitlines()[-1:] or ["no message"]
+    line = ["exec", "--no-home", "--cleanenv", "--pwd", "/", *options, str(image), *command]
+    answer = subprocess.run([apptainer(), "--quiet", *line], capture_output=True, text=True)
+    if answer.returncode:
+        last = (answer.stdout + answer.stderr).strip().splitlines()[-1:] or ["no message"]
         raise UserError(f"{image}: {' '.join(command[:3])} ... failed: {last[0]}")
-    return text
+    return answer.stdout
 
 
 def labels(image: Path) -> dict[str, str]:
@@ -82,11 +56,13 @@ def labels(image: Path) -> dict[str, str]:
     Raises:
         UserError: it is no image that Apptainer can read.
     """
-    answer = _client().inspect(str(image), quiet=True)
-    if "attributes" not in answer:
-        raise UserError(f"{image}: not an image that apptainer can read; build it again")
-    found = answer["attributes"]["labels"]
-    return dict(found) if isinstance(found, dict) else dict(json.loads(found or "{}"))
+    command = [apptainer(), "--quiet", "inspect", "--json", "--labels", str(image)]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    try:
+        found = json.loads(answer.stdout)["data"]["attributes"]["labels"]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{image}: not an image that apptainer can read; build it again") from None
+    return dict(found or {})
 
 
 def stream(words: Sequence[str]) -> Iterator[str]:
@@ -95,10 +71,10 @@ def stream(words: Sequence[str]) -> Iterator[str]:
     Raises:
         UserError: it ended with an error.
     """
-    from spython.utils import stream_command
-
-    apptainer()
-    try:
-        yield from stream_command(["singularity", *words], output_type="both")
-    except subprocess.CalledProcessError as error:
-        raise UserError(f"apptainer {words[0]} ended with code {error.returncode}") from None
+    with subprocess.Popen(
+        [apptainer(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    if process.returncode:
+        raise UserError(f"apptainer {words[0]} ended with code {process.returncode}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -25,9 +26,11 @@ from common.files import sha256_file, write_text
 from common.provenance import ROOT, git_commit
 from container.apptainer import execute, stream, version
 from container.inventory import canonical
+from container.packing import labels_of, packs_with_words, same_bytes, squashfs_options
+from container.sif import normalise
 
 __all__ = [
-    "COMPRESSIONS", "IMAGES", "Image", "build", "get_image", "mirror_of", "record_of", "squashfs_options", "without",
+    "IMAGES", "Image", "build", "commit_seconds", "get_image", "mirror_of", "record_of", "without",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -56,8 +59,9 @@ class Image:
 
     @property
     def debian_lock(self) -> Path:
-        """Debian packages it holds, with versions and hashes."""
-        return ROOT / "container" / f"debian-{self.name}.lock"
+        """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
+        other = {"x86_64": "", "aarch64": "-arm64"}.get(platform.machine(), f"-{platform.machine()}")
+        return ROOT / "container" / f"debian-{self.name}{other}.lock"
 
     @property
     def requirements(self) -> Path:
@@ -143,7 +147,8 @@ def build(
     target = target or image.path
     packed = squashfs_options(compression, version())
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
-    mirror = (mirror or mirror_of(os.environ)).replace("{snapshot}", snapshot).rstrip("/")
+    named = mirror or mirror_of(os.environ)
+    mirror = named.replace("{snapshot}", snapshot).rstrip("/")
     commit = git_commit()
     if commit == "unknown":
         raise UserError("an image holds a commit of this repository: build it from a git checkout")
@@ -156,13 +161,21 @@ def build(
     _space(temporary, image.needs_gb / 2)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    words = ["build", "--force", *([] if test else ["--notest"]), "--bind", f"{context}:/context", *packed]
+    seconds = commit_seconds()
     arguments = {
         "MIRROR": mirror,
         "COMMIT": commit,
         "LOCK": sha256_file(image.requirements),
         "SNAPSHOT": snapshot,
     }
+    words = ["build", "--force", *([] if test else ["--notest"]), "--bind", f"{context}:/context"]
+    if packs_with_words(version()):
+        labels = labels_of(image.definition.read_text("utf-8"), arguments, seconds)
+        words += same_bytes(packed, context, labels, seconds)
+    else:
+        log.warning(
+            "Apptainer before 1.3 dates what it packs: another build of this commit will have other bytes"
+        )
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
     words += [str(unfinished), str(image.definition)]
@@ -170,6 +183,7 @@ def build(
         _run_build(words, target.with_suffix(".log"), started)
         if relock:
             _write_lock(image, unfinished, snapshot)
+        normalise(unfinished, seconds)
         digest = sha256_file(unfinished)
         unfinished.replace(target)
     finally:
@@ -180,7 +194,11 @@ def build(
         "bytes": target.stat().st_size,
         "commit": commit,
         "lock": arguments["LOCK"],
-        "debian": {"lock": sha256_file(image.debian_lock), "snapshot": snapshot},
+        "debian": {
+            "lock": sha256_file(image.debian_lock),
+            "snapshot": snapshot,
+            "mirror": "snapshot" if "{snapshot}" in named else "mirror of the day",
+        },
         "flash_attn": None if flash_attn is None else Path(flash_attn).name,
         "seconds": round(time.monotonic() - started),
     }
@@ -190,24 +208,12 @@ def build(
     return target
 
 
-COMPRESSIONS = ("zstd", "gzip")
-"""How images can be packed."""
-
-
-def squashfs_options(compression: str, apptainer: tuple[int, int]) -> list[str]:
-    """Return the words that make Apptainer pack an image; gzip is what it does by itself.
-
-    Raises:
-        UserError: an unknown compression.
-    """
-    if compression not in COMPRESSIONS:
-        known = nearest(compression, COMPRESSIONS)
-        raise UserError(f"unknown compression {compression!r}{known}; take {' or '.join(COMPRESSIONS)}")
-    # Apptainer hands words to mksquashfs since 1.3.
-    if compression == "gzip" or apptainer < (1, 3):
-        return []
-    # At this level a tenth of gzip's time at the same size, or less of both.
-    return ["--mksquashfs-args", "-comp zstd -Xcompression-level 6"]
+def commit_seconds() -> int:
+    """Return the time of this repository's last commit, in seconds since 1970: the one time in an image."""
+    answer = subprocess.run(
+        ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True
+    )
+    return int(answer.stdout)
 
 
 def _space(folder: Path, gigabytes: float) -> None:

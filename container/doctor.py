@@ -252,12 +252,12 @@ def tools(site: Site) -> Line:
     """The Python packages of the workflow."""
     if _inside(site):
         return _ok("workflow tools", "not needed inside an image")
-    missing = [name for name in ("snakemake", "snakemake_executor_plugin_slurm", "spython")
+    missing = [name for name in ("snakemake", "snakemake_executor_plugin_slurm")
                if util.find_spec(name) is None]  # fmt: skip
     if missing:
         return _fail("workflow tools", f"{sys.executable} lacks {', '.join(missing)}",
                      "run this through make, which installs .venv/cluster")  # fmt: skip
-    return _ok("workflow tools", "snakemake, its Slurm executor and spython are there")
+    return _ok("workflow tools", "snakemake and its Slurm executor are there")
 
 
 CHECKS: tuple[Callable[[Site], Line], ...] = (

@@ -15,17 +15,18 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text
+from container.licences import debian_licences, python_licences
 
 __all__ = [
     "altered_files", "blob_id", "debian_hashes", "debian_packages", "differences", "inventory",
-    "python_packages", "read_debian_lock", "read_requirements", "sbom", "source_files",
+    "python_packages", "read_debian_lock", "read_requirements", "sbom", "source_files", "wheel_hashes",
 ]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,22 @@ def debian_hashes(archives: Path = Path("/var/cache/apt/archives")) -> dict[str,
     return {path.name.split("_")[0]: sha256_file(path) for path in sorted(archives.glob("*.deb"))}
 
 
+def wheel_hashes(folders: Iterable[Path], packages: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of the wheel that each Python package was installed from, by name.
+
+    Args:
+        folders: where the wheels are.
+        packages: versions by name.
+    """
+    found = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.whl")):
+            name, version = path.name.split("-")[:2]
+            if packages.get(canonical(name)) == version:
+                found[canonical(name)] = sha256_file(path)
+    return found
+
+
 def altered_files() -> list[str]:
     """Return installed files whose content is not what the package's own record says, or that are gone."""
     found = []
@@ -95,15 +112,37 @@ def source_files(root: Path = ROOT) -> dict[str, str]:
 
 
 def sbom(
-    python: Mapping[str, str], debian: Mapping[str, str], hashes: Mapping[str, str], about: Mapping[str, str]
+    python: Mapping[str, str],
+    debian: Mapping[str, str],
+    hashes: Mapping[str, str],
+    about: Mapping[str, str],
+    wheels: Mapping[str, str] | None = None,
+    licences: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return the packages as a CycloneDX 1.5 document, sorted, without time stamps."""
+    """Return the packages as a CycloneDX 1.5 document, sorted, without time stamps.
+
+    Args:
+        python: versions of Python packages.
+        debian: versions of Debian packages.
+        hashes: SHA-256 of each Debian package's file.
+        about: properties of the image.
+        wheels: SHA-256 of the wheel that each Python package was installed from.
+        licences: what `container.licences` found, by the first part of a purl, `pkg:pypi/numpy`.
+    """
 
     def component(kind: str, name: str, version: str) -> dict[str, object]:
-        row: dict[str, object] = {"type": "library", "name": name, "version": version}
-        row["purl"] = f"pkg:{kind}/{name}@{version}"
-        if kind.startswith("deb") and name in hashes:
-            row["hashes"] = [{"alg": "SHA-256", "content": hashes[name]}]
+        key, known = f"pkg:{kind}/{name}", (wheels or {}) if kind == "pypi" else hashes
+        row: dict[str, object] = {
+            "type": "library",
+            "bom-ref": f"{key}@{version}",
+            "name": name,
+            "version": version,
+        }
+        row["purl"] = f"{key}@{version}"
+        if name in known:
+            row["hashes"] = [{"alg": "SHA-256", "content": known[name]}]
+        if licences and key in licences:
+            row["licenses"] = licences[key]
         return row
 
     return {
@@ -193,8 +232,11 @@ def _check(debian_lock: Path | None, debian: Mapping[str, str], hashes: Mapping[
 
 
 def main(argv: Sequence[str]) -> int | None:
-    about = "What this image or environment holds."
-    parser = argparse.ArgumentParser("python -m container.inventory", description=about, allow_abbrev=False)
+    text = "What this image or environment holds."
+    parser = argparse.ArgumentParser("python -m container.inventory", description=text, allow_abbrev=False)
+    parser.add_argument(
+        "--context", type=Path, default=Path("/context"), metavar="DIR", help="what the build has downloaded"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write an SBOM (CycloneDX JSON) and stop")
     parser.add_argument(
         "--debian-lock", type=Path, metavar="FILE", help="refuse another set of Debian packages"
@@ -208,7 +250,14 @@ def main(argv: Sequence[str]) -> int | None:
         return None
     debian, hashes = debian_packages(), debian_hashes()
     _check(arguments.debian_lock, debian, hashes)
-    document = sbom(python_packages(), debian, hashes, dict(word.split("=", 1) for word in arguments.about))
+    python = python_packages()
+    wheels = wheel_hashes([arguments.context / name for name in ("wheels", "built", "extra")], python)
+    licences = {f"pkg:deb/debian/{name}": debian_licences(name) for name in debian}
+    licences |= {
+        f"pkg:pypi/{canonical(dist.name)}": python_licences(dist) for dist in metadata.distributions()
+    }
+    about = dict(word.split("=", 1) for word in arguments.about)
+    document = sbom(python, debian, hashes, about, wheels, licences)
     write_text(arguments.write, json.dumps(document, indent=1) + "\n")
     return None
 

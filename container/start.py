@@ -25,6 +25,7 @@ SCRATCH = "CLM_OR_MLM_SCRATCH"
 
 ROOMS = (
     "analysis", "paper_figures", "benchmarks", "pretraining", "container", "miniature", "workflow.study_report",
+    "torch.distributed.run",
 )  # fmt: skip
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 

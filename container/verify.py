@@ -18,8 +18,9 @@ from common.provenance import ROOT, git_commit
 from container.apptainer import execute, labels
 from container.build import Image, record_of
 from container.inventory import canonical, differences, read_debian_lock, read_requirements
+from container.signing import signature_problem
 
-__all__ = ["Finding", "compare", "report", "verify"]
+__all__ = ["Finding", "compare", "report", "signature", "verify"]
 
 _PYTHON = "/opt/clm-or-mlm/env/bin/python"
 
@@ -70,6 +71,12 @@ def verify(image: Image, path: Path | None = None) -> list[Finding]:
         _commit(found.get("org.opencontainers.image.revision", "unknown")),
     ]
     return findings
+
+
+def signature(path: Path, public: Path) -> Finding:
+    """Return whether an image bears the signature of a public key's owner, over every byte that it covers."""
+    problem = signature_problem(path, public)
+    return Finding(what="signature", problems=() if problem is None else (problem,), note=f"by {public}")
 
 
 def report(findings: Iterable[Finding]) -> str:

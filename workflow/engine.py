@@ -1,5 +1,8 @@
 """Runs a workflow in a folder by Snakemake, here or on a cluster; the same call resumes where one stopped.
 
+The call holds a lease on the folder, which keeps a second call out on every node. Snakemake ends with the call; jobs
+on Slurm do not: the next call waits for those that are queued or running, and submits the others.
+
 Snakemake looks at markers (`done/<kind>/<name>.json`), which follow what is on disk, never the other way round:
 `reconcile` first removes those whose artefact is gone and writes those whose artefact is complete, so that a deleted
 run is done again and nothing else is, and a store that was copied here counts.
@@ -7,26 +10,38 @@ run is done again and nothing else is, and a store that was copied here counts.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from common.locks import try_lock
+from common.locks import try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
 from workflow.jobs import Job, Workflow, save, write_marker
+from workflow.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
 
-__all__ = ["PROFILES", "reconcile", "run_workflow"]
+__all__ = ["LEASE", "PROFILES", "prefix_of", "reconcile", "run_workflow"]
 
 log = logging.getLogger(__name__)
+
+LEASE = ".lease"
+"""File in a workflow's folder that names the call that works there."""
+
+_ROUNDS = 3
+"""How often one call starts Snakemake: again after it was killed, or when jobs were lost."""
+
+_REMEMBERED_SECONDS = 120
+"""Three times the interval at which Snakemake asks for the state of jobs."""
 
 PROFILES = ("local", "slurm")
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
@@ -52,24 +67,69 @@ def run_workflow(
         dry_run: stop after `announce`.
 
     Raises:
-        UserError: another process works in the folder.
+        UserError: another call works in the folder, or Slurm does not answer.
     """
+    if dry_run:
+        todo, _ = reconcile(workflow, folder, change=False)
+        if announce is not None:
+            announce(todo)
+        return True
     folder.mkdir(parents=True, exist_ok=True)
-    with try_lock(folder / ".lock") as held:
-        if not held:
-            raise UserError(f"another call works in {folder}; wait for it or choose another folder")
+    lost = threading.Event()
+    with try_lease(folder / LEASE, lost.set) as holder:
+        if holder is not None:
+            raise UserError(
+                f"another call works in {folder} ({holder}); wait for it or choose another folder"
+            )
         todo, _ = reconcile(workflow, folder)
         if announce is not None:
             announce(todo)
-        if dry_run:
-            return True
-        _forget_interrupted(folder)
-        save(workflow, folder)
+        live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
         for job in workflow.jobs.values():
-            # A new call counts from the start, and tries again what a user's mistake stopped.
-            for name in (job.refused, job.saved):
-                (folder / name).unlink(missing_ok=True)
-        return _snakemake(workflow, folder, profile, words)
+            if job.marker not in live:
+                # A new call counts from the start, and tries again what a user's mistake stopped.
+                for name in (job.refused, job.saved, job.crashed):
+                    (folder / name).unlink(missing_ok=True)
+        save(workflow, folder)
+        for number in range(_ROUNDS):
+            _forget_interrupted(folder)
+            write_live(folder, live)
+            if live:
+                numbers = " ".join(job.number for job in live.values())
+                log.info(
+                    "%d jobs of an earlier call are queued or running and are waited for: %s",
+                    len(live),
+                    numbers,
+                )
+            code = _snakemake(workflow, folder, profile, words, lost)
+            again, _ = reconcile(workflow, folder)
+            if code == 0 or number == _ROUNDS - 1 or not _repeats(code, again, live, folder, profile):
+                return code == 0
+            live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
+        return False
+
+
+def _repeats(code: int, todo: list[Job], live: dict[str, LiveJob], folder: Path, profile: str) -> bool:
+    """Return whether Snakemake is started once more: it was killed, or left work that no user's mistake ended."""
+    if code < 0:
+        log.warning("snakemake was killed (%s); starting it again", signal.Signals(-code).name)
+        return True
+    if profile != "slurm":
+        # Here a job starts itself again.
+        return False
+    left = [job for job in todo if not (folder / job.refused).is_file()]
+    lost = [job for job in left if job.marker in live or (folder / job.log).is_file()]
+    if lost:
+        log.warning(
+            "%d jobs were lost: %s; submitting them again", len(lost), " ".join(j.name for j in lost[:5])
+        )
+    return bool(lost)
+
+
+def prefix_of(folder: Path) -> str:
+    """Return what the names of the folder's Slurm jobs start with: its own name and a number that follows from it."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
+    return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
 def _forget_interrupted(folder: Path) -> None:
@@ -81,11 +141,11 @@ def _forget_interrupted(folder: Path) -> None:
     shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
 
 
-def reconcile(workflow: Workflow, folder: Path) -> tuple[list[Job], list[Job]]:
+def reconcile(workflow: Workflow, folder: Path, *, change: bool = True) -> tuple[list[Job], list[Job]]:
     """Make the markers say what is on disk; return the jobs to do, and those a finished job makes needless.
 
     Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
-    already: deleting old trunks to save space must not train them again.
+    already: deleting old trunks to save space must not train them again. Without `change` the markers stay as they are.
     """
     complete = {marker: job.is_complete(folder) for marker, job in workflow.jobs.items()}
     for marker, job in workflow.jobs.items():
@@ -103,67 +163,133 @@ def reconcile(workflow: Workflow, folder: Path) -> tuple[list[Job], list[Job]]:
     for marker, job in workflow.jobs.items():
         path = folder / marker
         if complete[marker]:
-            if not path.is_file() and not job.kind.follows:
+            if change and not path.is_file() and not job.kind.follows:
                 log.info("%s %s: complete already", job.kind.name, job.name)
                 write_marker(job, folder)
         else:
-            if path.is_file():
+            if change and path.is_file():
                 log.info("%s %s: what it made is gone, it is done again", job.kind.name, job.name)
                 path.unlink()
             (todo if marker in wanted else needless).append(job)
     return todo, needless
 
 
-def _wait_for_earlier_jobs(prefix: str) -> None:
-    """Cancel what a killed call left waiting in the queue, and wait for what it left running."""
-    announced = False
-    while True:
-        command = ["squeue", "--me", "--noheader", "--format=%A %T %j"]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        rows = [line.split() for line in answer.stdout.splitlines() if f" {prefix}" in line]
-        waiting = [row[0] for row in rows if row[1] == "PENDING"]
-        if waiting:
-            subprocess.run(["scancel", "--state=PENDING", *dict.fromkeys(waiting)], check=False)
-        running = [row[0] for row in rows if row[1] not in ("PENDING", "COMPLETED", "CANCELLED")]
-        if not running:
-            return
-        if not announced:
-            sys.stderr.write(
-                f"waiting for jobs of an earlier call, which still run: {' '.join(running)} "
-                "(end them with scancel if you do not want that)\n"
-            )
-            announced = True
-        time.sleep(5)
-
-
 def _status_command() -> str:
-    """Return what can report how a job ended: sacct where there is accounting, else squeue."""
+    """Return what reports how a job ended: squeue where Slurm remembers jobs for two minutes or more, else sacct.
+
+    sacct says `CANCELLED by 1000`, which Snakemake's executor (2.8.0) does not take for an end: it would wait for a
+    cancelled job for ever.
+    """
     answer = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
-    match = re.search(r"AccountingStorageType\s*=\s*(\S+)", answer.stdout)
-    none = match is not None and match[1] in ("accounting_storage/none", "(null)")
-    return "squeue" if none or shutil.which("sacct") is None else "sacct"
+    none = re.search(r"AccountingStorageType\s*=\s*(accounting_storage/none|\(null\))", answer.stdout)
+    age = re.search(r"MinJobAge\s*=\s*(\d+)", answer.stdout)
+    remembers = age is not None and int(age[1]) >= _REMEMBERED_SECONDS
+    if remembers or none is not None or shutil.which("sacct") is None:
+        return "squeue"
+    log.warning(
+        "Slurm forgets jobs after %s s (MinJobAge): after a scancel, start this call again", age and age[1]
+    )
+    return "sacct"
 
 
-def _snakemake(workflow: Workflow, folder: Path, profile: str, words: Sequence[str]) -> bool:
+def _snakemake(
+    workflow: Workflow, folder: Path, profile: str, words: Sequence[str], lost: threading.Event
+) -> int:
+    """Run Snakemake to its end and return its exit code; interrupted, this ends it and leaves jobs on Slurm alone."""
     here = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
     command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
     gpus = max((job.gpus for job in workflow.jobs.values()), default=0)
-    if profile == "slurm":
-        prefix = f"clm-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-        _wait_for_earlier_jobs(prefix)
-        command += ["--slurm-jobname-prefix", prefix, "--slurm-status-command", _status_command()]
-        if not workflow.account:
+    slurm = profile == "slurm"
+    if slurm:
+        command += ["--slurm-jobname-prefix", prefix_of(folder), "--slurm-status-command", _status_command()]
+        # Those that are waited for are processes here that sleep.
+        command += ["--local-cores", str(len(workflow.jobs))]
+        if not any("slurm_account" in queue for queue in workflow.queues.values()):
             command += ["--slurm-no-account"]
     elif gpus:
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".cache"))
-    # Killed, this process leaves nothing behind that the next call would meet.
-    process = subprocess.Popen([*command, *words], env=environ, cwd=folder, preexec_fn=end_with_parent)
+    # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
+    # its own: a Ctrl-C that reached it would cancel every job.
+    process = subprocess.Popen(
+        [*command, *words], env=environ, cwd=folder, preexec_fn=end_with_parent, start_new_session=slurm
+    )
+    with _ending(process, slurm), _watching(folder, slurm, process, lost):
+        code = process.wait()
+    if lost.is_set():
+        raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
+    return code
+
+
+@contextlib.contextmanager
+def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
+    """End the process when this one is asked to end; on Slurm say that jobs live on."""
+
+    def end(number: int, _: object) -> None:
+        # Not waited for here: this may run in the middle of the other wait, which holds a lock.
+        process.kill() if slurm else process.terminate()
+        if slurm:
+            sys.stderr.write(
+                "\nstopped. Jobs that are queued or running live on, and the same call goes on with them; "
+                "`python -m workflow status` shows them, `python -m workflow cancel` ends them\n"
+            )
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
-        return process.wait() == 0
-    except KeyboardInterrupt:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         process.wait()
-        raise
+
+
+@contextlib.contextmanager
+def _watching(
+    folder: Path, slurm: bool, process: subprocess.Popen[bytes], lost: threading.Event
+) -> Iterator[None]:
+    """Say which jobs of an earlier call are gone, and why others cannot start, while the block runs."""
+    done = threading.Event()
+
+    def watch() -> None:
+        said: set[str] = set()
+        while not done.wait(5):
+            if lost.is_set():
+                process.kill()
+            if not slurm:
+                continue
+            try:
+                jobs = queued(prefix_of(folder))
+            except UserError as error:
+                log.debug("%s", error)
+                continue
+            forget_ended(folder, jobs)
+            for job in jobs:
+                if job.state == "PENDING" and job.reason in _NEVER and job.number not in said:
+                    said.add(job.number)
+                    log.warning(
+                        "%s (Slurm job %s) cannot start: %s; correct the site or the settings, then scancel %s",
+                        job.comment, job.number, job.reason, job.number,
+                    )  # fmt: skip
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+_NEVER = frozenset(
+    {
+        "AccountNotAllowed", "AssocGrpGRES", "AssocMaxCpuPerJobLimit", "AssocMaxGRESPerJob", "AssocMaxNodePerJobLimit",
+        "AssocMaxWallDurationPerJobLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown",
+        "PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOSMaxCpuPerJobLimit", "QOSMaxGRESPerJob",
+        "QOSMaxNodePerJobLimit", "QOSMaxWallDurationPerJobLimit", "QOSNotAllowed", "ReqNodeNotAvail",
+    }
+)  # fmt: skip
+"""Slurm's reasons for a waiting job that waiting alone does not cure."""

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.runs import RUN
 from common.files import write_text
 from common.registry import Registry
+from workflow.sites import queue_name
 
 __all__ = [
     "KINDS",
@@ -87,6 +88,7 @@ KINDS = Registry(
         Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
         Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
         Kind(name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
+        Kind(name="pack", title="packed cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
 )  # fmt: skip
@@ -100,7 +102,7 @@ class Job:
     kind: Kind
     """What kind of job it is."""
     name: str
-    """Its name within its kind: a stage, a model, or `model/dataset` of a cell."""
+    """Its name within its kind: a stage, a model (also of a pack), or `model/dataset` of a cell."""
     commands: tuple[Command, ...] = ()
     """What it runs, one after the other."""
     makes: tuple[str, ...] = ()
@@ -124,6 +126,8 @@ class Job:
     """Estimated hours of one GPU; of one job without GPUs."""
     disk_bytes: float = 0.0
     """What it leaves on disk."""
+    files: int = 0
+    """Files and folders that it leaves there."""
     limit_hours: float = 20.0
     """Longest job the site allows."""
     lost: int = 2
@@ -138,6 +142,11 @@ class Job:
     def hours(self) -> float:
         """Estimated wall time, all parts together."""
         return self.gpu_hours / max(1, self.nodes * self.gpus)
+
+    @property
+    def queue(self) -> str:
+        """Which of `workflow.sites.QUEUES` it belongs to."""
+        return queue_name(self.nodes, self.gpus)
 
     @property
     def parts(self) -> int:
@@ -175,14 +184,19 @@ class Job:
         return self.log.removesuffix("log") + "saved"
 
     @property
+    def crashed(self) -> str:
+        """The file with a line for every time that it ended without a sentence and was started again."""
+        return self.log.removesuffix("log") + "crashed"
+
+    @property
+    def attempts(self) -> str:
+        """The file with a JSON line for every time that it ran and was not killed: seconds, GPUs, exit code."""
+        return self.log.removesuffix("log") + "attempts.jsonl"
+
+    @property
     def timings(self) -> str:
         """The file with a JSON line for every time that it ran to its end: CPU seconds of its commands."""
         return self.log.removesuffix("log") + "timings.jsonl"
-
-    @property
-    def retries(self) -> int:
-        """How often it may be started again: for its parts, and for lost nodes."""
-        return self.parts - 1 + self.lost
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
@@ -206,18 +220,22 @@ class Workflow:
     """The image that jobs run in; this environment when empty."""
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
-    partition: str = ""
-    """Slurm partition; the site's default when empty."""
-    account: str = ""
-    """Slurm account; the site's default when empty."""
-    slurm_extra: str = ""
-    """More words for sbatch."""
+    queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What each of `workflow.sites.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    gres: str = "gpu"
+    """What Slurm calls a GPU."""
+    modules: tuple[str, ...] = ()
+    """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)
-    """Variables of every job, in place of the user's."""
+    """Variables of every job, in place of the user's; $NAME is expanded in the job."""
 
     def of_kind(self, kind: str) -> list[Job]:
         """Return the jobs of one kind."""
         return [job for job in self.jobs.values() if job.kind.name == kind]
+
+    def queue(self, job: Job) -> dict[str, str]:
+        """Return what Slurm is asked for a job beyond its size."""
+        return self.queues.get(job.queue, {})
 
     @property
     def kinds(self) -> list[Kind]:

@@ -25,6 +25,11 @@ def check_requirements(settings: Settings, image: str, profile: str) -> None:
     for word in settings.text:
         if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
             raise UserError(f"{word} needs network and HF_HUB_OFFLINE is set; name files on disk in `text`")
+        if word.startswith("hf:") and profile == "slurm" and settings.profile.offline:
+            raise UserError(
+                f"{word} needs network, which compute nodes of {settings.profile.name} do not have; bring the files on "
+                "a login node and name them in `text`"
+            )
     if image and not Path(image).is_file():
         raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
     if not settings.make_datasets:

@@ -4,14 +4,16 @@
     text = ["fineweb-edu/*.parquet"] # documents to pretrain on, already on this machine's disks
     tokenizer = "tokenizer.json"
     data = "/shared/data"            # datasets, as python -m benchmarks fetch writes them
-    device = "H100"
+    site = "jean-zay"                # a profile of workflow/sites, or a file of your own
+    account = "abc"
 
-Relative paths are taken from the file's folder.
+Relative paths are taken from the file's folder. What the site's profile sets is a default for the file.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
+from workflow.sites import QUEUES, Queue, SiteProfile, load_site
+from workflow.slurm_options import check_extra
 
 __all__ = ["Settings", "load_settings"]
 
@@ -65,12 +69,20 @@ class Settings:
     """Memory for each GPU, or for each job without GPUs."""
     limit_hours: float = 20.0
     """Longest job the site allows; longer stages are saved and resume in the next job."""
-    partition: str = ""
-    """Slurm partition; the site's default when empty."""
+    tuning_gpus: int = 1
+    """GPUs of a fine-tuning job, all kept busy: 1 makes a job for each cell, more make a job for each model."""
+    site: str = ""
+    """Site profile: a name of `workflow/sites/` or a TOML file of your own; `generic` when empty."""
     account: str = ""
     """Slurm account; the site's default when empty."""
+    partition: str = ""
+    """Slurm partition of jobs for which the site's profile names none."""
+    qos: str = ""
+    """Quality of service of jobs for which the site's profile names none."""
+    constraint: str = ""
+    """Node features (such as h100) of jobs with GPUs for which the site's profile names none."""
     slurm_extra: str = ""
-    """More words for sbatch, such as --constraint=h100."""
+    """More words for sbatch, such as --reservation=NAME; those that are keys of their own are refused."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -88,6 +100,12 @@ class Settings:
             raise UserError(
                 "gpus_per_node, limit_hours, mfu and memory_gb must be positive, and mfu at most 1"
             )
+        if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
+            raise UserError(
+                f"tuning_gpus must be 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a fine-tuning "
+                "job runs on one node"
+            )
+        check_extra(self.slurm_extra, "settings")
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError("datasets, learning_rates and seeds need at least one entry each")
 
@@ -96,38 +114,68 @@ class Settings:
         """The datasets and those they are trained on, each once."""
         return tuple(dict.fromkeys(n for name in self.datasets for n in (DATASETS[name].trained_on, name)))
 
+    @cached_property
+    def profile(self) -> SiteProfile:
+        """The site's profile, with what these settings add for every kind of jobs."""
+        site = load_site(self.site, self.account)
+        return replace(site, queues={name: self._queue(name, site.queues[name]) for name in QUEUES})
+
+    def _queue(self, name: str, queue: Queue) -> Queue:
+        constraint = self.constraint if name != "cpu" else ""
+        return replace(
+            queue,
+            partition=queue.partition or self.partition,
+            qos=queue.qos or self.qos,
+            constraint=queue.constraint or constraint,
+            hours=queue.hours or self.limit_hours,
+            slurm_extra=f"{queue.slurm_extra} {self.slurm_extra}".strip(),
+        )
+
 
 _PATHS = ("study", "data", "tokenizer")
 
 
-def load_settings(path: Path | None) -> Settings:
-    """Return the settings of a TOML file, the defaults without one.
+def load_settings(path: Path | None, site: str = "") -> Settings:
+    """Return the settings of a TOML file, the defaults without one, over those of the site's profile.
+
+    Args:
+        path: the file; None: no settings of your own.
+        site: the site's profile, in place of the one that the file names.
 
     Raises:
         UserError: an unreadable file, an unknown key (the nearest is named) or a value of another type.
     """
-    if path is None:
-        return Settings()
-    values: dict[str, Any] = read_toml(path)
-    for key in values.keys() & Settings.__dataclass_fields__.keys():
-        _check_type(path, key, values[key], getattr(Settings(), key))
-    folder = path.parent.resolve()
+    values: dict[str, Any] = {} if path is None else read_toml(path)
+    where = "settings" if path is None else str(path)
+    _check_types(where, values)
+    folder = Path() if path is None else path.parent.resolve()
     for key in _PATHS:
         if values.get(key):
             values[key] = _absolute(folder, values[key])
+    if str(values.get("site", "")).endswith(".toml"):
+        values["site"] = _absolute(folder, values["site"])
+    if site:
+        values["site"] = site
     words = values.get("text", ())
     values["text"] = [word if word.startswith("hf:") else _absolute(folder, word) for word in words]
-    return read_settings(Settings, values, str(path))
+    profile = load_site(str(values.get("site", "")), str(values.get("account", "")))
+    _check_types(f"site {profile.name}", profile.settings)
+    base = read_settings(Settings, profile.settings, f"site {profile.name}")
+    settings = read_settings(Settings, values, "" if path is None else where, base=base)
+    _ = settings.profile
+    return settings
 
 
 def _absolute(folder: Path, word: str) -> str:
     return str(folder / Path(word).expanduser())
 
 
-def _check_type(path: Path, key: str, value: object, default: object) -> None:
+def _check_types(where: str, values: dict[str, Any]) -> None:
     """Refuse what TOML writes in another type than the key's, such as nodes = "2"."""
-    if isinstance(default, tuple):
-        if not isinstance(value, list):
-            raise UserError(f"{path}: {key} takes a list, not {value!r}")
-    elif type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
-        raise UserError(f"{path}: {key} takes a value of type {type(default).__name__}, not {value!r}")
+    for key in values.keys() & Settings.__dataclass_fields__.keys():
+        value, default = values[key], getattr(Settings(), key)
+        if isinstance(default, tuple):
+            if not isinstance(value, list):
+                raise UserError(f"{where}: {key} takes a list, not {value!r}")
+        elif type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
+            raise UserError(f"{where}: {key} takes a value of type {type(default).__name__}, not {value!r}")

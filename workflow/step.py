@@ -1,8 +1,9 @@
 """`python -m workflow.step MARKER`: one job of the workflow, on the machine that the scheduler gave it.
 
-It runs the job's commands in the image, or in this environment, on as many processes as there are GPUs; lets training
-save itself before the time limit and ends with 75 then, so that the next job resumes; prints the last lines of what
-failed; and writes the job's marker only when what it should make is there.
+It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
+itself before the time limit and puts its Slurm job back into the queue then, to resume; does the same when a command
+dies without a sentence; prints the last lines of what failed; and writes the job's marker only when what it should
+make is there. `--finished MARKER` writes the marker of a job that is complete already.
 """
 
 from __future__ import annotations
@@ -19,42 +20,91 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 
 from common.cli import run
 from common.errors import UserError, nearest
 from common.files import write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
+from pretraining.training.slurm import first_host
 from workflow.jobs import Job, Workflow, load, write_marker
 
-__all__ = ["MISTAKE", "do", "prefix_of", "processes_of", "run_until", "seconds_left"]
+__all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
 
 MISTAKE = 2
 """Exit code of every room for what the user has to correct; the same job would end with it again."""
 
+RESUME = -1
+"""What `do` returns when the time limit stopped a job that had come further: it goes on in the next."""
+
+_NEAR = 90.0
+"""Seconds from the end of a job's time at which a stop was for the time limit, not somebody's wish: Slurm's own
+warning comes up to a minute early."""
+
+_ENDED = tuple(code for number in (signal.SIGTERM, signal.SIGINT) for code in (-number, 128 + number))
+"""Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+
 log = logging.getLogger(__name__)
 
 
-def prefix_of(workflow: Workflow, folder: Path) -> list[str]:
+def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the site gives every job, with $NAME replaced by this job's own.
+
+    Raises:
+        UserError: one of them names a variable that is not set here.
+    """
+    found = {}
+    for key, value in workflow.environ.items():
+        try:
+            found[key] = Template(value).substitute(environ)
+        except (KeyError, ValueError) as error:
+            raise UserError(
+                f"the site sets {key} to {value!r}, and {error} is not set on this node; correct the site's file"
+            ) from None
+    return found
+
+
+def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None) -> list[str]:
     """Return the words before a room's name: the image's command line, or this Python."""
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
-    outside = [place for place in workflow.binds if not Path(place).is_relative_to(folder)]
+    places = (Template(place).safe_substitute(environ or {}) for place in workflow.binds)
+    outside = [place for place in places if not Path(place).is_relative_to(folder) and "$" not in place]
     binds = [word for place in outside for word in ("--bind", place)]
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
 
-def processes_of(job: Job, environ: Mapping[str, str]) -> list[str]:
-    """Return what starts one process a GPU: nothing, `torchrun`, or `srun` with rendezvous variables set by rank."""
+def launcher_of(job: Job, environ: Mapping[str, str], gres: str = "gpu") -> tuple[list[str], list[str]]:
+    """Return what starts one process a GPU: words before the image's, one a node, and torchrun inside of it.
+
+    Args:
+        job: the job.
+        environ: its environment; Slurm's variables name its nodes.
+        gres: what Slurm calls a GPU.
+
+    Raises:
+        UserError: a job of several nodes outside Slurm.
+    """
     if job.nodes * job.gpus <= 1:
-        return []
-    if "SLURM_JOB_ID" in environ:
-        words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes * job.gpus}"]
-        words += [f"--ntasks-per-node={job.gpus}", f"--gpus-per-node={job.gpus}", "--kill-on-bad-exit=1"]
-        return [*words, sys.executable, "-m", "workflow.rank"]
-    if job.nodes > 1:
+        return [], []
+    torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
+    if job.nodes == 1:
+        return [], [*torchrun, "--standalone", "-m"]
+    if "SLURM_JOB_ID" not in environ:
         raise UserError(f"{job.name} takes {job.nodes} nodes, which only Slurm gives; set nodes = 1 here")
-    return [sys.executable, "-m", "workflow.local_ranks", str(job.gpus)]
+    number = int(environ["SLURM_JOB_ID"])
+    # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
+    meet = f"{first_host(environ.get('SLURM_JOB_NODELIST', 'localhost'))}:{12_000 + number % 20_000}"
+    torchrun += [
+        f"--nnodes={job.nodes}",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint={meet}",
+        f"--rdzv-id={number}",
+    ]
+    words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
+    words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
+    return words, [*torchrun, "-m"]
 
 
 def run_until(
@@ -107,7 +157,9 @@ def run_until(
             if isinstance(stop, Path):
                 stop.unlink(missing_ok=True)
     code = process.returncode
-    return AGAIN if asked and code != 0 else code
+    # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
+    ended = asked or bool(received) or code in _ENDED
+    return AGAIN if ended and code != 0 else code
 
 
 def _in_the_child() -> None:
@@ -157,23 +209,26 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     """
     log_file = folder / job.log
     what = f"{job.kind.name} {job.name}"
-    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"} | workflow.environ
+    environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    environ |= site_environment(workflow, environ)
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
-    if job.cpus and not job.gpus:
+    environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // max(1, job.gpus))))
+    if not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
     started, before = time.monotonic(), _checkpoints(job, folder)
     for words in job.commands:
-        parallel = processes_of(job, environ) if job.checkpoints else []
+        nodes, ranks = launcher_of(job, environ, workflow.gres) if job.checkpoints else ([], [])
         stop = folder / job.stop if job.checkpoints else signal.SIGINT
-        command = [*parallel, *prefix_of(workflow, folder), *words]
+        command = [*nodes, *prefix_of(workflow, folder, environ), *ranks, *words]
         code = run_until(command, log_file, seconds_left(job, started, environ), environ, stop)
         if code == AGAIN:
             further = _checkpoints(job, folder) != before
-            repeats = "no checkpoint since its start; the next job repeats it"
+            repeats = "nothing was saved since its start; the next job repeats it"
             log.info("%s: stopped; %s", what, "the next job resumes" if further else repeats)
-            if further:
+            if further and seconds_left(job, started, os.environ) < _NEAR:
                 _append(folder / job.saved, os.environ.get("SLURM_JOB_ID", "here"))
+                return RESUME
             return AGAIN
         if code not in job.kind.accepted:
             sys.stderr.write(f"{what} ended with code {code}; the end of {log_file}:\n")
@@ -193,36 +248,99 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
 
 
 def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
 def _checkpoints(job: Job, folder: Path) -> set[Path]:
-    return set(folder.glob(job.checkpoints)) if job.checkpoints else set()
+    """Return what shows how far a job is: its checkpoints, or what it makes."""
+    made = (folder / path for path in job.makes)
+    return set(folder.glob(job.checkpoints)) if job.checkpoints else {path for path in made if path.is_file()}
+
+
+def _timed(job: Job, workflow: Workflow, folder: Path) -> int:
+    """Do a job and write down what it took."""
+    started, code = time.monotonic(), MISTAKE
+    try:
+        code = do(job, workflow, folder)
+    finally:
+        took = {"seconds": round(time.monotonic() - started, 1), "gpus": job.nodes * job.gpus, "code": code}
+        _append(folder / job.attempts, json.dumps(took))
+    return code
+
+
+def _once_more(job: Job, folder: Path, code: int) -> bool:
+    """Return whether a job that ended with a code is started again: it came further, or has been lost rarely."""
+    if code == RESUME:
+        return True
+    if code in (0, AGAIN, MISTAKE):
+        return False
+    path = folder / job.crashed
+    before = len(path.read_text("utf-8").splitlines()) if path.is_file() else 0
+    if before >= job.lost:
+        return False
+    _append(path, f"{os.environ.get('SLURM_JOB_ID', 'here')} {os.environ.get('SLURMD_NODENAME', '')} {code}")
+    return True
+
+
+def _requeue() -> bool:
+    """Put this Slurm job back into the queue, and wait until Slurm ends it; return False where that is not allowed."""
+    command = ["scontrol", "requeue", os.environ["SLURM_JOB_ID"]]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        log.warning("the job cannot be put back into the queue: %s", error)
+        return False
+    if answer.returncode:
+        log.warning("the job cannot be put back into the queue: %s", answer.stderr.strip())
+        return False
+    time.sleep(120)
+    return True
 
 
 def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[0]`."""
-    if len(argv) != 1:
+    words = list(argv)
+    finished = words[:1] == ["--finished"]
+    if len(words) != 1 + finished:
         raise UserError("workflow.step takes the job's marker: done/KIND/NAME.json")
     folder = Path.cwd()
-    if "SLURM_JOB_ID" not in os.environ:
+    inside = "SLURM_JOB_ID" in os.environ
+    if not inside:
         # Slurm ends what a killed job started; here nobody else does.
         end_with_parent()
     workflow = load(folder)
-    if argv[0] not in workflow.jobs:
-        raise UserError(f"{argv[0]} is no job of {workflow.target}{nearest(argv[0], workflow.jobs)}")
-    job = workflow.jobs[argv[0]]
+    marker = words[-1]
+    if marker not in workflow.jobs:
+        raise UserError(f"{marker} is no job of {workflow.target}{nearest(marker, workflow.jobs)}")
+    job = workflow.jobs[marker]
+    if finished:
+        return _finished(job, folder)
     image = workflow.image
     try:
         if image and not Path(image).is_file():
             raise UserError(f"{image} does not exist; build it: make image-full")
         if image and shutil.which("apptainer") is None and shutil.which("singularity") is None:
-            raise UserError("apptainer is not on this node's PATH; add its module to the job's environment")
-        return do(job, workflow, folder)
+            raise UserError("apptainer is not on this node's PATH; add its module to the site's `modules`")
+        while _once_more(job, folder, code := _timed(job, workflow, folder)):
+            if inside:
+                _requeue()
+                return AGAIN if code == RESUME else code
+            log.info("%s %s: starting it again", job.kind.name, job.name)
+        return code
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise
+
+
+def _finished(job: Job, folder: Path) -> int:
+    """Write the marker of a job that another call's job completed; return 1 when it did not."""
+    if not (folder / job.marker).is_file():
+        if job.kind.follows or not job.is_complete(folder):
+            return 1
+        write_marker(job, folder)
+    return 0
 
 
 if __name__ == "__main__":

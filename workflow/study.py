@@ -6,6 +6,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,14 +16,16 @@ from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
-from pretraining.paper_settings import SHAPES, Shape
+from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.sequence_lengths import effective_length
 from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
+from workflow.measured import Measured
 from workflow.settings import Settings
+from workflow.sites import queue_name
 
 __all__ = [
     "cell_runs",
@@ -36,6 +39,10 @@ __all__ = [
 
 _FINE_TUNINGS = 50 * len({dataset.trained_on for dataset in DATASETS.values()}) * 30
 _ROW_BYTES = 200_000
+_SHARD_BYTES = 33.5e6
+"""What a shard of 4,096 records is."""
+_CHECKPOINT_FILES = 12
+"""Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
 """Tokens that one core of the shard writer turns out in an hour, on the low side (docs/performance.md)."""
 
@@ -72,20 +79,33 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     return tuple(study.model(name) for name in names)
 
 
-def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
-    """Return the hours of one fine-tuning and its evaluations, from the paper's 9,000 GPU hours.
+def tuning_gpu_hours(
+    model: Model, study: Study, device: str, trained_on: str = "", measured: Measured | None = None
+) -> float:
+    """Return the hours of one fine-tuning and its evaluations: measured ones where this study has them.
 
-    The paper's average is scaled to the model's size by FLOPs and to the device by peak rate. The paper also
-    evaluated ten times during each training, so this is an upper bound, good for time limits.
+    Else the paper's average, from its 9,000 GPU hours, is scaled to the model's size by FLOPs and to the device by peak
+    rate. The paper also evaluated ten times during each training, so this is an upper bound, good for time limits.
     """
-    length = effective_length(study.config.min_length, study.config.max_length)
-
-    def flops(shape: Shape) -> float:
-        return model_flops_per_token(shape, length=length, predicted=0.0)
-
+    if measured and (seconds := measured.seconds(model.size, trained_on, _tuning_flops(study))) is not None:
+        return seconds / 3600
+    flops = _tuning_flops(study)
     paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
-    size = flops(study.shapes[model.size]) / flops(SHAPES["610m"])
+    size = flops[model.size] / model_flops_per_token(
+        SHAPES["610m"],
+        length=effective_length(study.config.min_length, study.config.max_length),
+        predicted=0.0,
+    )
     return paper * size * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
+
+
+def _tuning_flops(study: Study) -> dict[str, float]:
+    """Return the floating-point operations of a token by size of model."""
+    length = effective_length(study.config.min_length, study.config.max_length)
+    return {
+        name: model_flops_per_token(shape, length=length, predicted=0.0)
+        for name, shape in study.shapes.items()
+    }
 
 
 def study_of(settings: Settings) -> Study:
@@ -102,19 +122,30 @@ def place_stand_ins(folder: Path, target: str) -> None:
 
 
 def cell_runs(name: str, settings: Settings) -> list[RunKey]:
-    """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings."""
-    model, trained_on = name.rsplit("/", 1)
+    """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings.
+
+    Those of a pack, `model`, are all of the model's.
+    """
+    model, _, trained_on = name.partition("/")
     return [
         RunKey(model=model, dataset=dataset, lr=lr, seed=seed)
         for dataset in settings.datasets
-        if DATASETS[dataset].trained_on == trained_on
+        if trained_on in ("", DATASETS[dataset].trained_on)
         for lr in settings.learning_rates
         for seed in settings.seeds
     ]
 
 
-def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
+def workflow_of(
+    target: str, settings: Settings, image: str = "", measured: Measured | None = None
+) -> Workflow:
     """Return every job of a target.
+
+    Args:
+        target: as `models_of` takes it.
+        settings: of the study.
+        image: the image that jobs run in.
+        measured: what this study's fine-tunings took so far.
 
     Raises:
         UserError: an unknown target or a study that cannot be read.
@@ -128,18 +159,24 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     jobs.append(_shards(plan_of(models, study), settings))
     for model in models:
         jobs += _pretraining(model, plan, study, settings)
-    # Cells that share fine-tunings are one job.
+    # Cells that share fine-tunings are one job; with several GPUs all of a model's are.
     sources = dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets)
-    jobs += [_cell(model, source, datasets, study, settings) for model in models for source in sources]
-    cells = [job for job in jobs if job.kind is KINDS["cell"]]
+    packs = [tuple(sources)] if settings.tuning_gpus > 1 else [(source,) for source in sources]
+    jobs += [_cells(model, pack, datasets, study, settings, measured) for model in models for pack in packs]
+    cells = [job for job in jobs if job.kind.part == "fine-tuning"]
+    site = settings.profile
     return Workflow(
         target=target,
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
-        binds=_outside(settings),
-        partition=settings.partition,
-        account=settings.account,
-        slurm_extra=settings.slurm_extra,
+        binds=(*_outside(settings), *site.binds),
+        queues={
+            name: {**queue.resources(), "slurm_extra": queue.slurm_extra}
+            for name, queue in site.queues.items()
+        },
+        gres=site.gres,
+        modules=site.modules,
+        environ=site.variables(),
     )
 
 
@@ -159,7 +196,7 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
         "gpus": gpus,
         "cpus": settings.cpus * max(1, gpus),
         "memory_gb": settings.memory_gb * max(1, gpus),
-        "limit_hours": settings.limit_hours,
+        "limit_hours": settings.profile.queues[queue_name(nodes, gpus)].hours,
     }
 
 
@@ -170,7 +207,7 @@ def _data(settings: Settings) -> Job:
         name="datasets",
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
-        limit_hours=settings.limit_hours,
+        limit_hours=settings.profile.queues["cpu"].hours,
     )
 
 
@@ -190,6 +227,7 @@ def _shards(plan: Plan, settings: Settings) -> Job:
         network=any(word.startswith("hf:") for word in settings.text),
         gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
         disk_bytes=plan.data_bytes,
+        files=math.ceil(plan.data_bytes / _SHARD_BYTES),
         **_takes(settings),
     )
 
@@ -248,12 +286,22 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
         checkpoints=f"pretraining/stages/{name}/step-*/state.json",
         gpu_hours=costs.gpu_hours if own else 0.05,
         disk_bytes=(costs.checkpoint_bytes if own else 0.0) + exported,
+        files=_CHECKPOINT_FILES * (len(item.keep) + 1 if own else 1),
         **_takes(settings, nodes, gpus),
     )
 
 
-def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, settings: Settings) -> Job:
-    name = f"{model.name}/{source}"
+def _cells(
+    model: Model,
+    sources: tuple[str, ...],
+    datasets: tuple[str, ...],
+    study: Study,
+    settings: Settings,
+    measured: Measured | None,
+) -> Job:
+    """Return the job of a cell, or of all cells of a model, which keep its GPUs busy run by run."""
+    packed = settings.tuning_gpus > 1
+    name = model.name if packed else f"{model.name}/{sources[0]}"
     keys = cell_runs(name, settings)
     words = (
         *("benchmarks", "run", "--model", f"pretraining/models/{model.name}", "--name", model.name),
@@ -261,18 +309,22 @@ def _cell(model: Model, source: str, datasets: tuple[str, ...], study: Study, se
         *("--lr", *(format_lr(lr) for lr in settings.learning_rates)),
         *("--seed", *(str(seed) for seed in settings.seeds)),
         *("--data", settings.data or "data", "--out", "results"),
+        *(("--workers", str(settings.tuning_gpus)) if packed else ()),
         *settings.tuning_options,
     )
     runs = len(settings.learning_rates) * len(settings.seeds)
+    hours = sum(tuning_gpu_hours(model, study, settings.device, source, measured) for source in sources)
     return Job(
-        kind=KINDS["cell"],
+        kind=KINDS["pack" if packed else "cell"],
         name=name,
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
         needs=(marker("model", model.name), *datasets),
-        gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
+        gpu_hours=runs * hours,
         disk_bytes=len(keys) * _ROW_BYTES,
-        **_takes(settings, gpus=min(1, settings.gpus_per_node)),
+        # results.json, run.json and their folder; a folder of the cell and its lock.
+        files=3 * len(keys) + 2 * len(sources),
+        **_takes(settings, gpus=min(settings.tuning_gpus, settings.gpus_per_node)),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -21,6 +24,7 @@ from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
 from benchmarks.sweep.scheduler import do_jobs
+from benchmarks.sweep.share import Share
 from common.errors import UserError
 from common.locks import try_lock
 from common.plain_text import visible
@@ -30,6 +34,8 @@ __all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid
 log = logging.getLogger(__name__)
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,20 +94,35 @@ def compared_jobs(request: Request) -> list[Job]:
 
 
 def run_on(devices: Sequence[str], request: Request) -> None:
-    """Do the runs of a request with a process for each device; each takes cells that no other is doing."""
-    with ForkPool(len(devices), fresh=True) as pool:
-        for device in devices:
-            alone = dataclasses.replace(request, device=device, workers=1)
-            pool.submit(functools.partial(_worker, alone), lambda _: None)
-        pool.finish()
+    """Do the runs of a request with a process for each device; they share every cell, run by run.
+
+    Cells that another process is doing are left to it.
+    """
+    with contextlib.ExitStack() as held:
+        free = []
+        for job in compared_jobs(request):
+            if held.enter_context(try_lock(job.lock)):
+                free.append(job)
+            else:
+                log.info("%s on %s: another process is doing it", request.name, job.trained_on)
+        datasets = tuple(name for job in free for name in job.datasets)
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="clm-or-mlm-claims-")))
+        if not any(pending(job) for job in free):
+            return
+        with ForkPool(len(devices), fresh=True) as pool:
+            for number, device in enumerate(devices):
+                alone = dataclasses.replace(request, device=device, workers=1, datasets=datasets)
+                share = Share(folder=folder, first=number / len(devices))
+                pool.submit(functools.partial(_worker, alone, share), lambda _: None)
+            pool.finish()
 
 
-def _worker(request: Request) -> None:
+def _worker(request: Request, share: Share) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    _work(compared_jobs(request), request)
+    _work(compared_jobs(request), request, share)
 
 
-def _work(jobs: list[Job], request: Request) -> None:
+def _work(jobs: list[Job], request: Request, share: Share | None = None) -> None:
     """Do all jobs that no other process is doing, on a CPU as many runs side by side as fit."""
     pooling = POOLINGS[request.pooling]
     device = choose_device(
@@ -119,7 +140,8 @@ def _work(jobs: list[Job], request: Request) -> None:
         )
         resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling)
         fitting = default_size(request.threads, resettable.run_bytes)
-        do_jobs(jobs, resettable, (request.workers or fitting) if device.kind.side_by_side else 1)
+        side_by_side = (request.workers or fitting) if device.kind.side_by_side else 1
+        do_jobs(jobs, resettable, side_by_side, share)
     finally:
         torch.set_num_threads(threads)
 

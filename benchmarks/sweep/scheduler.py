@@ -16,6 +16,7 @@ from benchmarks.protocol import format_lr
 from benchmarks.sweep.fork_pool import ForkPool
 from benchmarks.sweep.jobs import Job, Outcome, Prepared, pending, prepare
 from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.share import Share
 from common.locks import try_lock
 
 __all__ = ["do_jobs"]
@@ -23,8 +24,10 @@ __all__ = ["do_jobs"]
 log = logging.getLogger(__name__)
 
 
-def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int) -> None:
-    """Do the pending runs of all jobs that no other process is doing.
+def do_jobs(
+    jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int, share: Share | None = None
+) -> None:
+    """Do the pending runs of all jobs that no other process is doing; of shared jobs, those that no worker has claimed.
 
     While the last runs of a job are computed the next job is prepared; a job's lock is released after its last run.
 
@@ -32,10 +35,12 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
         jobs: what to do.
         resettable: the model, on a CPU where runs are computed side by side.
         side_by_side: runs at a time; they share the model and their data, and no run depends on the number.
+        share: how the workers of a call share its jobs, whose locks the call holds; None: this process is alone.
 
     Raises:
         UserError: a dataset is not there, has other labels, or the store has runs of other settings.
     """
+    jobs = list(jobs) if share is None else share.in_order(jobs)
     waiting = [_fine_tunings(job) for job in jobs]
     display = _Display(sum(waiting), sum(len(job.keys) for job in jobs), side_by_side)
     with (
@@ -45,11 +50,11 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
     ):
         for job, expected in zip(jobs, waiting, strict=True):
             lock = locks.enter_context(contextlib.ExitStack())
-            if not lock.enter_context(try_lock(job.lock)):
+            if share is None and not lock.enter_context(try_lock(job.lock)):
                 log.info("%s on %s: another process is doing it", job.request.name, job.trained_on)
                 display.total -= expected
                 continue
-            if not pending(job):
+            if not pending(job) or (share is not None and not share.is_open(job)):
                 display.total -= expected
                 lock.close()
                 continue
@@ -58,6 +63,10 @@ def do_jobs(jobs: Sequence[Job], resettable: ResettableModel, side_by_side: int)
             display.total += len(left) - expected
             display.announce(prepared)
             for number, (lr, seed) in enumerate(prepared.fine_tunings, 1):
+                if share is not None and not share.claim(job, lr, seed):
+                    left.remove((lr, seed))
+                    display.total -= 1
+                    continue
                 watch = functools.partial(display.watch, display.new_run()) if side_by_side > 1 else None
                 pool.submit(
                     functools.partial(prepared.run, lr, seed, watch),

@@ -11,13 +11,17 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from container import build as images
-from container import doctor as site
+from container import doctor as machine
+from container import signing
 from container import verify as verification
 from container.apptainer import stream
 from container.build import get_image
 from container.launch import launch
+from workflow.settings import load_settings
+from workflow.site_check import check_site
+from workflow.study import workflow_of
 
-__all__ = ["build", "doctor", "pass_on", "run", "test", "verify"]
+__all__ = ["build", "doctor", "pass_on", "run", "sign", "test", "verify"]
 
 WORD = "--inside-word"
 """The hidden option of `run` that carries the words of the command inside the image, options included."""
@@ -103,12 +107,35 @@ def test(image: str, /) -> None:
         sys.stdout.write(line)
 
 
+def sign(
+    image: str,
+    /,
+    *,
+    key: Annotated[Path, Parameter(metavar="PEM")],
+    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+) -> None:
+    """Sign an image with a private key; verify --key checks it with the public one.
+
+    example: openssl genpkey -algorithm ed25519 -out signing.pem && chmod 600 signing.pem
+             openssl pkey -in signing.pem -pubout -out signing.pub.pem
+
+    Args:
+        image: analysis or full
+        key: private key (PEM), readable by you alone
+        file: the image file (build/IMAGE.sif)
+    """
+    path = file or get_image(image).path
+    signing.sign(path, key)
+    sys.stdout.write(f"{path} is signed\n")
+
+
 def verify(
     image: str,
     /,
     *,
     file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     against: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    key: Annotated[Path | None, Parameter(metavar="PEM")] = None,
 ) -> int:
     """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
 
@@ -116,22 +143,36 @@ def verify(
         image: analysis or full
         file: the image file (build/IMAGE.sif)
         against: another build, for equal package sets
+        key: public key of whoever signed it
     """
     one = get_image(image)
     path = file or one.path
-    findings = verification.verify(one, path)
+    findings = [] if key is None else [verification.signature(path, key)]
+    findings += verification.verify(one, path)
     if against is not None:
         findings.append(verification.compare(path, against))
     sys.stdout.write(verification.report(findings))
     return int(any(finding.problems and finding.fatal for finding in findings))
 
 
-def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
+def doctor(
+    *,
+    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
+    site: Annotated[str, Parameter(metavar="NAME|FILE")] = "",
+    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    target: str = "figure3",
+) -> int:
     """Find wrong site settings before a job is submitted; exit code 1 when jobs would fail.
 
     Args:
         study: folder the study will be in
+        site: check this site's profile too, by what Slurm answers on this login node
+        settings: the study's settings (TOML), which may name the site
+        target: what will be run, for --site and --settings
     """
-    answers = site.examine(study)
-    sys.stdout.write(site.report(answers))
+    answers = machine.examine(study)
+    if site or settings is not None:
+        values = load_settings(settings, site)
+        answers += check_site(values, workflow_of(target, values))
+    sys.stdout.write(machine.report(answers))
     return int(any(answer.status == "fail" for answer in answers))

@@ -1,7 +1,8 @@
-"""The command of `python -m workflow`: run a study's jobs here or on a cluster; the same call resumes."""
+"""The commands of `python -m workflow`: run a study's jobs here or on a cluster, look at them, end them."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,15 +12,21 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError, nearest
+from common.locks import holder_of
 from common.settings import describe_settings
-from workflow.engine import PROFILES, run_workflow
+from workflow import study_status
+from workflow.detached import start_detached
+from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
 from workflow.jobs import Job
+from workflow.live_jobs import queued
+from workflow.measured import measure
 from workflow.requirements import check_requirements
 from workflow.settings import Settings, load_settings
+from workflow.site_check import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 from workflow.summary import summary
 
-__all__ = ["pass_on", "study"]
+__all__ = ["cancel", "detach", "pass_on", "status", "study"]
 
 WORD = "--snakemake-word"
 """The hidden option that carries the words after `--`, which go to snakemake as they are."""
@@ -43,6 +50,7 @@ def study(
     profile: str = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    site: Annotated[str, Parameter(metavar="NAME|FILE")] = "",
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
@@ -55,6 +63,7 @@ def study(
       python -m workflow figure3 --profile slurm --dir /scratch/me/study --settings mine.toml
       python -m workflow tiny --profile slurm        a made-up study of minutes
       python -m workflow settings                    every setting, its default and its meaning
+      python -m workflow status --dir /scratch/me/study
     words after -- go to snakemake
 
     Args:
@@ -62,6 +71,7 @@ def study(
         profile: where jobs run: local or slurm
         dir_: the study's folder
         settings: settings (TOML); the paper's without
+        site: the site's profile: a name of workflow/sites, or a TOML file
         image: image the jobs run in; this environment without
         dry_run: print jobs, GPU hours and disk, and stop
         retry_failed: do runs again that are recorded as failed
@@ -73,13 +83,15 @@ def study(
         known = nearest(profile, PROFILES)
         raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
     folder = dir_.resolve()
-    values, whole = _settings(target, settings, folder), "all" if target == "tiny" else target
+    values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
     if retry_failed:
         values = replace(values, tuning_options=(*values.tuning_options, "--retry-failed"))
     file = "" if image is None else str(image.resolve())
-    workflow = workflow_of(whole, values, file)
+    workflow = workflow_of(whole, values, file, measure(folder, study_of(values)))
     if not dry_run:
         check_requirements(values, file, profile)
+        if profile == "slurm":
+            refuse_what_slurm_refuses(workflow)
     if target == "tiny" and profile == "slurm":
         # Its jobs last seconds: their state is asked for as often.
         words = (*_OFTEN, *words)
@@ -101,11 +113,66 @@ def study(
     return 0
 
 
-def _settings(target: str, path: Path | None, folder: Path) -> Settings:
+def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settings:
     if target != "tiny":
-        return load_settings(path)
+        return load_settings(path, site)
     if path is not None:
         raise UserError("the tiny study brings its own settings; leave --settings out")
     from workflow.tiny import write_tiny_study
 
-    return load_settings(write_tiny_study(folder))
+    return load_settings(write_tiny_study(folder), site)
+
+
+def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> int:
+    """Show how far a study is, also while it runs: jobs done, running, queued and failed, hours used and left.
+
+    exit code 0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left
+
+    Args:
+        dir_: the study's folder
+    """
+    found = study_status.study_status(dir_.resolve())
+    sys.stdout.write(study_status.status_text(found))
+    return study_status.status_code(found)
+
+
+def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
+    """End a study's jobs on Slurm, queued and running; what they saved stays.
+
+    Args:
+        dir_: the study's folder
+    """
+    folder = dir_.resolve()
+    if holder := holder_of(folder / LEASE):
+        raise UserError(f"a call works in {folder} ({holder}) and would submit them again; end it first")
+    numbers = [job.number for job in queued(prefix_of(folder))]
+    if numbers:
+        subprocess.run(["scancel", *numbers], check=True)
+    sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
+
+
+def detach(
+    target: str,
+    /,
+    *,
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    by: str = "",
+    words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
+) -> None:
+    """Run a study so that it survives logout: under systemd-run, in tmux, or as a job of its own.
+
+    example: python -m workflow detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
+    words after -- are those of the study's own call
+
+    Args:
+        target: as for the call without detach
+        dir_: the study's folder
+        by: systemd, tmux, job or nohup; the first of systemd, tmux and nohup that works when left out
+    """
+    folder = dir_.resolve()
+    if holder := holder_of(folder / LEASE):
+        raise UserError(f"a call works in {folder} already ({holder})")
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "controller.log"
+    command = [sys.executable, "-m", "workflow", target, "--dir", str(folder), *words]
+    sys.stdout.write(start_detached(command, prefix_of(folder), log, by) + f"\nits output: {log}\n")

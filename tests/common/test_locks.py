@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from common.locks import is_locked, try_lock, wait_for_lock
+from common.locks import is_locked, try_lease, try_lock, wait_for_lock
 from common.provenance import ROOT
 
 HOLDER = """
@@ -100,3 +100,91 @@ def test_a_file_system_without_locks_is_used_after_a_warning(
         assert held
     assert "has no locks" in caplog.text
     assert not is_locked(tmp_path / "lock")
+
+
+NO_FLOCK = """
+import fcntl, os, errno, sys, time
+def refuse(*_):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+fcntl.flock = refuse
+"""
+
+
+def test_where_flock_is_not_implemented_a_file_keeps_the_second_process_out(tmp_path: Path) -> None:
+    """As on Lustre mounted without flock; a killed holder's file is taken over."""
+    path = tmp_path / "lock"
+    code = NO_FLOCK + HOLDER
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "True\n"
+    ask = NO_FLOCK + "from pathlib import Path\nfrom common.locks import is_locked, try_lock\n"
+    ask += "p = Path(sys.argv[1])\nprint(is_locked(p))\nwith try_lock(p) as held:\n    print(held)\n"
+    command = [sys.executable, "-c", ask, str(path)]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert answer.stdout.split() == ["True", "False"]
+    end(process)
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert answer.stdout.split() == ["False", "True"]
+
+
+LEASE = """
+import sys, time
+from pathlib import Path
+from common.locks import try_lease
+with try_lease(Path(sys.argv[1]), lambda: None, seconds=float(sys.argv[2])) as holder:
+    print(holder, flush=True)
+    time.sleep(60)
+"""
+
+
+def _lease(path: Path, seconds: float, before: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", before + LEASE, str(path), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+ELSEWHERE = """
+import socket
+socket.gethostname = lambda: "elsewhere"
+import filelock._identity, filelock._marker, filelock._soft
+for module in (filelock._identity, filelock._marker, filelock._soft):
+    if hasattr(module, "host_name"):
+        module.host_name = lambda: "elsewhere"
+"""
+
+
+def test_a_lease_keeps_another_host_out_while_it_is_touched_and_is_free_when_its_host_is_gone(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lease"
+    far = _lease(path, 2.0, ELSEWHERE)
+    assert far.stdout is not None and far.stdout.readline() == "None\n"
+    assert "host=elsewhere" in path.read_text()
+    with try_lease(path, lambda: None, seconds=2.0) as holder:
+        assert holder == f"process {far.pid} on host elsewhere"
+    far.kill()
+    far.communicate()
+    started = time.monotonic()
+    with try_lease(path, lambda: None, seconds=2.0) as holder:
+        assert holder is None
+    # Nobody here can see whether a process of another host lives: its lease is waited for.
+    assert time.monotonic() - started > 1.5
+    assert not path.exists()
+
+
+def test_a_lease_of_a_killed_process_of_this_host_is_free_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    process = _lease(path, 60.0)
+    assert process.stdout is not None and process.stdout.readline() == "None\n"
+    started = time.monotonic()
+    with try_lease(path, lambda: None, seconds=60.0) as holder:
+        assert holder == f"process {process.pid} on host {os.uname().nodename}"
+    process.kill()
+    process.communicate()
+    with try_lease(path, lambda: None, seconds=60.0) as holder:
+        assert holder is None
+    assert time.monotonic() - started < 20

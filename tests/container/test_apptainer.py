@@ -1,18 +1,15 @@
-"""The Apptainer command through its Python client, on a made-up program."""
+"""The Apptainer command, on a made-up program."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from common.provenance import ROOT
-from container.apptainer import apptainer, labels, stream, version
+from container.apptainer import apptainer, execute, labels, stream, version
 
 
 @pytest.fixture
@@ -39,32 +36,32 @@ def test_the_version_is_asked_once(program: Path) -> None:
     assert version() == (1, 4)
 
 
-def test_singularity_is_made_an_alias_where_a_site_leaves_it_out(program: Path) -> None:
-    pytest.importorskip("spython")
+def test_no_program_called_singularity_is_needed(program: Path) -> None:
     assert apptainer() == str(program)
     lines = list(stream(["test", "x.sif"]))
     assert "".join(lines).strip() == "test x.sif"
 
 
 def test_a_command_that_fails_is_one_sentence(program: Path) -> None:
-    pytest.importorskip("spython")
     with pytest.raises(UserError, match="apptainer build ended with code 7"):
         list(stream(["build", "x.sif"]))
 
 
 def test_a_file_that_is_no_image_is_refused(program: Path, tmp_path: Path) -> None:
-    pytest.importorskip("spython")
     with pytest.raises(UserError, match="not an image that apptainer can read; build it again"):
         labels(tmp_path / "x.sif")
 
 
-def test_without_its_client_make_is_named(program: Path) -> None:
-    code = (
-        "import sys; sys.modules['spython'] = None; sys.modules['spython.main'] = None\n"
-        "from pathlib import Path\nfrom common.cli import run\nfrom container.apptainer import labels\n"
-        "run(lambda argv: labels(Path('x.sif')))\n"
+def test_output_is_returned_and_a_failure_names_its_last_line(program: Path) -> None:
+    assert execute(Path("x.sif"), ["cat", "a"]).split()[-3:] == ["x.sif", "cat", "a"]
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo 1.4 && exit\necho first\necho why >&2\nexit 3\n'
     )
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
-    assert ended.returncode == 2
-    assert "spython is not installed here; run this by `make`" in ended.stderr
+    with pytest.raises(UserError, match=r"x\.sif: cat a \.\.\. failed: why"):
+        execute(Path("x.sif"), ["cat", "a"])
+
+
+def test_labels_are_read_as_apptainer_prints_them(program: Path) -> None:
+    answer = '{"data": {"attributes": {"labels": {"a": "1"}}}, "type": "container"}'
+    program.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 1.4 && exit\necho '{answer}'\n")
+    assert labels(Path("x.sif")) == {"a": "1"}

@@ -4,7 +4,8 @@ import pytest
 
 from common.errors import UserError
 from container import build as module
-from container.build import IMAGES, get_image, mirror_of, snapshot_of, squashfs_options, without
+from container.build import IMAGES, get_image, mirror_of, snapshot_of, without
+from container.packing import squashfs_options
 
 
 def _apt(folder: Path, **files: str) -> Path:

@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.locks import try_lock
 from common.provenance import ROOT
-from workflow.engine import run_workflow
+from workflow.engine import LEASE, _status_command, run_workflow
 from workflow.jobs import KINDS, Job, Workflow
 
 
 def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
-    code = "import sys, time\nfrom pathlib import Path\nfrom common.locks import try_lock\n"
-    code += "with try_lock(Path(sys.argv[1])) as held:\n    print(held, flush=True)\n    time.sleep(60)\n"
-    command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
+    code = "import sys, time\nfrom pathlib import Path\nfrom common.locks import try_lease\n"
+    code += "with try_lease(Path(sys.argv[1]), lambda: None) as holder:\n"
+    code += "    print(holder is None, flush=True)\n    time.sleep(60)\n"
+    command = [sys.executable, "-c", code, str(tmp_path / LEASE)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "True\n"
-        with pytest.raises(UserError, match="another call works in"):
+        with pytest.raises(UserError, match=rf"another call works in .* \(process {process.pid} on host"):
             run_workflow(Workflow(target="all", jobs={}), tmp_path)
     finally:
         process.kill()
         process.communicate()
-    with try_lock(tmp_path / ".lock") as held:
-        assert held
+    # The lease of a killed call is free at once.
+    assert run_workflow(Workflow(target="all", jobs={}), tmp_path, words=("--quiet",))
 
 
 def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
@@ -150,3 +150,27 @@ def test_cells_are_submitted_one_by_one() -> None:
     # A task of an array would fail with the array's first task: docs/hpc.md.
     profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
     assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            "MinJobAge               = 300 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
+            "squeue",
+        ),
+        (
+            "MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
+            "sacct",
+        ),
+        ("MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/none\n", "squeue"),
+    ],
+)
+def test_cancelled_jobs_are_noticed_where_slurm_remembers_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, expected: str
+) -> None:
+    for name, text in (("scontrol", config), ("sacct", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{text}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert _status_command() == expected

@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.processes import AGAIN
 from common.provenance import ROOT
 from workflow.jobs import KINDS, Job, Workflow, save
-from workflow.step import do, prefix_of, processes_of, run_until, seconds_left
+from workflow.step import do, launcher_of, prefix_of, run_until, seconds_left, site_environment
 
 TRAINER = """
 import pathlib, sys, time
@@ -115,6 +115,17 @@ def test_slurms_end_counts_where_it_is_known() -> None:
     assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_was_ended_from_outside_is_no_crash(tmp_path: Path, number: signal.Signals) -> None:
+    """As by scancel, which signals every process of a job: the job must not put itself back."""
+    command = [
+        sys.executable,
+        "-c",
+        f"import os, signal; signal.signal({number}, signal.SIG_DFL); os.kill(0, {number})",
+    ]
+    assert until(tmp_path, command, 60) == AGAIN
+
+
 def test_codes_and_output_are_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('hello'); raise SystemExit(3)"]
     assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, signal.SIGINT) == 3
@@ -174,13 +185,68 @@ def test_an_unknown_job_names_the_nearest(tmp_path: Path) -> None:
     assert b"is no job of all; did you mean 'done/shards/a.json'?" in ended.stderr
 
 
-def test_processes_are_one_a_gpu() -> None:
+def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     one = Job(kind=KINDS["model"], name="m", gpus=1)
-    assert processes_of(one, {}) == []
-    many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4)
-    words = processes_of(many, {"SLURM_JOB_ID": "1"})
-    assert words[:2] == ["srun", "--nodes=2"]
-    assert "--ntasks=8" in words
-    assert words[-1] == "workflow.rank"
+    assert launcher_of(one, {}) == ([], [])
+    node = Job(kind=KINDS["model"], name="m", gpus=4)
+    assert launcher_of(node, {}) == (
+        [],
+        ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m"],
+    )
+    many = Job(kind=KINDS["model"], name="m", nodes=2, gpus=4, cpus=32)
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[03-04]"}
+    outside, inside = launcher_of(many, slurm, "gpu:h100")
+    assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
+    assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
+    assert "--nnodes=2" in inside and "--rdzv-endpoint=gpu03:12007" in inside and inside[-1] == "-m"
     with pytest.raises(UserError, match="which only Slurm gives"):
-        processes_of(many, {})
+        launcher_of(many, {})
+
+
+RANK = "import os, sys; print(*(os.environ[k] for k in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')), *sys.argv[1:])"
+
+
+def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
+    (tmp_path / "shows.py").write_text(RANK)
+    _, words = launcher_of(Job(kind=KINDS["model"], name="m", gpus=2), {})
+    environ = ENVIRON | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", *words, "shows", "word"]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert sorted(ended.stdout.splitlines()) == ["0 0 2 word", "1 1 2 word"]
+
+
+def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
+    site = Workflow(target="all", jobs={}, environ={"CLM_OR_MLM_SCRATCH": "$JOBSCRATCH/x", "A": "1"})
+    assert site_environment(site, {"JOBSCRATCH": "/fast/7"}) == {"CLM_OR_MLM_SCRATCH": "/fast/7/x", "A": "1"}
+    with pytest.raises(
+        UserError, match=r"CLM_OR_MLM_SCRATCH to '.JOBSCRATCH/x', and 'JOBSCRATCH' is not set"
+    ):
+        site_environment(site, {})
+    binds = Workflow(target="all", jobs={}, image="/x/full.sif", binds=("$SCRATCH/a", "$NONE/b"))
+    assert prefix_of(binds, tmp_path, {"SCRATCH": "/fast"})[3:] == ["run", "--bind", "/fast/a", "/x/full.sif"]
+
+
+CRASH = """
+import pathlib, sys
+with pathlib.Path("count").open("a") as file:
+    file.write("x")
+sys.exit(9)
+"""
+
+
+def test_what_dies_without_a_sentence_is_started_again_and_a_mistake_is_not(tmp_path: Path) -> None:
+    (tmp_path / "crash.py").write_text(CRASH)
+    job = Job(kind=KINDS["shards"], name="a", commands=(("x",),), makes=("made.txt",))
+    save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
+    run = "import sys, workflow.step as s; s.prefix_of = lambda *_: [sys.executable, {0!r}]; sys.exit(s.main(['{1}']))"
+    code = run.format(str(tmp_path / "crash.py"), job.marker)
+    environ = {key: value for key, value in ENVIRON.items() if not key.startswith("SLURM")}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+    )
+    assert ended.returncode == 9
+    assert (tmp_path / "count").read_text() == "xxx"
+    assert len((tmp_path / job.crashed).read_text().splitlines()) == 2

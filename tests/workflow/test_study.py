@@ -63,7 +63,6 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
-    assert trunk.retries == trunk.parts + 1
     text = summary(workflow, list(workflow.jobs.values()), Settings(), Path(), models=1)
     assert "stages on 1 x 8 H100 at 40% of their peak rate" in text
     assert "resume in the next" in text

@@ -1,0 +1,17 @@
+#!/bin/sh
+# The end of both images' builds, run inside: bytecode, and the list of what is in it. Called with the words that go to
+# container.inventory. What differs from build to build is left out when the image is packed (container/packing.py), not
+# removed here: a build shows the machine's own /tmp and home.
+set -eu
+export PYTHONPATH=/opt/clm-or-mlm/source PYTHONSAFEPATH=1 PYTHONHASHSEED=0
+PYTHON=/opt/clm-or-mlm/env/bin/python
+# In order, by one process: what else it has compiled decides about shared constants in a file's bytecode. By the hash of
+# the source and never looked at again: no times. Some packages bring files for other Pythons, which are passed over.
+$PYTHON -m compileall -qq -f --invalidation-mode unchecked-hash /opt/clm-or-mlm/env/lib || true
+$PYTHON -m compileall -q -f --invalidation-mode unchecked-hash /opt/clm-or-mlm/source
+$PYTHON -m compileall -qq -f --invalidation-mode unchecked-hash /usr/lib/python3.11 /usr/lib/python3 || true
+$PYTHON -m container.inventory --write /opt/clm-or-mlm/sbom.json --debian-lock /context/debian.lock "$@"
+apt-get clean
+rm -rf /var/lib/apt/lists/* /usr/share/doc/*/changelog* /usr/share/man/* /usr/share/locale/* /usr/share/info/*
+# The day of the last change of a password that nobody has.
+sed -i -E 's/^([^:]*:[^:]*):[0-9]*:/\1:0:/' /etc/shadow

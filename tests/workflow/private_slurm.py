@@ -1,0 +1,211 @@
+"""A Slurm of one's own for tests: a controller, two nodes with two stand-in GPUs each, and accounting.
+
+It listens on ports of its own and keeps all files in one folder, so that it disturbs no other Slurm of the machine.
+`SLURM_CONF` names it to every command of Slurm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "munged")
+NODES = ("east", "west")
+
+
+def why_not() -> str | None:
+    """Return why no Slurm of one's own can be started here, or None."""
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        return f"{', '.join(missing)} not installed"
+    if os.geteuid():
+        return "starting a Slurm of one's own takes root"
+    return None if Path("/run/munge/munge.socket.2").exists() else "munged does not run"
+
+
+def _port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@dataclass(frozen=True)
+class PrivateSlurm:
+    """A running cluster."""
+
+    folder: Path
+    """Everything it writes."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment in which Slurm's commands speak to it."""
+        return {**os.environ, "SLURM_CONF": str(self.folder / "etc" / "slurm.conf")}
+
+    def output(self, *command: str) -> str:
+        """Return what a command prints."""
+        answer = subprocess.run(command, env=self.environ, capture_output=True, text=True)
+        assert answer.returncode == 0, f"{command}: {answer.stdout}{answer.stderr}"
+        return answer.stdout
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Return what `scontrol show job` says of every job that it remembers."""
+        text = self.output("scontrol", "--oneliner", "show", "jobs")
+        rows = [line.split() for line in text.splitlines() if line.startswith("JobId=")]
+        return [dict(word.split("=", 1) for word in row if "=" in word) for row in rows]
+
+
+_CONF = """\
+ClusterName=private
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={controller}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmdSpoolDir={folder}/spool-%n
+StateSaveLocation={folder}/state
+SlurmUser=root
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PriorityType=priority/basic
+SchedulerParameters=batch_sched_delay=1,sched_interval=2,requeue_delay=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobRequeue=1
+MinJobAge=7200
+KillWait=5
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting}
+AccountingStorageEnforce=associations,qos,limits
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=2
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+GresTypes=gpu
+SlurmdParameters=config_overrides
+NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
+NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=cpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
+PartitionName=gpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
+PartitionName=urgent Nodes=ALL MaxTime=600 State=UP PriorityTier=9
+"""
+
+_ACCOUNTING = """\
+AuthType=auth/munge
+DbdHost=localhost
+DbdPort={accounting}
+SlurmUser=root
+PidFile={folder}/slurmdbd.pid
+LogFile={folder}/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm_acct_db
+"""
+
+
+@contextlib.contextmanager
+def private_slurm(folder: Path) -> Iterator[PrivateSlurm]:
+    """Start a cluster in a folder and end it with the block.
+
+    Two nodes are `east` and `west`, with two stand-ins for GPUs and the feature `h100` each; partitions are `main`,
+    `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc@cpu` and `abc@h100`, qualities of service `normal`,
+    `short` and `long`.
+    """
+    ports = {name: _port() for name in ("controller", "accounting", "database", *NODES)}
+    values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports}
+    (folder / "state").mkdir(parents=True)
+    (folder / "etc").mkdir()
+    (folder / "etc" / "slurm.conf").write_text(_CONF.format(**values))
+    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu File=/dev/tty[1-2]\n")
+    (folder / "etc" / "slurmdbd.conf").write_text(_ACCOUNTING.format(**values))
+    (folder / "etc" / "slurmdbd.conf").chmod(0o600)
+    slurm = PrivateSlurm(folder)
+    with contextlib.ExitStack() as stack:
+        _database(stack, folder, ports["database"])
+        _start(stack, slurm, "slurmdbd", "-D")
+        _until(lambda: slurm.output("sacctmgr", "-n", "list", "cluster") is not None)
+        manage = ("sacctmgr", "-i")
+        slurm.output(*manage, "add", "cluster", "private")
+        for name in ("short", "long"):
+            slurm.output(*manage, "add", "qos", name)
+        for name in ("abc@cpu", "abc@h100"):
+            slurm.output(*manage, "add", "account", name)
+            words = (f"account={name}", "qos=normal,short,long", "defaultqos=normal")
+            slurm.output(*manage, "add", "user", getpass.getuser(), *words)
+        _start(stack, slurm, "slurmctld", "-D")
+        for node in NODES:
+            # Jobs see this cluster at Slurm's usual place too: Snakemake's job steps drop SLURM_CONF.
+            mounted = f"mount --bind {folder}/etc /etc/slurm && exec slurmd -D -N {node}"
+            _start(stack, slurm, "unshare", "--mount", "sh", "-c", mounted)
+        _until(lambda: slurm.output("sinfo", "-h", "-t", "idle", "-p", "main", "-o", "%D").strip() == "2")
+        yield slurm
+        slurm.output("scancel", "--user", getpass.getuser())
+        _until(lambda: not slurm.output("squeue", "-h").strip())
+
+
+def _until(done: object, seconds: float = 60) -> None:
+    assert callable(done)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if done():
+                return
+        except AssertionError:
+            if time.monotonic() > end:
+                raise
+        assert time.monotonic() < end, "no answer in time"
+        time.sleep(0.3)
+
+
+def _start(stack: contextlib.ExitStack, slurm: PrivateSlurm, *command: str) -> None:
+    sink = (slurm.folder / f"{command[0]}-{len(list(slurm.folder.iterdir()))}.out").open("wb")
+    process = subprocess.Popen(command, env=slurm.environ, stdout=sink, stderr=sink)
+    sink.close()
+    stack.callback(_end, process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _database(stack: contextlib.ExitStack, folder: Path, port: int) -> None:
+    data, socket_file = folder / "database", folder / "database.sock"
+    words = ["--no-defaults", f"--datadir={data}"]
+    answer = subprocess.run(
+        ["mariadb-install-db", *words, "--skip-test-db", "--auth-root-authentication-method=normal"],
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    words += ["--user=root", f"--socket={socket_file}", "--bind-address=127.0.0.1", f"--port={port}"]
+    process = subprocess.Popen(["mariadbd", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(_end, process)
+    _until(socket_file.exists)
+    sql = (
+        "CREATE DATABASE slurm_acct_db; CREATE USER 'slurm'@'%' IDENTIFIED BY 'slurm'; "
+        "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'%'; "
+        "CREATE USER 'slurm'@'localhost' IDENTIFIED BY 'slurm'; "
+        "GRANT ALL ON slurm_acct_db.* TO 'slurm'@'localhost';"
+    )
+    command = ["mariadb", "--no-defaults", f"--socket={socket_file}", "-u", "root", "-e", sql]
+    subprocess.run(command, check=True, capture_output=True)

@@ -1,0 +1,94 @@
+"""Plays Apptainer and what runs in an image: rooms that take seconds, and write down each thing that they do.
+
+    apptainer run ... IMAGE torch.distributed.run ... -m pretraining train NAME ... --stop-file FILE
+    apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
+    apptainer run ... IMAGE analysis PATH
+
+Training makes a step a second, a checkpoint each two and STAND_IN_STEPS in all; a run takes a second. Lines of `events`
+say what was begun and what was finished, by which Slurm job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), 1.0
+
+
+def note(*words: object) -> None:
+    line = " ".join(map(str, (*words, os.environ.get("SLURM_JOB_ID", "here")))) + "\n"
+    with Path("events").open("a") as file:
+        file.write(line)
+
+
+def make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    temporary.write_text("x")
+    temporary.replace(path)
+
+
+def train(words: list[str]) -> int:
+    name, stop = words[words.index("train") + 1], Path(words[words.index("--stop-file") + 1])
+    folder = Path("pretraining/stages") / name
+    steps = max((int(path.name[5:]) for path in folder.glob("step-*")), default=0)
+    note("resume", name, steps)
+    while steps < STEPS:
+        time.sleep(SECONDS)
+        steps += 1
+        note("step", name, steps)
+        asked = stop.exists()
+        if asked or steps % 2 == 0:
+            make(folder / f"step-{steps:08}" / "state.json")
+        if asked:
+            return 75
+    make(folder / "done")
+    return 0
+
+
+def tune(words: list[str]) -> int:
+    name, workers = words[words.index("--name") + 1], int(words[words.index("--workers") + 1])
+    runs = [f"{name}/{number}" for number in range(8)]
+    todo = [run for run in runs if not Path("results", run).is_file()]
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not todo:
+                    return
+                run = todo.pop(0)
+                note("begin", run)
+            time.sleep(SECONDS)
+            make(Path("results", run))
+            with lock:
+                note("finish", run)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 0
+
+
+def main() -> int:
+    if sys.argv[1] == "--version":
+        sys.stdout.write("apptainer version 1.4.5\n")
+        return 0
+    words = sys.argv[next(at for at, word in enumerate(sys.argv) if word.endswith(".sif")) + 1 :]
+    if "train" in words:
+        return train(words)
+    if words[0] == "benchmarks":
+        return tune(words)
+    note("make", words[1])
+    make(Path(words[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

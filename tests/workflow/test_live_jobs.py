@@ -1,0 +1,102 @@
+"""Jobs of a study in Slurm's queue, told from a made-up squeue."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from workflow.jobs import KINDS, Job, Workflow, by_marker, save
+from workflow.live_jobs import (
+    comment_of,
+    forget_ended,
+    live_jobs,
+    minutes_of,
+    queued,
+    read_live,
+    wait_command,
+    write_live,
+)  # fmt: skip
+
+CELL = Job(kind=KINDS["shards"], name="m/sst2", makes=("made.txt",))
+STAGE = Job(kind=KINDS["stage"], name="trunk", makes=("trunk",))
+JOBS = by_marker([CELL, STAGE])
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `squeue` that prints a file."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/rows || exit 1\n")
+    (folder / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return tmp_path / "rows"
+
+
+def test_jobs_are_known_by_their_comments_or_by_snakemakes_notes(squeue: Path, tmp_path: Path) -> None:
+    squeue.write_text(
+        "11|RUNNING|None|1-02:03:00|me-00_uuid|rule_shards_wildcards_m_sst2\n"
+        "12|PENDING|Priority|0:00|me-00_uuid|\n"
+        "13|RUNNING|None|0:10|other-00_uuid|rule_stage_wildcards_trunk\n"
+        "14|COMPLETED|None|0:10|me-00_uuid|rule_stage_wildcards_trunk\n"
+    )
+    assert [job.number for job in queued("me-00")] == ["11", "12"]
+    note = tmp_path / ".snakemake" / "incomplete" / base64.b64encode(STAGE.marker.encode()).decode()
+    note.parent.mkdir(parents=True)
+    note.write_text('{"external_jobid": "12"}')
+    found = live_jobs(JOBS, tmp_path, "me-00")
+    assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
+    assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
+    note.unlink()
+    with pytest.raises(UserError, match=r"of another target of .* still queued or running \(12\)"):
+        live_jobs(JOBS, tmp_path, "me-00")
+
+
+def test_a_slurm_that_does_not_answer_stops_the_call(squeue: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="squeue does not answer"):
+        live_jobs(JOBS, tmp_path, "me-00")
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("0:30", 0.5), ("10:00", 10), ("2:00:00", 120), ("1-00:00:00", 1440), ("INVALID", 0)],
+)
+def test_slurms_durations(text: str, minutes: float) -> None:
+    assert minutes_of(text) == minutes
+
+
+def test_comments_are_those_of_snakemakes_executor() -> None:
+    from types import SimpleNamespace
+
+    from snakemake_executor_plugin_slurm.utils import get_job_wildcards
+
+    wildcards = get_job_wildcards(SimpleNamespace(wildcards=[CELL.name]))
+    assert comment_of(CELL) == f"rule_shards_wildcards_{wildcards}"
+
+
+def test_waiting_ends_with_the_job_and_succeeds_when_its_work_is_there(squeue: Path, tmp_path: Path) -> None:
+    squeue.write_text("11|RUNNING|None|0:10|me-00_uuid|rule_shards_wildcards_m_sst2\n")
+    found = live_jobs(JOBS, tmp_path, "me-00")
+    save(Workflow(target="all", jobs=JOBS), tmp_path)
+    write_live(tmp_path, found)
+    assert read_live(tmp_path) == {CELL.marker: "11"}
+    command = ["bash", "-c", wait_command("11", CELL.marker)]
+    environ = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
+    for complete, code in ((False, 1), (True, 0)):
+        write_live(tmp_path, found)
+        process = subprocess.Popen(command, cwd=tmp_path, env=environ)
+        time.sleep(1)
+        assert process.poll() is None
+        if complete:
+            (tmp_path / "made.txt").touch()
+        forget_ended(tmp_path, [])
+        assert process.wait(60) == code
+        assert (tmp_path / CELL.marker).is_file() == complete
+    write_live(tmp_path, {})
+    assert read_live(tmp_path) == {}

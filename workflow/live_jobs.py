@@ -1,0 +1,160 @@
+"""Slurm jobs of a study that are queued or running, also those of a call that was killed: found, written down, awaited.
+
+Snakemake names its jobs after its own run; which job of the study each is stands in the job's comment, or, where a
+site hides comments, in the notes that a killed Snakemake leaves behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import UserError
+from common.files import write_text
+from workflow.jobs import Job
+
+__all__ = [
+    "LiveJob",
+    "forget_ended",
+    "live_jobs",
+    "minutes_of",
+    "queued",
+    "read_live",
+    "wait_command",
+    "write_live",
+]
+
+_LIVE = "live"
+_ENDED = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveJob:
+    """A job in Slurm's queue."""
+
+    number: str
+    """Slurm's number."""
+    state: str
+    """`RUNNING`, `PENDING`, `COMPLETING` ..."""
+    reason: str
+    """Why it waits; `None` when it does not."""
+    comment: str
+    """What Snakemake says it is."""
+    minutes: float
+    """How long it has run."""
+
+
+def queued(prefix: str) -> list[LiveJob]:
+    """Return this user's jobs in Slurm's queue whose name starts with a prefix.
+
+    Raises:
+        UserError: Slurm does not answer.
+    """
+    command = ["squeue", "--me", "--noheader", "--format=%i|%T|%r|%M|%j|%k"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode:
+        last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise UserError(
+            f"squeue does not answer ({last[0]}): without it live jobs cannot be told from lost ones"
+        )
+    jobs = []
+    for line in answer.stdout.splitlines():
+        number, state, reason, used, name, comment = (*line.split("|", 5), "", "", "", "", "", "")[:6]
+        if name.startswith(prefix) and state not in _ENDED:
+            job = LiveJob(
+                number=number, state=state, reason=reason, comment=comment, minutes=minutes_of(used)
+            )
+            jobs.append(job)
+    return jobs
+
+
+def minutes_of(text: str) -> float:
+    """Return the minutes of Slurm's `[days-][hours:]minutes:seconds`."""
+    days, _, clock = text.rpartition("-")
+    parts = [float(part) for part in clock.split(":") if part.isdecimal()]
+    seconds = sum(value * 60.0**power for power, value in enumerate(reversed(parts)))
+    return (float(days) * 1440 if days.isdecimal() else 0.0) + float(seconds) / 60
+
+
+def comment_of(job: Job) -> str:
+    """Return what Snakemake's Slurm executor writes as the comment of a job."""
+    return f"rule_{job.kind.name}_wildcards_{job.name.replace('/', '_')}"
+
+
+def live_jobs(jobs: Mapping[str, Job], folder: Path, prefix: str) -> dict[str, LiveJob]:
+    """Return the study's jobs in Slurm's queue by marker.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: the study's folder.
+        prefix: what the names of its Slurm jobs start with.
+
+    Raises:
+        UserError: Slurm does not answer, or has jobs of this folder that are not of this target.
+    """
+    by_comment = {comment_of(job): marker for marker, job in jobs.items()}
+    by_number = _notes(folder)
+    found: dict[str, LiveJob] = {}
+    strange = []
+    for job in queued(prefix):
+        marker = by_comment.get(job.comment) or by_number.get(job.number, "")
+        if marker in jobs:
+            found[marker] = job
+        else:
+            strange.append(job.number)
+    if strange:
+        raise UserError(
+            f"jobs of another target of {folder} are still queued or running ({' '.join(strange)}): let them end, or "
+            f"end them: scancel {' '.join(strange)}"
+        )
+    return found
+
+
+def _notes(folder: Path) -> dict[str, str]:
+    """Return the markers that a killed Snakemake noted, by the number of the Slurm job."""
+    found = {}
+    for path in (folder / ".snakemake" / "incomplete").glob("**/*"):
+        try:
+            number = json.loads(path.read_text("utf-8")).get("external_jobid")
+            found[str(number)] = base64.b64decode(path.name).decode()
+        except (OSError, ValueError, AttributeError, binascii.Error):
+            continue
+    return found
+
+
+def write_live(folder: Path, live: Mapping[str, LiveJob]) -> None:
+    """Write down which markers are of live jobs, and lay a file for each job that is gone once the job is."""
+    shutil.rmtree(folder / _LIVE, ignore_errors=True)
+    for job in live.values():
+        write_text(folder / _LIVE / job.number, "")
+    write_text(folder / _LIVE / "jobs.json", json.dumps({marker: job.number for marker, job in live.items()}))
+
+
+def read_live(folder: Path) -> dict[str, str]:
+    """Return the numbers of live jobs by marker, as `write_live` wrote them."""
+    path = folder / _LIVE / "jobs.json"
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+
+
+def forget_ended(folder: Path, still: Iterable[LiveJob]) -> None:
+    """Remove the files of jobs that are no longer in Slurm's queue."""
+    numbers = {job.number for job in still}
+    for path in (folder / _LIVE).glob("*"):
+        if path.name.isdecimal() and path.name not in numbers:
+            path.unlink(missing_ok=True)
+
+
+def wait_command(number: str, marker: str) -> str:
+    """Return the shell command that waits for a live job, and succeeds when it left its work complete."""
+    check = f"exec {shlex.quote(sys.executable)} -m workflow.step --finished {shlex.quote(marker)}"
+    return f"while [ -e {_LIVE}/{number} ] && kill -0 $PPID 2>/dev/null; do sleep 2; done; {check}"
