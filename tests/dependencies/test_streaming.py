@@ -17,6 +17,7 @@ import pytest
 import zstandard
 from streaming.base.compression import decompress
 from streaming.base.format import MDSWriter, reader_from_json
+from streaming.base.format.mds.reader import MDSReader
 
 Tokens = npt.NDArray[np.int32]
 
@@ -78,6 +79,7 @@ def test_a_reader_gives_back_every_sample_in_any_order(tmp_path: Path) -> None:
     raw = {"basename": "shard.mds", "bytes": len(data), "hashes": {}}
     info = entry | {"samples": len(SAMPLES), "raw_data": raw, "zip_data": raw}
     reader = reader_from_json(str(tmp_path), "", info)
+    assert isinstance(reader, MDSReader)
     for number in (2, 0, 1):
         tokens = reader[number]["tokens"]
         assert tokens.dtype == np.int32

@@ -105,7 +105,9 @@ def test_a_new_figure_is_drawn_by_name_and_among_all(
     assert "13" in names("all")
     assert main(["13", "--out", str(tmp_path), "--format", "svg"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [Path(line).name for line in lines] == [f"figure13.{end}" for end in ("svg", "csv", "txt", "json")]
+    assert [Path(line).name for line in lines] == [
+        f"figure13.{end}" for end in ("svg", "csv", "txt", "json", "provenance.json")
+    ]
     assert (tmp_path / "figure13.txt").read_text().startswith("Figure 13. Made up. 1 point.")
 
 
@@ -128,5 +130,5 @@ def test_a_new_figure_is_reproduced(
     outcome = reproduce(open_source("published"), tmp_path)
     monkeypatch.undo()
     assert [path for path in outcome.made if path.startswith("figures/")] == [
-        f"figures/figure13.{end}" for end in ("pdf", "png", "svg", "csv", "txt", "json")
+        f"figures/figure13.{end}" for end in ("pdf", "png", "svg", "csv", "txt", "json", "provenance.json")
     ]

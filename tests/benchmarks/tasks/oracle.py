@@ -20,7 +20,9 @@ TOKENIZER = make_tokenizer([CONTEXT] * 9, size=400)
 
 def loaded(limit: int = 500) -> LoadedModel:
     encoder = Encoder(nn.Identity())
-    return LoadedModel(encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="")
+    return LoadedModel(
+        encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="", tokens=""
+    )
 
 
 class Oracle(nn.Module):
