@@ -1,4 +1,4 @@
-"""The steps of one stage on MosaicML's Composer; the only module that knows it.
+"""The steps of one stage on MosaicML's Composer.
 
 Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
 it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
@@ -12,10 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
-import resource
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +25,6 @@ from composer.core import Callback, DataSpec, State, Timestamp
 from composer.loggers import Logger, LoggerDestination, TensorboardLogger
 from composer.models import ComposerModel
 from composer.trainer import Trainer
-from composer.utils import dist
 
 from common.errors import UserError
 from common.processes import on_stop_signal
@@ -36,69 +32,11 @@ from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
 from pretraining.training.objectives import WEIGHTINGS, LossSum, ObjectiveBatch, loss_sum
-from pretraining.training.slurm import slurm_environment
+from pretraining.training.ranks import Ranks
 
-__all__ = ["Ranks", "StageRun", "StepHooks", "train_steps"]
+__all__ = ["StageRun", "StepHooks", "train_steps"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ranks:
-    """This process among those of the job."""
-
-    rank: int
-    """Number of this process, from 0."""
-    world: int
-    """Processes of the job."""
-    device: torch.device
-    """What this process computes on."""
-
-    @classmethod
-    def here(cls) -> Ranks:
-        """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
-        os.environ.update(slurm_environment(os.environ))
-        if torch.cuda.is_available():
-            device = torch.device("cuda", dist.get_local_rank())
-            torch.cuda.set_device(device)
-        else:
-            device = torch.device("cpu")
-        ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
-        if ranks.world > 1 and not dist.is_initialized():
-            # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
-            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
-        return ranks
-
-    @property
-    def device_name(self) -> str:
-        """What torch calls the device, `cpu` for a processor."""
-        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
-
-    def peak_memory(self) -> float:
-        """Return the most memory that this process has used so far, on its device, in GB."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 1e9
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
-
-    def barrier(self) -> None:
-        """Wait for the other processes."""
-        if self.world > 1:
-            dist.barrier()
-
-    def total(self, *values: float) -> list[float]:
-        """Return each value's sum over the processes, in double precision."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        if self.world > 1:
-            tensor = tensor.to(self.device)
-            dist.all_reduce(tensor)
-        return [float(value) for value in tensor.tolist()]
-
-    def total_bits(self, value: int) -> int:
-        """Return the sum modulo 2^64 over the processes."""
-        # Halves of so few bits that doubles hold their sums exactly.
-        high, low = map(int, self.total(value >> 32, value & 0xFFFFFFFF))
-        return ((high << 32) + low) % 2**64
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,9 +30,9 @@ from pretraining.plan.plan import Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import Ranks
 from pretraining.training.log import LOG, read_log, write_log
 from pretraining.training.objectives import OBJECTIVES
+from pretraining.training.ranks import Ranks
 from pretraining.training.trainer import Trainer, TrainingContext
 
 __all__ = ["export_checkpoint", "train"]

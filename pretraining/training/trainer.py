@@ -26,11 +26,12 @@ from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import Plan, PlannedStage
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import Ranks, StageRun, train_steps
+from pretraining.training.composer_adapter import StageRun, train_steps
 from pretraining.training.dataloader import Data, StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
 from pretraining.training.objectives import OBJECTIVES, loss_sum
 from pretraining.training.optimizer import build_optimizer
+from pretraining.training.ranks import Ranks
 from pretraining.training.schedule import stage_schedule
 
 __all__ = ["Trainer", "TrainingContext"]
