@@ -150,20 +150,10 @@ class Order:
         """Whole batches in one pass over the data."""
         return self.samples // self.batch
 
-    def batch_of(self, step: int, rank: int = 0, world: int = 1) -> tuple[int, Int64s]:
-        """Return the epoch of a step and the sample numbers of one rank's share of its batch.
-
-        The ranks' shares, concatenated, are the whole batch.
-
-        Raises:
-            UserError: the batch cannot be shared equally among `world` ranks.
-        """
-        if self.batch % world:
-            raise UserError(f"global_batch={self.batch} cannot be shared equally among {world} ranks")
-        share = self.batch // world
+    def batch_of(self, step: int) -> tuple[int, Int64s]:
+        """Return the epoch of a step and the sample numbers of its batch, all ranks together."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        first = position * self.batch + rank * share
-        return epoch, self.at(epoch, first, first + share)
+        return epoch, self.at(epoch, position * self.batch, (position + 1) * self.batch)
 
     def at(self, epoch: int, first: int, last: int) -> Int64s:
         """Return the sample numbers at places [first, last) of an epoch."""

@@ -24,7 +24,7 @@ _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
-    "global_batch", "microbatch", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
+    "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
 )  # fmt: skip
 
 
@@ -52,8 +52,15 @@ class TrainingConfig:
     """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say, 0 goes to the peak at once."""
     global_batch: int = TRAINING.sequences_per_step
     """Sequences per step, all ranks together."""
+    loss_group: int = TRAINING.device_batch
+    """Sequences of a step, in its order, whose mean is one term of the loss under `weighting=equal`: the paper's
+    micro-batch, wherever they are computed; the largest number up to this that divides global_batch. A study that
+    sets microbatch alone means this, too."""
     microbatch: int = field(default=TRAINING.device_batch, metadata=_MAY_CHANGE)
-    """Most sequences that one rank computes at once; more per rank are accumulated."""
+    """Size of one pass, in sequences of max_length: as many shorter ones as have no more tokens are computed at once,
+    what a rank holds more is accumulated. Decides speed and memory, never the gradient."""
+    layout: Literal["balanced", "order"] = field(default="balanced", metadata=_MAY_CHANGE)
+    """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences in their order."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
@@ -65,8 +72,8 @@ class TrainingConfig:
     shuffle_block: int = 2**20
     """Neighbouring sequences that are shuffled together; larger mixes more and keeps more shards open."""
     weighting: Literal["equal", "token"] = "equal"
-    """`equal`: the loss is the mean of the micro-batches' means, as in the paper's trainer; `token`: the mean over
-    all predicted tokens of the step, which does not depend on micro-batches and ranks."""
+    """`equal`: the loss is the mean of the means of groups of loss_group sequences, as in the paper's trainer;
+    `token`: the mean over all predicted tokens of the step."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
     backend: Literal["auto", "varlen", "flash4", "flash", "flex", "sdpa"] = field(
@@ -117,6 +124,16 @@ class TrainingConfig:
     def tokens_per_step(self) -> float:
         """Expected tokens of one step: 2,373,120 with the paper's settings."""
         return self.global_batch * CUTS[self.cut].mean_length(self.min_length, self.max_length)
+
+    @property
+    def group_size(self) -> int:
+        """Sequences of a group: `loss_group`, or the largest number below it that divides the step's batch."""
+        return next(size for size in range(self.loss_group, 0, -1) if self.global_batch % size == 0)
+
+    @property
+    def pass_tokens(self) -> int:
+        """Most tokens of one pass through the model: 24,576 with the paper's settings."""
+        return self.microbatch * self.max_length
 
     @property
     def attended_length(self) -> float:

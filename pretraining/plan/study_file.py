@@ -106,6 +106,8 @@ def load_study(path: Path | None) -> Study:
         models = {name: design.parse(name) for name in top.models}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+    if "microbatch" in settings:  # before there were groups, it decided the gradient, too
+        settings = {"loss_group": settings["microbatch"]} | settings
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
 

@@ -1,6 +1,6 @@
 """The steps of one stage on MosaicML's Composer.
 
-Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
+Composer runs the loop: passes, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
 it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
 (`checkpoints`). Composer's own counterparts are not used where they would change numbers: its schedulers are
 stepped before its clock, so that every rate is one step late, and its loaders are replayed from the start of an
@@ -16,7 +16,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.objectives import WEIGHTINGS, LossSum, ObjectiveBatch, loss_sum
+from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
 __all__ = ["StageRun", "StepHooks", "train_steps"]
@@ -72,6 +72,39 @@ class StepHooks(Protocol):
         """Write a checkpoint."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Pass:
+    """One pass as Composer is given it."""
+
+    batch: ObjectiveBatch
+    """Its sequences and their weights."""
+    passes: int
+    """Passes of all ranks in this step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sums:
+    """What the ranks add up once a step: what the gradient needs, and what the log wants at no further cost."""
+
+    counts: torch.Tensor
+    """Predicted tokens of each group, (G,), on the device."""
+    rest: torch.Tensor
+    """Tokens, the fingerprint in halves, whether to stop: on the device, read when the step is over."""
+
+    @classmethod
+    def of(cls, batch: StepBatch, ranks: Ranks, stop: bool) -> _Sums:
+        # Halves of so few bits that doubles hold their sums exactly.
+        high, low = divmod(batch.fingerprint, 2**32)
+        rest = torch.tensor([batch.tokens, high, low, stop], dtype=torch.float64)
+        total = ranks.sum(torch.cat([batch.counts, rest]))
+        return cls(counts=total[: len(batch.counts)], rest=total[len(batch.counts) :])
+
+    def read(self) -> tuple[int, int, int, bool]:
+        """Return tokens, predicted tokens, the fingerprint and whether any rank is asked to stop."""
+        tokens, high, low, stop = map(int, self.rest.tolist())
+        return tokens, int(self.counts.sum()), ((high << 32) + low) % 2**64, stop > 0
+
+
 class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
     """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
 
@@ -79,12 +112,12 @@ class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
         super().__init__()
         self.model = model
 
-    def forward(self, batch: ObjectiveBatch) -> LossSum:
-        return loss_sum(self.model, batch)
+    def forward(self, batch: _Pass) -> LossSum:
+        return loss_sum(self.model, batch.batch)
 
-    def loss(self, outputs: LossSum, batch: ObjectiveBatch) -> torch.Tensor:
-        del batch
-        return outputs.mean
+    def loss(self, outputs: LossSum, batch: _Pass) -> torch.Tensor:
+        # Composer takes the mean over all ranks' passes; the step's loss is their sum.
+        return outputs.total * batch.passes
 
 
 @dataclass(eq=False)
@@ -97,8 +130,9 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
     hooks: StepHooks
     model: EuroBertForMaskedLM
     stop: Callable[[], bool]
-    current: StepBatch | None = None
-    norm: float = 0.0
+    asked: bool = False
+    sums: _Sums | None = None
+    norm: torch.Tensor | None = None
     clock: float = field(default_factory=time.monotonic)
     since: float = 0.0
 
@@ -107,32 +141,41 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
         step = int(state.timestamp.batch)
         for group in state.optimizers[0].param_groups:
             group["lr"] = self.run.rate(step)
-        self.current = state.batch
-        assert self.current is not None and self.current.step == step
+        batch: StepBatch = state.batch
+        assert batch.step == step
+        self.asked = self.asked or self.stop()
+        self.sums = _Sums.of(batch, self.ranks, self.asked)
+        state.batch = batch.weighed(group_weights(self.sums.counts, self.config.weighting))
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         del state, logger
-        self.norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm))
+        self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
 
     def batch_end(self, state: State, logger: Logger) -> None:
-        batch, step = self.current, int(state.timestamp.batch)
-        assert batch is not None
-        loss = float(state.total_loss_dict["loss/train/total"])
-        if not (math.isfinite(loss) and math.isfinite(self.norm)):
+        assert self.sums is not None and self.norm is not None
+        step, loss, norm = (
+            int(state.timestamp.batch),
+            float(state.total_loss_dict["loss/train/total"]),
+            float(self.norm),
+        )
+        if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
-                f"the loss of step {step} is {loss} and the gradient norm {self.norm}; earlier checkpoints are "
+                f"the loss of step {step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
                 f"untouched, and the same command resumes from the last: lower peak_lr or check the data of this step"
             )
-        counts = sum(item.count for item in batch.microbatches)
-        tokens, predicted, stop = self.ranks.total(batch.tokens, counts, self.stop())
+        tokens, predicted, fingerprint, stop = self.sums.read()
+        if self.ranks.world == 1:
+            stop = (
+                self.asked or self.stop()
+            )  # nobody else has to agree, so a signal that came meanwhile counts
         self.since += tokens
         row: dict[str, float | int | str] = {
             "loss": loss,
             "lr": self.run.rate(step - 1),
-            "grad_norm": self.norm,
-            "step_tokens": int(tokens),
-            "predicted": int(predicted),
-            "batch": f"{self.ranks.total_bits(batch.fingerprint):016x}",
+            "grad_norm": norm,
+            "step_tokens": tokens,
+            "predicted": predicted,
+            "batch": f"{fingerprint:016x}",
         }
         if step % self.config.log_every == 0 or step == self.run.end:
             now = time.monotonic()
@@ -180,7 +223,6 @@ def train_steps(
         model=model,
         stop=lambda: bool(signals) or hooks.stop_requested(),
     )
-    weigh = WEIGHTINGS[config.weighting].weight
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:
         stack.enter_context(on_stop_signal(signals.append))
@@ -190,10 +232,14 @@ def train_steps(
             model=_Model(model),
             train_dataloader=DataSpec(
                 run.batches,
-                get_num_samples_in_batch=lambda batch: sum(len(part.inputs) for part in _parts(batch)),
-                get_num_tokens_in_batch=lambda batch: _weights(batch, weigh),
-                split_batch=lambda batch, size: batch.microbatches,
-                microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
+                get_num_samples_in_batch=_sequences,
+                get_num_tokens_in_batch=_tokens,
+                split_batch=lambda batch, size: [
+                    _Pass(batch=part, passes=batch.passes) for part in batch.microbatches
+                ],
+                microbatch_transforms=lambda item: replace(
+                    item, batch=item.batch.to(ranks.device, non_blocking=True)
+                ),
             ),
             spin_dataloaders=False,
             max_duration=f"{run.end}ba",
@@ -205,7 +251,7 @@ def train_steps(
             device="gpu" if ranks.device.type == "cuda" else "cpu",
             precision="amp_bf16" if run.bf16 else "fp32",
             device_train_microbatch_size=1,
-            # Micro-batches are averaged by their "tokens", which `_weights` defines by the weighting's rule.
+            # Passes are averaged by their "tokens that generate loss", which are 1 for each (`_tokens`).
             accumulate_train_batch_on_tokens=True,
             seed=config.seed,
             dist_timeout=3600.0,
@@ -217,15 +263,15 @@ def train_steps(
         return int(trainer.state.timestamp.batch)
 
 
-def _parts(batch: StepBatch | ObjectiveBatch) -> list[ObjectiveBatch]:
-    return batch.microbatches if isinstance(batch, StepBatch) else [batch]
+def _sequences(batch: StepBatch | _Pass) -> int:
+    return batch.sequences if isinstance(batch, StepBatch) else len(batch.batch.inputs)
 
 
-def _weights(batch: StepBatch | ObjectiveBatch, weigh: Callable[[int], int]) -> dict[str, int]:
-    """Return Composer's token counts; those that generate loss are the weights of `objectives.WEIGHTINGS`."""
-    parts = _parts(batch)
-    weight = sum(weigh(part.count) for part in parts)
-    return {"total": sum(part.inputs.num_tokens for part in parts), "loss_generating": weight}
+def _tokens(batch: StepBatch | _Pass) -> dict[str, int]:
+    """Return Composer's token counts: those of the clock, and equal weights of the passes."""
+    if isinstance(batch, StepBatch):
+        return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
+    return {"total": batch.batch.inputs.num_tokens, "loss_generating": 1}
 
 
 def _loggers(config: TrainingConfig, run: StageRun) -> list[LoggerDestination]:

@@ -1,4 +1,4 @@
-"""The batch of any step, for any rank: read, cut, ordered, masked, split into micro-batches and fingerprinted.
+"""The batch of any step, for any rank: read, cut, ordered, masked, laid out in passes and fingerprinted.
 
 Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
 kill, and two models of the study see the same sequences at the same step.
@@ -12,11 +12,13 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
@@ -26,9 +28,10 @@ from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
+from pretraining.training.layout import lay_out
 from pretraining.training.objectives import OBJECTIVES, ObjectiveBatch
 
-__all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
+__all__ = ["Data", "StepBatch", "prefetched"]
 
 logger = logging.getLogger(__name__)
 _AHEAD = 4
@@ -41,12 +44,22 @@ class StepBatch:
     step: int
     """The update it is for, counted from 0."""
     microbatches: list[ObjectiveBatch]
-    """The share, in parts of equal numbers of samples."""
+    """The share, in passes of at most `pass_tokens` tokens."""
+    counts: Tensor
+    """Tokens that the share predicts of each of the step's G groups, (G,), float64."""
+    passes: int
+    """Passes of all ranks together."""
+    sequences: int
+    """Sequences of the share."""
     tokens: int
     """Tokens of the share."""
     fingerprint: int
     """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
     ranks' sum does not depend on how the batch is shared."""
+
+    def weighed(self, weights: Tensor) -> StepBatch:
+        """Return the share with the weight of a predicted token of each group, (G,)."""
+        return replace(self, microbatches=[replace(part, weights=weights) for part in self.microbatches])
 
 
 class Data:
@@ -104,16 +117,30 @@ class Data:
             rank: number of the rank.
             world: number of ranks.
         """
-        epoch, samples = self.order.batch_of(step, rank, world)
-        size = microbatch_size(len(samples), self._config.microbatch)
+        config = self._config
+        epoch, samples = self.order.batch_of(step)
+        starts, stops = self._cut.spans(samples)
+        shares = lay_out(stops - starts, world, config.pass_tokens, config.layout)
+        groups = np.arange(len(samples)) // config.group_size
+        counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
-        for first in range(0, len(samples), size):
-            packed = self._pack(self._train, samples[first : first + size], epoch)
+        for places in shares[rank]:
+            packed, of_sample = self._pack(self._train, samples[places], epoch)
             made = self._prepare(packed, objective, ratio, MLM_STREAM)
+            made = made.grouped(torch.from_numpy(groups[places][of_sample]))
             microbatches.append(made)
+            counts += made.counts(len(counts))
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, made)
-        return StepBatch(step=step, microbatches=microbatches, tokens=tokens, fingerprint=fingerprint % 2**64)
+        return StepBatch(
+            step=step,
+            microbatches=microbatches,
+            counts=counts,
+            passes=sum(len(share) for share in shares),
+            sequences=sum(len(places) for places in shares[rank]),
+            tokens=tokens,
+            fingerprint=fingerprint % 2**64,
+        )
 
     def validation(
         self, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
@@ -124,24 +151,31 @@ class Data:
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
-                packed = self._pack(self._validation, samples, epoch=0)
+                packed, _ = self._pack(self._validation, samples, epoch=0)
                 yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
-    def _pack(self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int) -> PackedBatch:
-        """Pack the samples; a sequence's id, which keys its mask, is the place of its first token in the stream."""
+    def _pack(
+        self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int
+    ) -> tuple[PackedBatch, npt.NDArray[np.int64]]:
+        """Pack the samples; return the place among them that each sequence comes from, too.
+
+        A sequence's id, which keys its mask, is the place of its first token in the stream.
+        """
         starts, stops = self._cut.spans(samples)
         spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
         sequences = [stream.read(start, stop) for start, stop in spans]
-        ids = [start for start, _ in spans]
+        ids, of_sample = [start for start, _ in spans], list(range(len(spans)))
         if self._config.attention == "document":
             end = self.manifest["tokenizer"]["eos_id"]
             parts = [
-                (start + part.start, tokens[part])
-                for start, tokens in zip(ids, sequences, strict=True)
+                (start + part.start, tokens[part], number)
+                for number, (start, tokens) in enumerate(zip(ids, sequences, strict=True))
                 for part in split_documents(tokens, end)
             ]
-            ids, sequences = [place for place, _ in parts], [tokens for _, tokens in parts]
-        return PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
+            ids, sequences = [place for place, _, _ in parts], [tokens for _, tokens, _ in parts]
+            of_sample = [number for _, _, number in parts]
+        packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
+        return packed, np.array(of_sample, np.int64)
 
     def _prepare(self, packed: PackedBatch, objective: str, ratio: int | None, stream: int) -> ObjectiveBatch:
         rule = None
@@ -149,11 +183,6 @@ class Data:
             seed = self._config.seed
             rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
         return OBJECTIVES[objective].prepare(packed, rule)
-
-
-def microbatch_size(share: int, most: int) -> int:
-    """Return the largest number of samples, at most `most`, that a rank's share divides into equally."""
-    return next(size for size in range(min(share, most), 0, -1) if share % size == 0)
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from composer.utils import dist
+from torch import Tensor
 
 from pretraining.training.slurm import slurm_environment
 
@@ -58,16 +59,13 @@ class Ranks:
         if self.world > 1:
             dist.barrier()
 
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return a CPU tensor's sum over the processes, on the device and without waiting for it."""
+        if self.world > 1:
+            tensor = tensor.to(self.device, non_blocking=True)
+            dist.all_reduce(tensor)
+        return tensor
+
     def total(self, *values: float) -> list[float]:
         """Return each value's sum over the processes, in double precision."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        if self.world > 1:
-            tensor = tensor.to(self.device)
-            dist.all_reduce(tensor)
-        return [float(value) for value in tensor.tolist()]
-
-    def total_bits(self, value: int) -> int:
-        """Return the sum modulo 2^64 over the processes."""
-        # Halves of so few bits that doubles hold their sums exactly.
-        high, low = map(int, self.total(value >> 32, value & 0xFFFFFFFF))
-        return ((high << 32) + low) % 2**64
+        return [float(value) for value in self.sum(torch.tensor(values, dtype=torch.float64)).tolist()]

@@ -37,6 +37,8 @@ from pretraining.training.schedule import stage_schedule
 __all__ = ["Trainer", "TrainingContext"]
 
 logger = logging.getLogger(__name__)
+_LATER = ("loss_group",)
+"""Settings that checkpoints of before there were any do not record."""
 
 
 class TrainingContext:
@@ -65,7 +67,11 @@ class TrainingContext:
         self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
         self.data = Data(data, config, self.model_config)
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
-        self.data.order.batch_of(0, ranks.rank, ranks.world)
+        if config.global_batch < ranks.world:
+            raise UserError(
+                f"global_batch={config.global_batch} leaves some of {ranks.world} processes without a sequence; "
+                f"start fewer"
+            )
 
     def folder(self, stage: str) -> Path:
         """Return the folder of a stage's checkpoints and log."""
@@ -91,6 +97,8 @@ class TrainingContext:
         for part in ("shape", "science"):
             theirs = state.get(part) or {}
             for key, value in mine[part].items():
+                if key not in theirs and key in _LATER:
+                    continue
                 if theirs.get(key) != value:
                     raise UserError(
                         f"{where} was trained with {key}={theirs.get(key)!r}, not {value!r}; "
@@ -311,7 +319,7 @@ class Trainer:
             return "off"
         self.model.compile_blocks()
         try:
-            batch = self._batch(0).microbatches[0]
+            batch = self._batch(self.first).microbatches[0]
             with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
                 loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
         except Exception as error:

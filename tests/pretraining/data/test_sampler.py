@@ -77,16 +77,6 @@ def test_an_epoch_is_a_permutation(samples: int, batch: int, block: int, epoch: 
     assert (trained == order.at(epoch, 0, len(trained))).all()
 
 
-@pytest.mark.parametrize("world", [2, 3, 4, 12])
-def test_ranks_share_the_same_batch(world: int) -> None:
-    order = Order(samples=1000, batch=12, seed=1, block=100)
-    for step in (0, 7, 82, 83, 200):
-        epoch, whole = order.batch_of(step)
-        shares = [order.batch_of(step, rank, world) for rank in range(world)]
-        assert all(found == epoch for found, _ in shares)
-        assert (np.concatenate([ids for _, ids in shares]) == whole).all()
-
-
 def test_blocks_and_epochs_are_shuffled() -> None:
     order = Order(samples=4096, batch=64, seed=3, block=512)
     first, second = order.at(0, 0, 4096), order.at(1, 0, 4096)
@@ -134,8 +124,6 @@ def test_impossible_settings_are_refused() -> None:
         Cut(mode="packed", shortest=1, longest=4, seed=0)
     with pytest.raises(UserError, match="fewer than the 12"):
         Order(samples=11, batch=12, seed=0)
-    with pytest.raises(UserError, match="equally among 5 ranks"):
-        Order(samples=100, batch=12, seed=0).batch_of(0, 0, 5)
 
 
 def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None:

@@ -8,17 +8,19 @@ import pytest
 import torch
 
 from pretraining.data.manifest import load_manifest
+from pretraining.data.sampler import Cut
 from pretraining.model.attention_choice import Choice
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import initialise
+from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_file import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import read_log
-from pretraining.training.objectives import loss_sum
+from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
-from tests.pretraining.packed import loss_weights
 from tests.pretraining.small_study import MODEL, changed, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
@@ -94,20 +96,34 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
     source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
     initialise(model, settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
+
+    def groups(step: int, ratio: int | None) -> list[ObjectiveBatch]:
+        """The paper's micro-batches: four neighbours of the step's order each, whatever the passes are."""
+        made = source.step(step, "clm").microbatches
+        by_id: dict[int, torch.Tensor] = {}
+        for part in (part.inputs for part in made):
+            tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
+            by_id |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+        cut = Cut(shortest=4, longest=64, seed=0)
+        ids = cut.spans(source.order.batch_of(step)[1])[0].tolist()
+        assert sorted(ids) == sorted(by_id) and len(ids) == 8
+        packed = [PackedBatch.of([by_id[i].numpy() for i in part], part) for part in (ids[:4], ids[4:])]
+        if ratio is None:
+            return [clm(part) for part in packed]
+        return [mlm(part, MaskRule.of(config, ratio=ratio / 100, seed=0)) for part in packed]
+
     expected = []
     for stage in torch_model.stages:
         schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
         for step in range(stage.start, stage.end):
-            parts = source.step(step, stage.objective, stage.ratio).microbatches
-            factors = loss_weights([part.count for part in parts], "equal")
-            losses = [loss_sum(model, p).total * f for p, f in zip(parts, factors, strict=True)]
             optimizer.zero_grad()
-            torch.stack(losses).sum().backward()
+            loss = torch.stack([loss_sum(model, group).mean for group in groups(step, stage.ratio)]).mean()
+            loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for group in optimizer.param_groups:
                 group["lr"] = 3e-3 * schedule(step)
             optimizer.step()
-            expected.append((float(sum(losses)), float(norm)))
+            expected.append((float(loss.detach()), float(norm)))
     rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]
     assert [(row["loss"], row["grad_norm"]) for row in rows] == [
         pytest.approx(pair, rel=2e-5) for pair in expected
