@@ -24,7 +24,8 @@ _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
-    "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
+    "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
+    "save_every", "log_every",
 )  # fmt: skip
 
 
@@ -70,7 +71,10 @@ class TrainingConfig:
     attention: Literal["sequence", "document"] = "sequence"
     """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never across end-of-text."""
     shuffle_block: int = 2**20
-    """Neighbouring sequences that are shuffled together; larger mixes more and keeps more shards open."""
+    """Sequences that are shuffled together; larger mixes more and keeps more shards open."""
+    shuffle_chunk: int = 2**14
+    """Neighbours among them, about a shard's; a block gathers such chunks from all of the data. As many as
+    shuffle_block or more: blocks are of neighbours, as before there were chunks."""
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the means of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""

@@ -10,10 +10,11 @@ import hashlib
 import logging
 import tempfile
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ __all__ = ["Data", "StepBatch", "prefetched"]
 
 logger = logging.getLogger(__name__)
 _AHEAD = 4
+_STRIDE = 2**20
+"""Tokens from one look into the stream to the next where shards are opened ahead: less than a shard's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +104,14 @@ class Data:
             )
         samples = self._cut.count(self._train.tokens)
         self.order = Order(
-            samples=samples, batch=config.global_batch, seed=config.seed, block=config.shuffle_block
+            samples=samples,
+            batch=config.global_batch,
+            seed=config.seed,
+            block=config.shuffle_block,
+            chunk=config.shuffle_chunk,
         )
         """The order of the training sequences."""
+        self._opened: set[tuple[int, int]] = set()
 
     def step(
         self, step: int, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
@@ -141,6 +149,37 @@ class Data:
             tokens=tokens,
             fingerprint=fingerprint % 2**64,
         )
+
+    def open_ahead(self, step: int, part: int = 0, parts: int = 1) -> Thread | None:
+        """Open the shards of the block of sequences after a step's, in a thread; None where that was begun before.
+
+        Shards are decompressed on first use. Without this all of a block's would be at the block's first step.
+
+        Args:
+            step: an update.
+            part: which of the shards to open, from 0.
+            parts: processes that share the work, those of this machine.
+        """
+        epoch, block = self.order.block_of(step)
+        starts, stops = self.order.stretches(epoch, block + 1)
+        if (epoch, block) in self._opened or not len(starts):
+            return None
+        self._opened = {(epoch, block)}
+        thread = Thread(
+            target=self._open, args=(starts[part::parts], stops[part::parts]), name="shards", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def _open(self, starts: Sequence[int], stops: Sequence[int]) -> None:
+        for first, last in zip(starts, stops, strict=True):
+            (begin, _), (_, end) = ([int(x[0]) for x in self._cut.spans([at])] for at in (first, last - 1))
+            for place in range(begin, end, _STRIDE):
+                try:
+                    self._train.read(place, place + 1)
+                except (UserError, OSError) as error:  # the step that needs the shard says it again
+                    logger.warning("a shard could not be opened ahead of need: %s", error)
+                    return
 
     def validation(
         self, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1

@@ -43,6 +43,16 @@ class Ranks:
         return ranks
 
     @property
+    def local_rank(self) -> int:
+        """Number of this process on its machine, from 0."""
+        return int(dist.get_local_rank())
+
+    @property
+    def local_world(self) -> int:
+        """Processes of the job on this machine."""
+        return int(dist.get_local_world_size())
+
+    @property
     def device_name(self) -> str:
         """What torch calls the device, `cpu` for a processor."""
         return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"

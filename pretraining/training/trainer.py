@@ -37,8 +37,6 @@ from pretraining.training.schedule import stage_schedule
 __all__ = ["Trainer", "TrainingContext"]
 
 logger = logging.getLogger(__name__)
-_LATER = ("loss_group",)
-"""Settings that checkpoints of before there were any do not record."""
 
 
 class TrainingContext:
@@ -97,8 +95,6 @@ class TrainingContext:
         for part in ("shape", "science"):
             theirs = state.get(part) or {}
             for key, value in mine[part].items():
-                if key not in theirs and key in _LATER:
-                    continue
                 if theirs.get(key) != value:
                     raise UserError(
                         f"{where} was trained with {key}={theirs.get(key)!r}, not {value!r}; "
@@ -249,8 +245,9 @@ class Trainer:
             )
 
     def _batch(self, step: int) -> StepBatch:
-        stage, ranks = self.stage, self.ranks
-        return self.context.data.step(step, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        stage, ranks, data = self.stage, self.ranks, self.context.data
+        data.open_ahead(step, ranks.local_rank, ranks.local_world)
+        return data.step(step, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
 
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""

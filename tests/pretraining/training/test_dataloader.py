@@ -127,3 +127,19 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
     with pytest.raises(UserError, match="a shard is damaged"):
         next(batches)
     prefetched(load, 0, 100).close()
+
+
+def test_the_next_blocks_shards_are_opened_before_their_step(
+    study: Study, data: Path, tmp_path: Path
+) -> None:
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    words = (f"cache={tmp_path}", "shuffle_block=64", "shuffle_chunk=16")
+    source = Data(data, changed(study, *words), config)
+    opening = source.open_ahead(0)
+    assert opening is not None
+    opening.join(60)
+    assert not opening.is_alive() and list(tmp_path.rglob("*.mds"))
+    assert source.open_ahead(1) is None, "the block after step 1 is the same"
+    assert source.open_ahead(8) is not None
+    blocks = -(-source.order.samples // 64)
+    assert source.open_ahead(source.order.steps_per_epoch - 1) is None, f"nothing follows block {blocks}"
