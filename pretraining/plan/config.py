@@ -14,6 +14,7 @@ from typing import Literal
 from common.errors import UserError, nearest
 from pretraining.data.sampler import CUTS
 from pretraining.paper_settings import TRAINING
+from pretraining.plan.interventions import before, read_changes
 
 __all__ = ["OPTIMIZER_BYTES", "TrainingConfig"]
 
@@ -22,6 +23,8 @@ OPTIMIZER_BYTES = 8
 
 _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
+_FROM_A_STEP = {"from a step on": True}
+"""Marks a setting that a resumed run may change for the steps to come."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
     "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
@@ -98,6 +101,18 @@ class TrainingConfig:
     """Folder for decompressed shards; a folder in the system's temporary one when empty."""
     cache_gb: float = field(default=0.0, metadata=_MAY_CHANGE)
     """Size at which the least recently used decompressed shards are removed; 0 keeps all."""
+    skip: str = field(default="", metadata=_FROM_A_STEP)
+    """Batches to leave out, `STEP:COUNT,...`: at a step whose loss is no number, say; steps after it move up."""
+    peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
+    """Other peak rates from steps on, `STEP:RATE,...`."""
+    activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
+    """Compute activations again in the backward pass: less memory, a third more work."""
+    callbacks: str = field(
+        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,LRMonitor", metadata=_MAY_CHANGE
+    )
+    """Composer's callbacks by name; they write to TensorBoard and W&B."""
+    algorithms: str = ""
+    """Composer's algorithms by name."""
     tensorboard: bool = field(default=True, metadata=_MAY_CHANGE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_MAY_CHANGE)
@@ -121,6 +136,7 @@ class TrainingConfig:
                 raise UserError(f"{key} must be in [0, 1), not {getattr(self, key)}")
         if self.seed >= 2**32:
             raise UserError(f"seed must be below 2^32, not {self.seed}")
+        _ = self.skips, self.peaks
         if self.min_length > self.max_length:
             raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
 
@@ -146,5 +162,18 @@ class TrainingConfig:
 
     def science(self) -> dict[str, object]:
         """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed."""
-        fixed = (item.name for item in dataclasses.fields(self) if item.metadata != _MAY_CHANGE)
-        return {key: getattr(self, key) for key in fixed}
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
+
+    @property
+    def skips(self) -> tuple[tuple[int, int], ...]:
+        """Steps and the number of batches left out there."""
+        return read_changes("skip", self.skip, int)
+
+    @property
+    def peaks(self) -> tuple[tuple[int, float], ...]:
+        """Steps and the peak rate from there on."""
+        return read_changes("peak_lr_from", self.peak_lr_from, float)
+
+    def interventions(self, step: int) -> dict[str, object]:
+        """Return what was changed before a step, as its checkpoint records it."""
+        return {"skip": before(self.skips, step), "peak_lr_from": before(self.peaks, step)}

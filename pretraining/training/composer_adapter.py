@@ -16,13 +16,13 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from composer.core import Callback, DataSpec, State, Timestamp
-from composer.loggers import Logger, LoggerDestination, TensorboardLogger
+from composer.loggers import Logger
 from composer.models import ComposerModel
 from composer.trainer import Trainer
 
@@ -31,12 +31,15 @@ from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
+from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
 from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
 __all__ = ["StageRun", "StepHooks", "train_steps"]
 
 logger = logging.getLogger(__name__)
+_LOUD = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb")
+"""Libraries whose warnings no user can act on; those of torch and of this package are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +92,28 @@ class _Sums:
     counts: torch.Tensor
     """Predicted tokens of each group, (G,), on the device."""
     rest: torch.Tensor
-    """Tokens, the fingerprint in halves, whether to stop: on the device, read when the step is over."""
+    """Tokens, the fingerprint in halves, whether to stop, each rank's wait for its batch and its last step's work,
+    in seconds: on the device, read when the step is over."""
 
     @classmethod
-    def of(cls, batch: StepBatch, ranks: Ranks, stop: bool) -> _Sums:
+    def of(cls, batch: StepBatch, ranks: Ranks, stop: bool, wait: float = 0.0, work: float = 0.0) -> _Sums:
         # Halves of so few bits that doubles hold their sums exactly.
         high, low = divmod(batch.fingerprint, 2**32)
         rest = torch.tensor([batch.tokens, high, low, stop], dtype=torch.float64)
-        total = ranks.sum(torch.cat([batch.counts, rest]))
+        own = torch.zeros(2, ranks.world, dtype=torch.float64)
+        own[:, ranks.rank] = torch.tensor([wait, work])
+        total = ranks.sum(torch.cat([batch.counts, rest, own.flatten()]))
         return cls(counts=total[: len(batch.counts)], rest=total[len(batch.counts) :])
 
     def read(self) -> tuple[int, int, int, bool]:
         """Return tokens, predicted tokens, the fingerprint and whether any rank is asked to stop."""
-        tokens, high, low, stop = map(int, self.rest.tolist())
+        tokens, high, low, stop = map(int, self.rest[:4].tolist())
         return tokens, int(self.counts.sum()), ((high << 32) + low) % 2**64, stop > 0
+
+    def times(self) -> tuple[float, float]:
+        """Return the ranks' mean wait in seconds, and the slowest rank's work over the mean (1 without any)."""
+        waits, works = self.rest[4:].reshape(2, -1).tolist()
+        return sum(waits) / len(waits), max(works) * len(works) / sum(works) if sum(works) else 1.0
 
 
 class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
@@ -120,6 +131,22 @@ class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
         return outputs.total * batch.passes
 
 
+class _Waits:
+    """Batches, and how long the last one was waited for, in seconds."""
+
+    def __init__(self, batches: Iterator[StepBatch]) -> None:
+        self._batches, self.last = batches, 0.0
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        return self
+
+    def __next__(self) -> StepBatch:
+        began = time.monotonic()
+        batch = next(self._batches)
+        self.last = time.monotonic() - began
+        return batch
+
+
 @dataclass(eq=False)
 class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
     """Rates, clipping, rows, checkpoints and stop requests around Composer's loop."""
@@ -130,7 +157,10 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
     hooks: StepHooks
     model: EuroBertForMaskedLM
     stop: Callable[[], bool]
+    waits: _Waits
     asked: bool = False
+    began: float = 0.0
+    work: float = 0.0
     sums: _Sums | None = None
     norm: torch.Tensor | None = None
     clock: float = field(default_factory=time.monotonic)
@@ -144,8 +174,17 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
         batch: StepBatch = state.batch
         assert batch.step == step
         self.asked = self.asked or self.stop()
-        self.sums = _Sums.of(batch, self.ranks, self.asked)
+        self.sums = _Sums.of(batch, self.ranks, self.asked, self.waits.last, self.work)
         state.batch = batch.weighed(group_weights(self.sums.counts, self.config.weighting))
+
+    def before_train_batch(self, state: State, logger: Logger) -> None:
+        del state, logger
+        self.began = time.monotonic()
+
+    def before_backward(self, state: State, logger: Logger) -> None:
+        # Of the last pass's: its backward waits for the other ranks. On a GPU this is the time to queue the work.
+        del state, logger
+        self.work = time.monotonic() - self.began
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         del state, logger
@@ -161,7 +200,8 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
                 f"the loss of step {step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
-                f"untouched, and the same command resumes from the last: lower peak_lr or check the data of this step"
+                f"untouched, and the same command resumes from the last with, say, --set skip={step - 1}:10, which "
+                f"leaves out ten batches, or --set peak_lr_from={step - 1}:{self.config.peak_lr / 2:g}"
             )
         tokens, predicted, fingerprint, stop = self.sums.read()
         if self.ranks.world == 1:
@@ -180,6 +220,7 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
         if step % self.config.log_every == 0 or step == self.run.end:
             now = time.monotonic()
             row["tokens_per_second"] = self.since / (now - self.clock)
+            row["loader_wait"], row["straggler"] = self.sums.times()
             self.clock, self.since = now, 0.0
         paused = time.monotonic()
         metrics = self.hooks.after_step(step, row)
@@ -222,16 +263,18 @@ def train_steps(
         hooks=hooks,
         model=model,
         stop=lambda: bool(signals) or hooks.stop_requested(),
+        waits=_Waits(run.batches),
     )
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:
         stack.enter_context(on_stop_signal(signals.append))
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        for module in _LOUD:
+            warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
         trainer = Trainer(
             model=_Model(model),
             train_dataloader=DataSpec(
-                run.batches,
+                callback.waits,
                 get_num_samples_in_batch=_sequences,
                 get_num_tokens_in_batch=_tokens,
                 split_batch=lambda batch, size: [
@@ -244,8 +287,9 @@ def train_steps(
             spin_dataloaders=False,
             max_duration=f"{run.end}ba",
             optimizers=optimizer,
-            callbacks=[callback],
-            loggers=_loggers(config, run) if ranks.rank == 0 else [],
+            callbacks=[callback, *callbacks_of(config)],
+            algorithms=algorithms_of(config),
+            loggers=loggers_of(config, run.name, run.tensorboard) if ranks.rank == 0 else [],
             run_name=run.name,
             progress_bar=False,
             device="gpu" if ranks.device.type == "cuda" else "cpu",
@@ -272,45 +316,3 @@ def _tokens(batch: StepBatch | _Pass) -> dict[str, int]:
     if isinstance(batch, StepBatch):
         return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
     return {"total": batch.batch.inputs.num_tokens, "loss_generating": 1}
-
-
-def _loggers(config: TrainingConfig, run: StageRun) -> list[LoggerDestination]:
-    loggers: list[LoggerDestination] = []
-    if config.tensorboard:
-        loggers.append(TensorboardLogger(log_dir=str(run.tensorboard), rank_zero_only=True))
-    if config.wandb:
-        loggers.append(_WeightsAndBiases(config, run.name))
-    return loggers
-
-
-class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
-    """A run of Weights & Biases on the first process.
-
-    Composer's own logger calls methods that wandb has removed, and waits for processes that have no run.
-    """
-
-    def __init__(self, config: TrainingConfig, name: str) -> None:
-        self._config, self._name = config, name
-        self._run: Any = None
-
-    def init(self, state: State, logger: Logger) -> None:
-        del state, logger
-        import wandb
-        from wandb.errors import Error
-
-        try:
-            self._run = wandb.init(project=self._config.wandb, name=self._name, config=asdict(self._config))
-        except Error as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UserError(
-                f"Weights & Biases (wandb={self._config.wandb}): {reason}; log in with `wandb login`, set "
-                f"WANDB_MODE=offline or leave the setting out"
-            ) from None
-
-    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def post_close(self) -> None:
-        if self._run is not None:
-            self._run.finish()
-            self._run = None

@@ -2,13 +2,15 @@
 
     {"step": 1200, "split": "train", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40", "loss": 2.31,
      "lr": 0.0005, "grad_norm": 0.41, "tokens": 2847744000, "predicted": 949248, "batch": "9f0c...",
-     "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2}
+     "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2, "loader_wait": 0.0004, "straggler": 1.003}
     {"step": 1200, "split": "validation", "objective": "mlm", "ratio": 40, "stage": "610m-mlm40",
      "loss": 2.29, "tokens": 2847744000, "predicted": 949001}
 
 `step` counts the updates done, from random weights; a training loss is the one before its update. `loss` is in
 nats a predicted token, `tokens` all tokens so far, `batch` the fingerprint of the step's sequences and masks.
-After a kill the rows since the last checkpoint are written again, the same but for the three measured ones.
+`loader_wait` is the ranks' mean wait for the step's batch in seconds, `straggler` the slowest rank's time for its
+passes over the mean. After a kill the rows since the last checkpoint are written again, the same but for what is
+measured.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ LOG = "log.jsonl"
 
 _FIRST_VERSION = "trajectory"
 """What version 0.1 called a stage in its logs."""
-MEASURED = ("tokens_per_second", "mfu", "memory_gb")
+MEASURED = ("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler")
 """Fields that differ from run to run."""
 
 

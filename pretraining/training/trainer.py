@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.plan.interventions import batch_number, value_at
 from pretraining.plan.plan import Plan, PlannedStage
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
@@ -140,11 +141,14 @@ class Trainer:
         if start is None:
             initialise(self.model, self.config.seed)
         self.model.to(self.ranks.device)
+        if self.config.activation_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
         self.attention = self._choose_attention(start)
         self.model.set_attention_backend(self.attention.backend)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.first, self.tokens = 0, 0
         if start is not None:
+            self._check_interventions(start)
             checkpoints.restore(start, self.model, self.optimizer)
             self.first, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
@@ -161,6 +165,7 @@ class Trainer:
             model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
         )
         logger.info("%s: step %d to %d", stage.name, self.first, self.target)
+        self._announce_epochs()
         batches = prefetched(self._batch, self.first, self.target)
         try:
             with Meter(stage.name, self.target, done=self.first, unit="step") as self.meter:
@@ -172,7 +177,7 @@ class Trainer:
                     start=self.first,
                     end=self.target,
                     batches=batches,
-                    rate=lambda step: config.peak_lr * schedule(step),
+                    rate=lambda step: value_at(config.peaks, step, config.peak_lr) * schedule(step),
                     bf16=self.context.bf16,
                     tensorboard=self.folder / "tensorboard",
                 )
@@ -232,6 +237,7 @@ class Trainer:
                 "precision": "bf16" if self.context.bf16 else "fp32",
                 "compile": self.compiled,
                 "attention": self.attention._asdict(),
+                "interventions": self.config.interventions(step),
                 **self.context.identity(),
             }
             try:
@@ -246,8 +252,32 @@ class Trainer:
 
     def _batch(self, step: int) -> StepBatch:
         stage, ranks, data = self.stage, self.ranks, self.context.data
-        data.open_ahead(step, ranks.local_rank, ranks.local_world)
-        return data.step(step, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        number = batch_number(self.config.skips, step)
+        data.open_ahead(number, ranks.local_rank, ranks.local_world)
+        batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        return replace(batch, step=step)
+
+    def _announce_epochs(self) -> None:
+        """Say which steps begin another pass over the data, before they come."""
+        each, skips = self.context.data.order.steps_per_epoch, self.config.skips
+        epochs = [batch_number(skips, step) // each for step in (self.first, self.target - 1)]
+        for epoch in range(epochs[0] + 1, epochs[1] + 1):
+            begin = next(s for s in range(self.first, self.target) if batch_number(skips, s) // each >= epoch)
+            logger.warning(
+                "%s: the data hold %s steps; step %d begins pass %d over them", self.stage.name, f"{each:,}",
+                begin, epoch + 1,
+            )  # fmt: skip
+
+    def _check_interventions(self, start: checkpoints.Checkpoint) -> None:
+        """Refuse a checkpoint whose batches or rates were not those of the settings."""
+        theirs = checkpoints.load_state(start).get("interventions", self.config.interventions(0))
+        mine = self.config.interventions(start.step)
+        for key, value in mine.items():
+            if theirs.get(key) != value:
+                raise UserError(
+                    f"{start.path} was trained with {key}={_changes(theirs.get(key))!r} before step {start.step}, not "
+                    f"{_changes(value)!r}; only later steps can be changed: set it so or choose another --out"
+                )
 
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""
@@ -319,7 +349,9 @@ class Trainer:
             batch = self._batch(self.first).microbatches[0]
             with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
                 loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
-        except Exception as error:
+        except torch.OutOfMemoryError:
+            raise  # no fault of the compiler, and less would fit without it
+        except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
             self.model.uncompile_blocks()
             lines = str(error).strip().splitlines() or [type(error).__name__]
             reason = lines[0][:200]
@@ -328,3 +360,7 @@ class Trainer:
         finally:
             self.model.zero_grad(set_to_none=True)
         return "on"
+
+
+def _changes(recorded: Any) -> str:
+    return ",".join(f"{step}:{value:g}" for step, value in recorded or [])

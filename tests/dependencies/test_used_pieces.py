@@ -11,8 +11,11 @@ from common.provenance import ROOT
 
 PAGE = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 MODULES = (
-    "pretraining/training/composer_adapter.py", "pretraining/training/ranks.py", "pretraining/data/shard_files.py",
-)  # fmt: skip
+    "pretraining/training/composer_adapter.py",
+    "pretraining/training/monitors.py",
+    "pretraining/training/ranks.py",
+    "pretraining/data/shard_files.py",
+)
 
 
 def used(module: str) -> set[str]:

@@ -144,7 +144,9 @@ def simulate(
 
 def main(argv: Sequence[str]) -> int | None:
     """Run the command line."""
-    return call(program("python -m tests.performance.layout", "", {}, default=simulate), argv or ["--ranks", "192"])
+    return call(
+        program("python -m tests.performance.layout", "", {}, default=simulate), argv or ["--ranks", "192"]
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.errors import UserError
 from pretraining.data.manifest import load_manifest
 from pretraining.data.sampler import Cut
 from pretraining.model.attention_choice import Choice
@@ -139,4 +140,52 @@ def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, do
     rows = read_log(tmp_path / "models" / MODEL / "log.jsonl")
     assert {row["split"] for row in rows} == {"train"}
     assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
+    assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_batches_are_left_out_and_the_rate_changed_from_a_step_on(
+    study: Study, data: Path, tmp_path: Path, done: Path
+) -> None:
+    """After a stop at step 9, for steps to come; what was done before must stay what it was."""
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study)
+    config = changed(study, "skip=10:3", "peak_lr_from=12:1e-3")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
+    plain, ours = (
+        {
+            row["step"]: row
+            for row in read_log(out / "models" / MODEL / "log.jsonl")
+            if row["split"] == "train"
+        }
+        for out in (done, tmp_path)
+    )
+    fingerprints = {step: row["batch"] for step, row in plain.items()}
+    assert [ours[step]["batch"] == fingerprints[step] for step in (9, 10, 11)] == [True, True, False]
+    assert all(ours[step]["batch"] == fingerprints[step + 3] for step in range(11, 22))
+    assert (ours[12]["lr"], ours[13]["lr"]) == (3e-3, 1e-3)
+    manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
+    assert (manifest["recipe"]["skip"], manifest["recipe"]["peak_lr_from"]) == ("10:3", "12:1e-3")
+    shutil.rmtree(tmp_path / "models")
+    shutil.rmtree(tmp_path / "stages" / MODEL)
+    with pytest.raises(
+        UserError, match=r"was trained with skip='10:3' before step 18, not ''; only later steps"
+    ):
+        train(MODEL, data=data, out=tmp_path, study=study)
+
+
+def test_another_pass_over_the_data_is_announced(
+    study: Study, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = changed(study, "global_batch=512", "microbatch=512", "eval_sequences=0")
+    config_of_model = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    each = Data(data, config, config_of_model).order.steps_per_epoch
+    assert 0 < each < 9
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    assert f"the data hold {each} steps; step {each} begins pass 2 over them" in caplog.text
+
+
+def test_activation_checkpointing_changes_no_weight(
+    study: Study, data: Path, tmp_path: Path, done: Path
+) -> None:
+    config = changed(study, "activation_checkpointing=on")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
     assert weights_hash(tmp_path) == weights_hash(done)
