@@ -62,6 +62,12 @@ DATA ?=
 miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|gpu DATA=folder|hub)
 	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
+.PHONY: gpu-check
+GPU_PYTHON ?= $(FULL)/bin/python
+gpu-check: ## what needs a GPU, in ten minutes (GPU_PYTHON=python on a machine with PyTorch, ARGS="--device cpu")
+	@if [ "$(GPU_PYTHON)" = "$(FULL)/bin/python" ]; then $(MAKE) --silent $(FULL)/.installed; fi
+	@$(GPU_PYTHON) -m tests.performance.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
+
 ## Images (docs/container.md) and clusters (docs/hpc.md)
 .PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image

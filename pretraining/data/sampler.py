@@ -121,9 +121,9 @@ lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in
 class Order:
     """The order of `samples` sequences in steps of `batch` sequences, epoch after epoch.
 
-    An epoch is the samples in blocks of `block` neighbours: the blocks in random order, and within each block
-    its samples in random order, so that few shards are open at a time. What does not fill a last batch is left
-    to other epochs, which leave out others.
+    An epoch is the samples in chunks of `chunk` neighbours, the chunks in random order; as many of them as make
+    `block` samples are shuffled together. A block therefore comes from everywhere in the data, and few shards are
+    open at a time. What does not fill a last batch is left to other epochs, which leave out others.
     """
 
     samples: int
@@ -134,11 +134,15 @@ class Order:
     """Key of the order."""
     block: int = field(default=2**20)
     """Sequences that are shuffled together."""
+    chunk: int = field(default=2**20)
+    """Neighbours that come into one block; `block` or more takes blocks of neighbours."""
 
     def __post_init__(self) -> None:
         """Refuse data that does not fill one batch."""
-        if self.batch < 1 or self.block < 1:
-            raise UserError(f"batch and block must be at least 1, not {self.batch} and {self.block}")
+        if min(self.batch, self.block, self.chunk) < 1:
+            raise UserError(
+                f"batch, block and chunk must be at least 1, not {self.batch}, {self.block} and {self.chunk}"
+            )
         if self.samples < self.batch:
             raise UserError(
                 f"the data holds {self.samples} sequences, fewer than the {self.batch} of one step; "
@@ -150,33 +154,32 @@ class Order:
         """Whole batches in one pass over the data."""
         return self.samples // self.batch
 
-    def batch_of(self, step: int, rank: int = 0, world: int = 1) -> tuple[int, Int64s]:
-        """Return the epoch of a step and the sample numbers of one rank's share of its batch.
-
-        The ranks' shares, concatenated, are the whole batch.
-
-        Raises:
-            UserError: the batch cannot be shared equally among `world` ranks.
-        """
-        if self.batch % world:
-            raise UserError(f"global_batch={self.batch} cannot be shared equally among {world} ranks")
-        share = self.batch // world
+    def batch_of(self, step: int) -> tuple[int, Int64s]:
+        """Return the epoch of a step and the sample numbers of its batch, all ranks together."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        first = position * self.batch + rank * share
-        return epoch, self.at(epoch, first, first + share)
+        return epoch, self.at(epoch, position * self.batch, (position + 1) * self.batch)
 
     def at(self, epoch: int, first: int, last: int) -> Int64s:
         """Return the sample numbers at places [first, last) of an epoch."""
-        blocks, ends = _block_order(self, epoch)
+        ends = _block_ends(self, epoch)
         parts: list[Int64s] = []
         place = int(np.searchsorted(ends, first, side="right"))
         while first < last:
             end = int(ends[place])
-            samples = _block_samples(self, epoch, int(blocks[place]))
+            samples = _block_samples(self, epoch, place)
             start, stop = end - len(samples), min(last, end)
             parts.append(samples[first - start : stop - start])
             first, place = stop, place + 1
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def block_of(self, step: int) -> tuple[int, int]:
+        """Return the epoch of a step and the number of the block that its first sample is in."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        return epoch, int(np.searchsorted(_block_ends(self, epoch), position * self.batch, side="right"))
+
+    def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
+        """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
+        return _chunks_of(self, epoch, block)
 
 
 def split_documents(tokens: npt.NDArray[np.integer[Any]], end_of_text: int) -> list[slice]:
@@ -194,15 +197,32 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=4)
-def _block_order(order: Order, epoch: int) -> tuple[Int64s, Int64s]:
-    blocks = np.arange(-(-order.samples // order.block), dtype=np.int64)
-    blocks = np.argsort(counter_hash(blocks, order.seed, _BLOCKS, epoch), kind="stable")
-    sizes = np.minimum(order.block, order.samples - blocks * order.block)
-    return blocks, np.cumsum(sizes)
+def _chunk_order(order: Order, epoch: int) -> Int64s:
+    chunks = np.arange(-(-order.samples // _chunk(order)), dtype=np.int64)
+    return chunks[np.argsort(counter_hash(chunks, order.seed, _BLOCKS, epoch), kind="stable")]
+
+
+def _chunk(order: Order) -> int:
+    return min(order.chunk, order.block)
+
+
+def _chunks_of(order: Order, epoch: int, block: int) -> tuple[Int64s, Int64s]:
+    """Return first samples and ends of a block's chunks, rising."""
+    each = order.block // _chunk(order)
+    chunks = np.sort(_chunk_order(order, epoch)[block * each : (block + 1) * each])
+    starts = chunks * _chunk(order)
+    return starts, np.minimum(starts + _chunk(order), order.samples)
+
+
+@lru_cache(maxsize=4)
+def _block_ends(order: Order, epoch: int) -> Int64s:
+    chunks = _chunk_order(order, epoch) * _chunk(order)
+    sizes = np.minimum(_chunk(order), order.samples - chunks)
+    return np.cumsum(np.add.reduceat(sizes, np.arange(0, len(sizes), order.block // _chunk(order))))
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
-    start = block * order.block
-    samples = np.arange(start, min(start + order.block, order.samples), dtype=np.int64)
+    starts, stops = _chunks_of(order, epoch, block)
+    samples = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)]).astype(np.int64)
     return samples[np.argsort(counter_hash(samples, order.seed, _SAMPLES, epoch), kind="stable")]

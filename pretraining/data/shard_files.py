@@ -2,8 +2,8 @@
 
 A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the
 records in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.data.sampler`),
-so that one set of shards serves every length and every kind of cut. With `training.composer_adapter` the only
-module that touches MosaicML's libraries: shards are written and decoded by streaming's MDS writer and reader.
+so that one set of shards serves every length and every kind of cut. Of MosaicML's libraries it uses streaming's MDS
+writer and reader, as no other module does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -126,7 +127,8 @@ def damages(folder: Path) -> Iterator[str]:
 class TokenStream:
     """A split's tokens by their place in the stream, read from files that are what their hashes say.
 
-    Compressed shards are decompressed on first use (`pretraining.data.shard_cache`).
+    Compressed shards are decompressed on first use (`pretraining.data.shard_cache`). Threads may read at the same time;
+    a shard that several of them open is hashed and decompressed once.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class TokenStream:
             )
             for entry in self.entries
         ]
+        self._opening = [Lock() for _ in self.entries]
         self._mds = MDSReader(
             dirname=str(folder),
             split="",
@@ -194,7 +197,8 @@ class TokenStream:
         while first <= last:
             shard, place = divmod(first, self._records)
             end = min(last - first + place, self._records - 1)
-            descriptor = self._open(shard)
+            with self._opening[shard]:
+                descriptor = self._open(shard)
             try:
                 records += [self._record(descriptor, shard, number) for number in range(place, end + 1)]
             finally:

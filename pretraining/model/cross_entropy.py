@@ -31,7 +31,13 @@ def rows_per_chunk(vocab: int, device: torch.device) -> int:
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int | None = None, *, fused: bool = False
+    hidden: Tensor,
+    weight: Tensor,
+    labels: Tensor,
+    chunk: int | None = None,
+    *,
+    weights: Tensor | None = None,
+    fused: bool = False,
 ) -> Tensor:
     """Return the summed cross-entropy of `hidden @ weight.T` against `labels`, a float32 (or float64) scalar.
 
@@ -43,6 +49,7 @@ def linear_cross_entropy(
         weight: (V, H).
         labels: (N,), int64; `IGNORE` where there is no target.
         chunk: positions whose logits exist at a time; `rows_per_chunk` when left out.
+        weights: factor of each position's cross-entropy, (N,); 1 when left out.
         fused: compile what happens between the matrix products, which on a GPU is bound by memory traffic.
     """
     if hidden.dim() != 2 or labels.shape != hidden.shape[:1] or weight.shape[1:] != hidden.shape[1:]:
@@ -56,12 +63,17 @@ def linear_cross_entropy(
     # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
-    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, rows, compute, wanted, between)
+    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, labels, weights, rows, compute, wanted, between)
     return total
 
 
-def _loss_and_error(logits: Tensor, targets: Tensor, gradient: bool) -> tuple[Tensor, Tensor]:
-    """Return one chunk's summed loss and its gradient by the logits, in their type; the logits are used up."""
+def _loss_and_error(
+    logits: Tensor, targets: Tensor, weights: Tensor | None, gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Return one chunk's summed loss and its gradient by the logits, in their type; the logits are used up.
+
+    `weights` are (N, 1), in the type of the sums.
+    """
     compute = logits.dtype
     wide = logits.to(torch.float64 if compute == torch.float64 else torch.float32)
     real = (targets != IGNORE).unsqueeze(1)
@@ -72,19 +84,23 @@ def _loss_and_error(logits: Tensor, targets: Tensor, gradient: bool) -> tuple[Te
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
-    total = (norm.log() + top - picked).where(real, 0).sum()
+    each = (norm.log() + top - picked).where(real, 0)
+    factor = real.to(wide.dtype)
+    if weights is not None:
+        each, factor = each * weights, factor * weights
+    total = each.sum()
     if not gradient:
         return total, norm
     if compiling:  # the target's 1 is subtracted in the same pass, where a scatter would be another
         columns = torch.arange(wide.shape[1], device=wide.device)
-        error = exponentials * (real / norm) - (real & (columns == index)).to(wide.dtype)
+        error = exponentials * (factor / norm) - factor * (columns == index)
     else:
-        error = exponentials.mul_(real / norm).scatter_add_(1, index, -real.to(wide.dtype))
+        error = exponentials.mul_(factor / norm).scatter_add_(1, index, -factor)
     return total, error.to(compute)
 
 
 @functools.cache
-def _compiled() -> Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]:
+def _compiled() -> Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]]:
     return torch.compile(_loss_and_error)
 
 
@@ -97,14 +113,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden: Tensor,
         weight: Tensor,
         labels: Tensor,
+        weights: Tensor | None,
         rows: int,
         compute: torch.dtype,
         wanted: bool,
-        between: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+        between: Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]],
     ) -> Tensor:
         wide = torch.float64 if compute == torch.float64 else torch.float32
         needs_hidden, needs_weight = (wanted and needed for needed in ctx.needs_input_grad[:2])
         total = torch.zeros((), dtype=wide, device=hidden.device)
+        factors = None if weights is None else weights.to(wide).unsqueeze(1)
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
         grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
         with torch.autocast(hidden.device.type, enabled=False):
@@ -113,7 +131,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 part = slice(start, start + rows)
                 states = hidden[part].to(compute)
                 logits = states @ product_weight.t()
-                loss, error = between(logits, labels[part], needs_hidden or needs_weight)
+                factor = None if factors is None else factors[part]
+                loss, error = between(logits, labels[part], factor, needs_hidden or needs_weight)
                 del logits
                 total += loss
                 if grad_hidden is not None:
@@ -133,5 +152,5 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return (
             None if grad_hidden is None else (grad_hidden * scale).to(grad_hidden.dtype),
             None if grad_weight is None else (grad_weight * scale).to(ctx.weight_dtype),
-            *(None,) * 5,
+            *(None,) * 6,
         )

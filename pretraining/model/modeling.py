@@ -227,15 +227,16 @@ class EuroBertModel(EuroBertPreTrainedModel):
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
+        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         states: list[Tensor] = []
         for layer in self.layers:
-            states.append(hidden)
+            if wanted:
+                states.append(hidden)
             if self.gradient_checkpointing and self.training:
                 hidden = self._gradient_checkpointing_func(layer.__call__, hidden, cos, sin, layout)
             else:
                 hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
-        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         everything = (*states, hidden) if wanted else None
         if return_dict is False:
             return (hidden,) if everything is None else (hidden, everything)

@@ -15,6 +15,7 @@ from typing import Literal
 from common.errors import UserError, nearest
 from pretraining.data.sampler import CUTS
 from pretraining.paper_settings import TRAINING
+from pretraining.plan.interventions import before, read_changes
 
 __all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
 
@@ -29,9 +30,12 @@ _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
 """Marks one of those that says where things are put: it is no part of what a model was made with."""
+_FROM_A_STEP = {"from a step on": True}
+"""Marks a setting that a resumed run may change for the steps to come."""
 _FROM_ZERO = ("warmup_steps", "rewarm_steps", "eval_sequences", "weight_decay", "cache_gb", "seed")
 _FROM_ONE = (
-    "global_batch", "microbatch", "min_length", "shuffle_block", "eval_every", "save_every", "log_every",
+    "global_batch", "microbatch", "loss_group", "min_length", "shuffle_block", "shuffle_chunk", "eval_every",
+    "save_every", "log_every",
 )  # fmt: skip
 
 
@@ -59,8 +63,15 @@ class TrainingConfig:
     """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say, 0 goes to the peak at once."""
     global_batch: int = TRAINING.sequences_per_step
     """Sequences per step, all ranks together."""
+    loss_group: int = TRAINING.device_batch
+    """Sequences of a step, in its order, whose mean is one term of the loss under `weighting=equal`: the paper's
+    micro-batch, wherever they are computed; the largest number up to this that divides global_batch. A study that
+    sets microbatch alone means this, too."""
     microbatch: int = field(default=TRAINING.device_batch, metadata=_MAY_CHANGE)
-    """Most sequences that one rank computes at once; more per rank are accumulated."""
+    """Size of one pass, in sequences of max_length: as many shorter ones as have no more tokens are computed at once,
+    what a rank holds more is accumulated. Decides speed and memory, never the gradient."""
+    layout: Literal["balanced", "order"] = field(default="balanced", metadata=_MAY_CHANGE)
+    """`balanced`: ranks and passes get nearly equal numbers of tokens; `order`: sequences in their order."""
     min_length: int = TRAINING.min_length
     """Shortest sequence, in tokens."""
     max_length: int = TRAINING.max_length
@@ -70,10 +81,13 @@ class TrainingConfig:
     attention: Literal["sequence", "document"] = "sequence"
     """`sequence`: a sequence attends to all of itself, as in the paper; `document`: never across end-of-text."""
     shuffle_block: int = 2**20
-    """Neighbouring sequences that are shuffled together; larger mixes more and keeps more shards open."""
+    """Sequences that are shuffled together; larger mixes more and keeps more shards open."""
+    shuffle_chunk: int = 2**14
+    """Neighbours among them, about a shard's; a block gathers such chunks from all of the data. As many as
+    shuffle_block or more: blocks are of neighbours, as before there were chunks."""
     weighting: Literal["equal", "token"] = "equal"
-    """`equal`: the loss is the mean of the micro-batches' means, as in the paper's trainer; `token`: the mean over
-    all predicted tokens of the step, which does not depend on micro-batches and ranks."""
+    """`equal`: the loss is the mean of the means of groups of loss_group sequences, as in the paper's trainer;
+    `token`: the mean over all predicted tokens of the step."""
     precision: Literal["auto", "fp32", "bf16"] = field(default="auto", metadata=_MAY_CHANGE)
     """`bf16` is autocast over fp32 weights, `auto` is bf16 on a GPU and fp32 on a CPU."""
     backend: Literal["auto", "varlen", "flash4", "flash", "flex", "sdpa"] = field(
@@ -95,7 +109,19 @@ class TrainingConfig:
     $SLURM_TMPDIR, else the user's cache folder."""
     cache_gb: float = field(default=50.0, metadata=_OF_PLACE)
     """Size at which the least recently opened decompressed shards are removed; 0 keeps all. A shuffled block of the
-    default size opens 4.3 GB of them."""
+    default size opens up to 128 shards, 8.6 GB of them, and those of the next block are opened ahead."""
+    skip: str = field(default="", metadata=_FROM_A_STEP)
+    """Batches to leave out, `STEP:COUNT,...`: at a step whose loss is no number, say; steps after it move up."""
+    peak_lr_from: str = field(default="", metadata=_FROM_A_STEP)
+    """Other peak rates from steps on, `STEP:RATE,...`."""
+    activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
+    """Compute activations again in the backward pass: less memory, a third more work."""
+    callbacks: str = field(
+        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,LRMonitor", metadata=_OF_PLACE
+    )
+    """Composer's callbacks by name; they write to TensorBoard and W&B."""
+    algorithms: str = ""
+    """Composer's algorithms by name."""
     tensorboard: bool = field(default=True, metadata=_OF_PLACE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_OF_PLACE)
@@ -125,6 +151,7 @@ class TrainingConfig:
                 raise UserError(f"{key} must be in [0, 1), not {getattr(self, key)}")
         if self.seed >= 2**32:
             raise UserError(f"seed must be below 2^32, not {self.seed}")
+        _ = self.skips, self.peaks
         if self.min_length > self.max_length:
             raise UserError(f"min_length={self.min_length} is above max_length={self.max_length}")
 
@@ -132,6 +159,16 @@ class TrainingConfig:
     def tokens_per_step(self) -> float:
         """Expected tokens of one step: 2,373,120 with the paper's settings."""
         return self.global_batch * CUTS[self.cut].mean_length(self.min_length, self.max_length)
+
+    @property
+    def group_size(self) -> int:
+        """Sequences of a group: `loss_group`, or the largest number below it that divides the step's batch."""
+        return next(size for size in range(self.loss_group, 0, -1) if self.global_batch % size == 0)
+
+    @property
+    def pass_tokens(self) -> int:
+        """Most tokens of one pass through the model: 24,576 with the paper's settings."""
+        return self.microbatch * self.max_length
 
     @property
     def attended_length(self) -> float:
@@ -149,3 +186,17 @@ class TrainingConfig:
             for item in dataclasses.fields(self)
             if item.metadata != _OF_PLACE
         }
+
+    @property
+    def skips(self) -> tuple[tuple[int, int], ...]:
+        """Steps and the number of batches left out there."""
+        return read_changes("skip", self.skip, int)
+
+    @property
+    def peaks(self) -> tuple[tuple[int, float], ...]:
+        """Steps and the peak rate from there on."""
+        return read_changes("peak_lr_from", self.peak_lr_from, float)
+
+    def interventions(self, step: int) -> dict[str, object]:
+        """Return what was changed before a step, as its checkpoint records it."""
+        return {"skip": before(self.skips, step), "peak_lr_from": before(self.peaks, step)}

@@ -7,6 +7,7 @@ Models that need the same steps share them; the checkpoints at which others bran
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -15,7 +16,7 @@ from pretraining.plan.flops import CONVENTIONS, gpu_hours
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model, Stage
 
-__all__ = ["PAPER_TOTALS", "Costs", "PaperTotal", "Plan", "PlannedStage", "plan_of"]
+__all__ = ["Costs", "PaperTotal", "Plan", "PlannedStage", "paper_totals", "plan_of"]
 
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
@@ -173,7 +174,9 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     return Plan(study=study, models=tuple(models), stages=stages)
 
 
-def _paper_totals() -> tuple[PaperTotal, ...]:
+@functools.cache
+def paper_totals() -> tuple[PaperTotal, ...]:
+    """Return totals that the paper states and the plan's, with the differences explained."""
     plan = plan_of(tuple(PAPER_STUDY.models.values()))
     of_kind = {
         kind: [m for m in plan.models if m.kind == kind] for kind in ("base", "two-stage", "continued")
@@ -235,7 +238,3 @@ def _paper_totals() -> tuple[PaperTotal, ...]:
             why="Table 1 leaves out the shortest length: 2,304 x 1,024; the text's 2,373,120 is ours, 2,304 x 1,030",
         ),
     )
-
-
-PAPER_TOTALS = _paper_totals()
-"""Totals that the paper states and the plan's, with the differences explained."""

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from common.errors import UserError, nearest
 from common.registry import Registry
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
-from pretraining.plan.plan import PAPER_GPU_HOURS, PAPER_TOTALS, Plan, PlannedStage, plan_of
+from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, paper_totals, plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 from pretraining.study import format_steps
 
@@ -61,9 +61,15 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
         "",
     ]
     lines += _totals(plan, device, utilisation)
+    lines += [f"changes        {key}={value}" for key, value in _changes(plan).items()]
     if plan.study is PAPER_STUDY and len(plan.models) == len(PAPER_STUDY.models):
         lines += ["", *_paper(plan)]
     return "\n".join(lines) + "\n"
+
+
+def _changes(plan: Plan) -> dict[str, str]:
+    config = plan.study.config
+    return {key: value for key in ("skip", "peak_lr_from") if (value := getattr(config, key))}
 
 
 def _holds(plan: Plan, name: str, item: PlannedStage) -> bool:
@@ -94,7 +100,7 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
 
 def _paper(plan: Plan) -> list[str]:
     lines = ["The paper's totals and ours:"]
-    for total in PAPER_TOTALS:
+    for total in paper_totals():
         lines.append(
             f"  {total.what}: {total.paper:,.0f} {total.unit} there, {total.ours:,.0f} here; {total.why}"
         )
@@ -127,12 +133,16 @@ def _json(plan: Plan, device: str, utilisation: float) -> str:
             for model in plan.models
         ],
         "stages": [asdict(item) | {"steps": item.steps} for item in plan.stages],
+        "changes": _changes(plan),
         "costs": asdict(plan.costs(device=device, utilisation=utilisation))
         | {"device": device, "mfu": utilisation}
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }
     if plan.study is PAPER_STUDY:
-        content["paper"] = {"totals": [asdict(total) for total in PAPER_TOTALS], "gpu_hours": PAPER_GPU_HOURS}
+        content["paper"] = {
+            "totals": [asdict(total) for total in paper_totals()],
+            "gpu_hours": PAPER_GPU_HOURS,
+        }
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -130,6 +130,8 @@ def load_study(path: Path | None) -> Study:
         models = {name: design.parse(name) for name in top.models}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+    if "microbatch" in settings:  # before there were groups, it decided the gradient, too
+        settings = {**settings, "loss_group": settings.get("loss_group", settings["microbatch"])}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]", typed=True)
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
 

@@ -58,6 +58,14 @@ class _Attention(Format):
     measured: bool
 
 
+_Change = Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)]
+
+
+class _Interventions(Format):
+    skip: Annotated[list[_Change], Field(max_length=500)]
+    peak_lr_from: Annotated[list[_Change], Field(max_length=500)]
+
+
 class _State(Format):
     format: Literal[2]
     step: Count
@@ -75,6 +83,7 @@ class _State(Format):
     data: Hash
     tokenizer: Hash
     stages: Annotated[list[_Stage], Field(min_length=1, max_length=100)]
+    interventions: _Interventions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""The steps of one stage on MosaicML's Composer; the only module that knows it.
+"""The steps of one stage on MosaicML's Composer.
 
-Composer runs the loop: micro-batches, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
+Composer runs the loop: passes, autocast, DDP, devices, loggers. Whatever the results depend on is passed to
 it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
 (`checkpoints`). Composer's own counterparts are not used where they would change numbers: its schedulers are
 stepped before its clock, so that every rate is one step late, and its loaders are replayed from the start of an
@@ -12,93 +12,34 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
-import resource
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from composer.core import Callback, DataSpec, State, Timestamp
-from composer.loggers import Logger, LoggerDestination, TensorboardLogger
+from composer.loggers import Logger
 from composer.models import ComposerModel
 from composer.trainer import Trainer
-from composer.utils import dist
 
 from common.errors import UserError
 from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.objectives import WEIGHTINGS, LossSum, ObjectiveBatch, loss_sum
-from pretraining.training.slurm import slurm_environment
+from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
+from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
+from pretraining.training.ranks import Ranks
 
-__all__ = ["Ranks", "StageRun", "StepHooks", "train_steps"]
+__all__ = ["StageRun", "StepHooks", "train_steps"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ranks:
-    """This process among those of the job."""
-
-    rank: int
-    """Number of this process, from 0."""
-    world: int
-    """Processes of the job."""
-    device: torch.device
-    """What this process computes on."""
-
-    @classmethod
-    def here(cls) -> Ranks:
-        """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
-        os.environ.update(slurm_environment(os.environ))
-        if torch.cuda.is_available():
-            device = torch.device("cuda", dist.get_local_rank())
-            torch.cuda.set_device(device)
-        else:
-            device = torch.device("cpu")
-        ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
-        if ranks.world > 1 and not dist.is_initialized():
-            # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
-            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
-        return ranks
-
-    @property
-    def device_name(self) -> str:
-        """What torch calls the device, `cpu` for a processor."""
-        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
-
-    def peak_memory(self) -> float:
-        """Return the most memory that this process has used so far, on its device, in GB."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 1e9
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
-
-    def barrier(self) -> None:
-        """Wait for the other processes."""
-        if self.world > 1:
-            dist.barrier()
-
-    def total(self, *values: float) -> list[float]:
-        """Return each value's sum over the processes, in double precision."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        if self.world > 1:
-            tensor = tensor.to(self.device)
-            dist.all_reduce(tensor)
-        return [float(value) for value in tensor.tolist()]
-
-    def total_bits(self, value: int) -> int:
-        """Return the sum modulo 2^64 over the processes."""
-        # Halves of so few bits that doubles hold their sums exactly.
-        high, low = map(int, self.total(value >> 32, value & 0xFFFFFFFF))
-        return ((high << 32) + low) % 2**64
+_LOUD = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb")
+"""Libraries whose warnings no user can act on; those of torch and of this package are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +75,47 @@ class StepHooks(Protocol):
         """Write a checkpoint."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Pass:
+    """One pass as Composer is given it."""
+
+    batch: ObjectiveBatch
+    """Its sequences and their weights."""
+    passes: int
+    """Passes of all ranks in this step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sums:
+    """What the ranks add up once a step: what the gradient needs, and what the log wants at no further cost."""
+
+    counts: torch.Tensor
+    """Predicted tokens of each group, (G,), on the device."""
+    rest: torch.Tensor
+    """Tokens, the fingerprint in halves, whether to stop, each rank's wait for its batch and its last step's work,
+    in seconds: on the device, read when the step is over."""
+
+    @classmethod
+    def of(cls, batch: StepBatch, ranks: Ranks, stop: bool, wait: float = 0.0, work: float = 0.0) -> _Sums:
+        # Halves of so few bits that doubles hold their sums exactly.
+        high, low = divmod(batch.fingerprint, 2**32)
+        rest = torch.tensor([batch.tokens, high, low, stop], dtype=torch.float64)
+        own = torch.zeros(2, ranks.world, dtype=torch.float64)
+        own[:, ranks.rank] = torch.tensor([wait, work])
+        total = ranks.sum(torch.cat([batch.counts, rest, own.flatten()]))
+        return cls(counts=total[: len(batch.counts)], rest=total[len(batch.counts) :])
+
+    def read(self) -> tuple[int, int, int, bool]:
+        """Return tokens, predicted tokens, the fingerprint and whether any rank is asked to stop."""
+        tokens, high, low, stop = map(int, self.rest[:4].tolist())
+        return tokens, int(self.counts.sum()), ((high << 32) + low) % 2**64, stop > 0
+
+    def times(self) -> tuple[float, float]:
+        """Return the ranks' mean wait in seconds, and the slowest rank's work over the mean (1 without any)."""
+        waits, works = self.rest[4:].reshape(2, -1).tolist()
+        return sum(waits) / len(waits), max(works) * len(works) / sum(works) if sum(works) else 1.0
+
+
 class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
     """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
 
@@ -141,12 +123,28 @@ class _Model(ComposerModel):  # type: ignore[misc]  # composer is untyped
         super().__init__()
         self.model = model
 
-    def forward(self, batch: ObjectiveBatch) -> LossSum:
-        return loss_sum(self.model, batch)
+    def forward(self, batch: _Pass) -> LossSum:
+        return loss_sum(self.model, batch.batch)
 
-    def loss(self, outputs: LossSum, batch: ObjectiveBatch) -> torch.Tensor:
-        del batch
-        return outputs.mean
+    def loss(self, outputs: LossSum, batch: _Pass) -> torch.Tensor:
+        # Composer takes the mean over all ranks' passes; the step's loss is their sum.
+        return outputs.total * batch.passes
+
+
+class _Waits:
+    """Batches, and how long the last one was waited for, in seconds."""
+
+    def __init__(self, batches: Iterator[StepBatch]) -> None:
+        self._batches, self.last = batches, 0.0
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        return self
+
+    def __next__(self) -> StepBatch:
+        began = time.monotonic()
+        batch = next(self._batches)
+        self.last = time.monotonic() - began
+        return batch
 
 
 @dataclass(eq=False)
@@ -159,8 +157,12 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
     hooks: StepHooks
     model: EuroBertForMaskedLM
     stop: Callable[[], bool]
-    current: StepBatch | None = None
-    norm: float = 0.0
+    waits: _Waits
+    asked: bool = False
+    began: float = 0.0
+    work: float = 0.0
+    sums: _Sums | None = None
+    norm: torch.Tensor | None = None
     clock: float = field(default_factory=time.monotonic)
     since: float = 0.0
 
@@ -169,36 +171,56 @@ class _StepCallback(Callback):  # type: ignore[misc]  # composer is untyped
         step = int(state.timestamp.batch)
         for group in state.optimizers[0].param_groups:
             group["lr"] = self.run.rate(step)
-        self.current = state.batch
-        assert self.current is not None and self.current.step == step
+        batch: StepBatch = state.batch
+        assert batch.step == step
+        self.asked = self.asked or self.stop()
+        self.sums = _Sums.of(batch, self.ranks, self.asked, self.waits.last, self.work)
+        state.batch = batch.weighed(group_weights(self.sums.counts, self.config.weighting))
+
+    def before_train_batch(self, state: State, logger: Logger) -> None:
+        del state, logger
+        self.began = time.monotonic()
+
+    def before_backward(self, state: State, logger: Logger) -> None:
+        # Of the last pass's: its backward waits for the other ranks. On a GPU this is the time to queue the work.
+        del state, logger
+        self.work = time.monotonic() - self.began
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
         del state, logger
-        self.norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm))
+        self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
 
     def batch_end(self, state: State, logger: Logger) -> None:
-        batch, step = self.current, int(state.timestamp.batch)
-        assert batch is not None
-        loss = float(state.total_loss_dict["loss/train/total"])
-        if not (math.isfinite(loss) and math.isfinite(self.norm)):
+        assert self.sums is not None and self.norm is not None
+        step, loss, norm = (
+            int(state.timestamp.batch),
+            float(state.total_loss_dict["loss/train/total"]),
+            float(self.norm),
+        )
+        if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
-                f"the loss of step {step} is {loss} and the gradient norm {self.norm}; earlier checkpoints are "
-                f"untouched, and the same command resumes from the last: lower peak_lr or check the data of this step"
+                f"the loss of step {step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
+                f"untouched, and the same command resumes from the last with, say, --set skip={step - 1}:10, which "
+                f"leaves out ten batches, or --set peak_lr_from={step - 1}:{self.config.peak_lr / 2:g}"
             )
-        counts = sum(item.count for item in batch.microbatches)
-        tokens, predicted, stop = self.ranks.total(batch.tokens, counts, self.stop())
+        tokens, predicted, fingerprint, stop = self.sums.read()
+        if self.ranks.world == 1:
+            stop = (
+                self.asked or self.stop()
+            )  # nobody else has to agree, so a signal that came meanwhile counts
         self.since += tokens
         row: dict[str, float | int | str] = {
             "loss": loss,
             "lr": self.run.rate(step - 1),
-            "grad_norm": self.norm,
-            "step_tokens": int(tokens),
-            "predicted": int(predicted),
-            "batch": f"{self.ranks.total_bits(batch.fingerprint):016x}",
+            "grad_norm": norm,
+            "step_tokens": tokens,
+            "predicted": predicted,
+            "batch": f"{fingerprint:016x}",
         }
         if step % self.config.log_every == 0 or step == self.run.end:
             now = time.monotonic()
             row["tokens_per_second"] = self.since / (now - self.clock)
+            row["loader_wait"], row["straggler"] = self.sums.times()
             self.clock, self.since = now, 0.0
         paused = time.monotonic()
         metrics = self.hooks.after_step(step, row)
@@ -241,33 +263,39 @@ def train_steps(
         hooks=hooks,
         model=model,
         stop=lambda: bool(signals) or hooks.stop_requested(),
+        waits=_Waits(run.batches),
     )
-    weigh = WEIGHTINGS[config.weighting].weight
     logging.getLogger("composer").setLevel(logging.WARNING)
     with contextlib.ExitStack() as stack:
         stack.enter_context(on_stop_signal(signals.append))
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        for module in _LOUD:
+            warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
         trainer = Trainer(
             model=_Model(model),
             train_dataloader=DataSpec(
-                run.batches,
-                get_num_samples_in_batch=lambda batch: sum(len(part.inputs) for part in _parts(batch)),
-                get_num_tokens_in_batch=lambda batch: _weights(batch, weigh),
-                split_batch=lambda batch, size: batch.microbatches,
-                microbatch_transforms=lambda batch: batch.to(ranks.device, non_blocking=True),
+                callback.waits,
+                get_num_samples_in_batch=_sequences,
+                get_num_tokens_in_batch=_tokens,
+                split_batch=lambda batch, size: [
+                    _Pass(batch=part, passes=batch.passes) for part in batch.microbatches
+                ],
+                microbatch_transforms=lambda item: replace(
+                    item, batch=item.batch.to(ranks.device, non_blocking=True)
+                ),
             ),
             spin_dataloaders=False,
             max_duration=f"{run.end}ba",
             optimizers=optimizer,
-            callbacks=[callback],
-            loggers=_loggers(config, run) if ranks.rank == 0 else [],
+            callbacks=[callback, *callbacks_of(config)],
+            algorithms=algorithms_of(config),
+            loggers=loggers_of(config, run.name, run.tensorboard) if ranks.rank == 0 else [],
             run_name=run.name,
             progress_bar=False,
             device="gpu" if ranks.device.type == "cuda" else "cpu",
             precision="amp_bf16" if run.bf16 else "fp32",
             device_train_microbatch_size=1,
-            # Micro-batches are averaged by their "tokens", which `_weights` defines by the weighting's rule.
+            # Passes are averaged by their "tokens that generate loss", which are 1 for each (`_tokens`).
             accumulate_train_batch_on_tokens=True,
             seed=config.seed,
             dist_timeout=3600.0,
@@ -279,54 +307,12 @@ def train_steps(
         return int(trainer.state.timestamp.batch)
 
 
-def _parts(batch: StepBatch | ObjectiveBatch) -> list[ObjectiveBatch]:
-    return batch.microbatches if isinstance(batch, StepBatch) else [batch]
+def _sequences(batch: StepBatch | _Pass) -> int:
+    return batch.sequences if isinstance(batch, StepBatch) else len(batch.batch.inputs)
 
 
-def _weights(batch: StepBatch | ObjectiveBatch, weigh: Callable[[int], int]) -> dict[str, int]:
-    """Return Composer's token counts; those that generate loss are the weights of `objectives.WEIGHTINGS`."""
-    parts = _parts(batch)
-    weight = sum(weigh(part.count) for part in parts)
-    return {"total": sum(part.inputs.num_tokens for part in parts), "loss_generating": weight}
-
-
-def _loggers(config: TrainingConfig, run: StageRun) -> list[LoggerDestination]:
-    loggers: list[LoggerDestination] = []
-    if config.tensorboard:
-        loggers.append(TensorboardLogger(log_dir=str(run.tensorboard), rank_zero_only=True))
-    if config.wandb:
-        loggers.append(_WeightsAndBiases(config, run.name))
-    return loggers
-
-
-class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
-    """A run of Weights & Biases on the first process.
-
-    Composer's own logger calls methods that wandb has removed, and waits for processes that have no run.
-    """
-
-    def __init__(self, config: TrainingConfig, name: str) -> None:
-        self._config, self._name = config, name
-        self._run: Any = None
-
-    def init(self, state: State, logger: Logger) -> None:
-        del state, logger
-        import wandb
-        from wandb.errors import Error
-
-        try:
-            self._run = wandb.init(project=self._config.wandb, name=self._name, config=asdict(self._config))
-        except Error as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise UserError(
-                f"Weights & Biases (wandb={self._config.wandb}): {reason}; log in with `wandb login`, set "
-                f"WANDB_MODE=offline or leave the setting out"
-            ) from None
-
-    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def post_close(self) -> None:
-        if self._run is not None:
-            self._run.finish()
-            self._run = None
+def _tokens(batch: StepBatch | _Pass) -> dict[str, int]:
+    """Return Composer's token counts: those of the clock, and equal weights of the passes."""
+    if isinstance(batch, StepBatch):
+        return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
+    return {"total": batch.batch.inputs.num_tokens, "loss_generating": 1}

@@ -14,8 +14,8 @@ from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.plan import Plan, PlannedStage
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import Ranks
 from pretraining.training.dataloader import Data
+from pretraining.training.ranks import Ranks
 
 __all__ = ["TrainingContext"]
 
@@ -48,7 +48,11 @@ class TrainingContext:
         self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
         self.data = Data(data, config, self.model_config)
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
-        self.data.order.batch_of(0, ranks.rank, ranks.world)
+        if config.global_batch < ranks.world:
+            raise UserError(
+                f"global_batch={config.global_batch} leaves some of {ranks.world} processes without a sequence; "
+                f"start fewer"
+            )
 
     def folder(self, stage: str) -> Path:
         """Return the folder of a stage's checkpoints and log."""
@@ -65,12 +69,13 @@ class TrainingContext:
             "stages": self.plan.lineage(stage),
         }
 
-    def check(self, state: Mapping[str, Any], stage: PlannedStage, where: str) -> None:
+    def check(self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str) -> None:
         """Refuse to resume from, or to reuse, what was trained otherwise.
 
         Args:
             state: what was recorded.
             stage: the stage whose end or checkpoint it should be.
+            step: updates that it has had.
             where: its path, for messages.
         """
         mine = self.identity(stage)
@@ -97,6 +102,13 @@ class TrainingContext:
             raise UserError(
                 f"{where} is of another study: its stages are {theirs}, not {ours}; choose another --out"
             )
+        theirs = state.get("interventions") or {}
+        for key, value in self.config.interventions(step).items():
+            if theirs.get(key, []) != value:
+                raise UserError(
+                    f"{where} was trained with {key}={_changes(theirs.get(key))!r} before step {step}, not "
+                    f"{_changes(value)!r}; only later steps can be changed: set it so or choose another --out"
+                )
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for random weights.
@@ -116,7 +128,7 @@ class TrainingContext:
                     f"first `train {stage.parent}`"
                 )
         if start is not None:
-            self.check(checkpoints.load_state(start), of, str(start.path))
+            self.check(checkpoints.load_state(start), of, start.step, str(start.path))
         return start
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
@@ -138,3 +150,7 @@ def _described(stages: list[dict[str, Any]] | None) -> str:
         + ("" if item.get("end") is None else f" to {item.get('end')}")
         for item in stages or []
     )
+
+
+def _changes(recorded: Any) -> str:
+    return ",".join(f"{step}:{value:g}" for step, value in recorded or [])

@@ -1,4 +1,4 @@
-"""The batch of any step, for any rank: read, cut, ordered, masked, split into micro-batches and fingerprinted.
+"""The batch of any step, for any rank: read, cut, ordered, masked, laid out in passes and fingerprinted.
 
 Everything follows from the settings, the data and the step, so that nothing has to be stored to resume after a
 kill, and two models of the study see the same sequences at the same step.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from common.errors import UserError
 from pretraining.data.manifest import SPLITS, check_split, load_manifest
@@ -26,12 +29,15 @@ from pretraining.model.configuration import EncoderConfig
 from pretraining.model.masking import MLM_STREAM, VALIDATION_STREAM, MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.config import TrainingConfig
+from pretraining.training.layout import lay_out
 from pretraining.training.objectives import OBJECTIVES, ObjectiveBatch
 
-__all__ = ["Data", "StepBatch", "microbatch_size", "prefetched"]
+__all__ = ["Data", "StepBatch", "prefetched"]
 
 logger = logging.getLogger(__name__)
 _AHEAD = 4
+_STRIDE = 2**20
+"""Tokens from one look into the stream to the next where shards are opened ahead: less than a shard's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +47,22 @@ class StepBatch:
     step: int
     """The update it is for, counted from 0."""
     microbatches: list[ObjectiveBatch]
-    """The share, in parts of equal numbers of samples."""
+    """The share, in passes of at most `pass_tokens` tokens."""
+    counts: Tensor
+    """Tokens that the share predicts of each of the step's G groups, (G,), float64."""
+    passes: int
+    """Passes of all ranks together."""
+    sequences: int
+    """Sequences of the share."""
     tokens: int
     """Tokens of the share."""
     fingerprint: int
     """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
     ranks' sum does not depend on how the batch is shared."""
+
+    def weighed(self, weights: Tensor) -> StepBatch:
+        """Return the share with the weight of a predicted token of each group, (G,)."""
+        return replace(self, microbatches=[replace(part, weights=weights) for part in self.microbatches])
 
 
 class Data:
@@ -96,9 +112,14 @@ class Data:
             )
         samples = self._cut.count(self._train.tokens)
         self.order = Order(
-            samples=samples, batch=config.global_batch, seed=config.seed, block=config.shuffle_block
+            samples=samples,
+            batch=config.global_batch,
+            seed=config.seed,
+            block=config.shuffle_block,
+            chunk=config.shuffle_chunk,
         )
         """The order of the training sequences."""
+        self._opened: set[tuple[int, int]] = set()
 
     def step(
         self, step: int, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
@@ -112,16 +133,61 @@ class Data:
             rank: number of the rank.
             world: number of ranks.
         """
-        epoch, samples = self.order.batch_of(step, rank, world)
-        size = microbatch_size(len(samples), self._config.microbatch)
+        config = self._config
+        epoch, samples = self.order.batch_of(step)
+        starts, stops = self._cut.spans(samples)
+        shares = lay_out(stops - starts, world, config.pass_tokens, config.layout)
+        groups = np.arange(len(samples)) // config.group_size
+        counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
-        for first in range(0, len(samples), size):
-            packed = self._pack(self._train, samples[first : first + size], epoch)
+        for places in shares[rank]:
+            packed, of_sample = self._pack(self._train, samples[places], epoch)
             made = self._prepare(packed, objective, ratio, MLM_STREAM)
+            made = made.grouped(torch.from_numpy(groups[places][of_sample]))
             microbatches.append(made)
+            counts += made.counts(len(counts))
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, made)
-        return StepBatch(step=step, microbatches=microbatches, tokens=tokens, fingerprint=fingerprint % 2**64)
+        return StepBatch(
+            step=step,
+            microbatches=microbatches,
+            counts=counts,
+            passes=sum(len(share) for share in shares),
+            sequences=sum(len(places) for places in shares[rank]),
+            tokens=tokens,
+            fingerprint=fingerprint % 2**64,
+        )
+
+    def open_ahead(self, step: int, part: int = 0, parts: int = 1) -> Thread | None:
+        """Open the shards of the block of sequences after a step's, in a thread; None where that was begun before.
+
+        Shards are decompressed on first use. Without this all of a block's would be at the block's first step.
+
+        Args:
+            step: an update.
+            part: which of the shards to open, from 0.
+            parts: processes that share the work, those of this machine.
+        """
+        epoch, block = self.order.block_of(step)
+        starts, stops = self.order.stretches(epoch, block + 1)
+        if (epoch, block) in self._opened or not len(starts):
+            return None
+        self._opened = {(epoch, block)}
+        thread = Thread(
+            target=self._open, args=(starts[part::parts], stops[part::parts]), name="shards", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def _open(self, starts: Sequence[int], stops: Sequence[int]) -> None:
+        for first, last in zip(starts, stops, strict=True):
+            (begin, _), (_, end) = ([int(x[0]) for x in self._cut.spans([at])] for at in (first, last - 1))
+            for place in range(begin, end, _STRIDE):
+                try:
+                    self._train.read(place, place + 1)
+                except (UserError, OSError) as error:  # the step that needs the shard says it again
+                    logger.warning("a shard could not be opened ahead of need: %s", error)
+                    return
 
     def validation(
         self, objective: str, ratio: int | None = None, *, rank: int = 0, world: int = 1
@@ -132,11 +198,16 @@ class Data:
         for number, first in enumerate(range(0, count, size)):
             if number % world == rank:
                 samples = np.arange(first, min(first + size, count))
-                packed = self._pack(self._validation, samples, epoch=0)
+                packed, _ = self._pack(self._validation, samples, epoch=0)
                 yield self._prepare(packed, objective, ratio, VALIDATION_STREAM)
 
-    def _pack(self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int) -> PackedBatch:
-        """Pack the samples; a sequence's id, which keys its mask, is the place of its first token in the stream."""
+    def _pack(
+        self, stream: TokenStream, samples: npt.NDArray[np.int64], epoch: int
+    ) -> tuple[PackedBatch, npt.NDArray[np.int64]]:
+        """Pack the samples; return the place among them that each sequence comes from, too.
+
+        A sequence's id, which keys its mask, is the place of its first token in the stream.
+        """
         starts, stops = self._cut.spans(samples)
         spans = list(zip(starts.tolist(), stops.tolist(), strict=True))
         sequences = [stream.read(start, stop) for start, stop in spans]
@@ -146,16 +217,18 @@ class Data:
                     f"{stream.folder}: near token {start} there is an id that the tokenizer does not have; "
                     f"write the shards again"
                 )
-        ids = [start for start, _ in spans]
+        ids, of_sample = [start for start, _ in spans], list(range(len(spans)))
         if self._config.attention == "document":
             end = self.manifest["tokenizer"]["eos_id"]
             parts = [
-                (start + part.start, tokens[part])
-                for start, tokens in zip(ids, sequences, strict=True)
+                (start + part.start, tokens[part], number)
+                for number, (start, tokens) in enumerate(zip(ids, sequences, strict=True))
                 for part in split_documents(tokens, end)
             ]
-            ids, sequences = [place for place, _ in parts], [tokens for _, tokens in parts]
-        return PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
+            ids, sequences = [place for place, _, _ in parts], [tokens for _, tokens, _ in parts]
+            of_sample = [number for _, _, number in parts]
+        packed = PackedBatch.of(sequences, ids, epoch=epoch, max_length=self._config.max_length)
+        return packed, np.array(of_sample, np.int64)
 
     def _prepare(self, packed: PackedBatch, objective: str, ratio: int | None, stream: int) -> ObjectiveBatch:
         rule = None
@@ -163,11 +236,6 @@ class Data:
             seed = self._config.seed
             rule = MaskRule.of(self._model_config, ratio=ratio / 100, seed=seed, stream=stream)
         return OBJECTIVES[objective].prepare(packed, rule)
-
-
-def microbatch_size(share: int, most: int) -> int:
-    """Return the largest number of samples, at most `most`, that a rank's share divides into equally."""
-    return next(size for size in range(min(share, most), 0, -1) if share % size == 0)
 
 
 def prefetched(load: Callable[[int], StepBatch], start: int, end: int) -> Generator[StepBatch, None, None]:

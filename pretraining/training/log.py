@@ -13,7 +13,10 @@ What depends on the machine and the hour is in `timings.jsonl` next to it, so th
 is trained again:
 
     {"step": 1200, "stage": "610m-mlm40", "tokens_per_second": 2.1e6, "mfu": 0.41, "memory_gb": 61.2,
-     "device": "NVIDIA H100", "processes": 8}
+     "loader_wait": 0.0004, "straggler": 1.003, "device": "NVIDIA H100", "processes": 8}
+
+`loader_wait` is the ranks' mean wait for the step's batch in seconds, `straggler` the slowest rank's time for its
+passes over the mean.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ TIMINGS = "timings.jsonl"
 
 _FIRST_VERSION = "trajectory"
 """What version 0.1 called a stage in its logs."""
-MEASURED = ("tokens_per_second", "mfu", "memory_gb", "device", "processes")
+MEASURED = ("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler", "device", "processes")
 """Fields that differ from run to run; logs of earlier versions hold the first three."""
 _MOST_BYTES, _LONGEST = 2**32, 2**16
 """Bytes of the largest log that is read, and of its longest line."""
@@ -207,7 +210,7 @@ _ROW: dict[str, Callable[[Any], bool]] = {
 _TIMING = {
     "step": _count,
     "stage": _name,
-    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb"), _measure),
+    **dict.fromkeys(("tokens_per_second", "mfu", "memory_gb", "loader_wait", "straggler"), _measure),
     "device": _name,
     "processes": _count,
 }

@@ -1,8 +1,12 @@
-"""Objectives (CLM, MLM): what a batch's input is and which positions predict what; how micro-batches are weighed.
+"""Objectives (CLM, MLM): what a batch's input is and which positions predict what; how sequences are weighed.
 
 An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in the data loader's thread; its loss is one
 function for all. Logits exist at predicting positions only, and there a chunk at a time
 (`pretraining.model.cross_entropy`).
+
+A step's sequences form fixed groups, the paper's micro-batches of 12, and the weight of a predicted token follows
+from what its group and the step predict (`group_weights`). The weights travel with the sequences, so that the
+gradient does not depend on which of them are computed together, where, and in how many passes.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from pretraining.model.masking import MaskRule, batch_mask
 from pretraining.model.packed_batch import PackedBatch
 
 __all__ = [
-    "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "loss_sum",
-    "mlm",
+    "OBJECTIVES", "WEIGHTINGS", "LossSum", "Objective", "ObjectiveBatch", "Weighting", "clm", "group_weights",
+    "loss_sum", "mlm",
 ]  # fmt: skip
 
 
@@ -39,30 +43,51 @@ class ObjectiveBatch:
     """Number of predicted tokens, known without asking the device."""
     is_causal: bool
     """Whether attention looks back only."""
+    groups: Tensor | None = None
+    """Number of the group that each label's sequence is in, int64, of the labels' shape; None outside training."""
+    weights: Tensor | None = None
+    """Weight of a predicted token of each group, (G,), as `group_weights` returns it; None weighs all by 1."""
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> ObjectiveBatch:
         """Return the batch with its tensors on `device`."""
-        positions = self.positions
+
+        def moved(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+
         return replace(
             self,
             inputs=self.inputs.to(device, non_blocking=non_blocking),
             labels=self.labels.to(device, non_blocking=non_blocking),
-            positions=None if positions is None else positions.to(device, non_blocking=non_blocking),
+            positions=moved(self.positions),
+            groups=moved(self.groups),
+            weights=moved(self.weights),
         )
+
+    def grouped(self, groups: Tensor) -> ObjectiveBatch:
+        """Return the batch with the group of each of its S sequences, given as (S,), int64."""
+        lengths = self.inputs.cu_seqlens.diff().long()
+        of_tokens = torch.repeat_interleave(groups, lengths, output_size=self.inputs.num_tokens)
+        return replace(self, groups=of_tokens if self.positions is None else of_tokens[self.positions])
+
+    def counts(self, groups: int) -> Tensor:
+        """Return the number of predicted tokens of each of `groups` groups, (groups,), float64."""
+        assert self.groups is not None, "only training batches have groups"
+        predicted = self.groups[self.labels != IGNORE]
+        return torch.bincount(predicted, minlength=groups).double()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossSum:
-    """A loss as its sum and the number of tokens in it, so that weighing them stays the caller's choice."""
+    """A loss as its sum and the number of tokens in it."""
 
     total: Tensor
-    """Summed cross-entropy in nats, a scalar with gradient."""
+    """Summed cross-entropy in nats, weighed where the batch has weights; a scalar with gradient."""
     count: int
     """Number of predicted tokens; may be 0, then `total` is 0 too."""
 
     @property
     def mean(self) -> Tensor:
-        """Mean cross-entropy in nats a token; 0 when nothing is predicted."""
+        """Mean cross-entropy in nats a token, of a batch without weights; 0 when nothing is predicted."""
         return self.total / max(self.count, 1)
 
 
@@ -111,7 +136,7 @@ OBJECTIVES = Registry("objective", [CLM, MLM])
 
 
 def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | None = None) -> LossSum:
-    """Return the loss of one micro-batch, as a sum over its predicted tokens.
+    """Return the loss of one pass, as a sum over its predicted tokens, each times its group's weight if it has one.
 
     Args:
         model: body and head; its configuration's `is_causal` is overruled by the batch's.
@@ -121,25 +146,46 @@ def loss_sum(model: EuroBertForMaskedLM, batch: ObjectiveBatch, *, chunk: int | 
     hidden = model.model.encode(batch.inputs, is_causal=batch.is_causal)
     if batch.positions is not None:
         hidden = hidden.index_select(0, batch.positions)
+    weights = None
+    if batch.weights is not None:
+        assert batch.groups is not None, "weights are those of groups"
+        weights = batch.weights.index_select(0, batch.groups)
     total = linear_cross_entropy(
-        hidden, model.lm_head.weight, batch.labels, chunk, fused=model.blocks_compiled
+        hidden, model.lm_head.weight, batch.labels, chunk, weights=weights, fused=model.blocks_compiled
     )
     return LossSum(total=total, count=batch.count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Weighting:
-    """How micro-batches are weighed; a micro-batch without predicted tokens takes no part."""
+    """How the groups of a step are weighed; a group without predicted tokens takes no part."""
 
     name: str
     """Value of the setting `weighting`."""
-    weight: Callable[[int], int]
-    """Weight of a micro-batch's mean loss, from its number of predicted tokens."""
+    weight: Callable[[Tensor], Tensor]
+    """Weights of the groups' mean losses, (G,), from their numbers of predicted tokens, (G,)."""
 
 
-EQUAL = Weighting(name="equal", weight=lambda count: int(count > 0))
-TOKEN = Weighting(name="token", weight=lambda count: count)
-WEIGHTINGS = Registry("micro-batch weighting", [EQUAL, TOKEN])
-"""`equal`, the paper's rule: the loss is the mean of the micro-batches' means. A masked token weighs less in a
-micro-batch that holds more of them, and the gradient depends on how the batch is cut. `token`: the mean over all
-predicted tokens, which does not."""
+EQUAL = Weighting(name="equal", weight=lambda counts: counts > 0)
+TOKEN = Weighting(name="token", weight=lambda counts: counts)
+WEIGHTINGS = Registry("weighting", [EQUAL, TOKEN])
+"""`equal`, the paper's rule: the loss is the mean of the groups' means, so that a masked token weighs less in a group
+that holds more of them. `token`: the mean over all predicted tokens of the step, whatever the groups."""
+
+
+def group_weights(counts: Tensor, weighting: str) -> Tensor:
+    """Return the weight of a predicted token of each group in the loss of the step, (G,), float64.
+
+    The step's loss is the sum of weight times cross-entropy over all predicted tokens of all ranks.
+
+    Args:
+        counts: predicted tokens of each group in the whole step, (G,).
+        weighting: a name in `WEIGHTINGS`.
+
+    Raises:
+        UserError: an unknown rule.
+    """
+    counts = counts.double()
+    weights = WEIGHTINGS[weighting].weight(counts).double()
+    shares = weights / weights.sum().clamp(min=torch.finfo(torch.float64).tiny)
+    return torch.where(counts > 0, shares / counts.clamp(min=1), 0.0)

@@ -36,10 +36,10 @@ from pretraining.plan.plan import Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.study import Model
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import Ranks
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings
 from pretraining.training.objectives import OBJECTIVES
+from pretraining.training.ranks import Ranks
 from pretraining.training.trainer import Trainer
 
 __all__ = ["export_checkpoint", "train"]
@@ -90,7 +90,7 @@ def train(
         stop_file=stop_file,
     )
     finished = out / "models" / model.name
-    if whole and _is_finished(context, targets[-1][0], finished):
+    if whole and _is_finished(context, *targets[-1], finished):
         logger.info("%s: nothing to do, the model is complete", finished)
         return True
     for stage, target in targets:
@@ -120,7 +120,7 @@ def _targets(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedSt
     return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True
 
 
-def _is_finished(context: TrainingContext, last: PlannedStage, finished: Path) -> bool:
+def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finished: Path) -> bool:
     """Return whether a model is there, complete, undamaged and made from what this call would make it from.
 
     Raises:
@@ -132,7 +132,7 @@ def _is_finished(context: TrainingContext, last: PlannedStage, finished: Path) -
         if (finished / MANIFEST).is_file():
             raise UserError(f"{finished / MANIFEST}: has no seal: an earlier version wrote it; {remedy}")
         return False
-    context.check(manifest, last, str(finished))
+    context.check(manifest, last, step, str(finished))
     if not (finished / LOG).is_file():
         return False
     if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG, {}).get("sha256"):
@@ -210,6 +210,7 @@ def _export(
         "data_source": data["source"] | {"splits": sizes},
         **{key: state[key] for key in ("precision", "compile", "attention")},
         **context.identity(last),
+        "interventions": state["interventions"],
     }
     causal = OBJECTIVES[last.objective].is_causal
     config = config_of(context.shape, data["tokenizer"], is_causal=causal)

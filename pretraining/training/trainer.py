@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
+from itertools import pairwise
 
 import torch
 
@@ -14,6 +16,7 @@ from pretraining.model.attention_choice import Choice, Heads, choose, resolve_ba
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.plan.interventions import batch_number, value_at
 from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import StageRun, train_steps
@@ -42,6 +45,8 @@ class Trainer:
         if start is None:
             initialise(self.model, self.config.seed)
         self.model.to(self.ranks.device)
+        if self.config.activation_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
         self.attention = self._choose_attention(start)
         self.model.set_attention_backend(self.attention.backend)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
@@ -63,6 +68,7 @@ class Trainer:
             model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
         )
         logger.info("%s: step %d to %d", stage.name, self.first, self.target)
+        self._announce_epochs()
         batches = prefetched(self._batch, self.first, self.target)
         try:
             with Meter(stage.name, self.target, done=self.first, unit="step") as self.meter:
@@ -74,7 +80,7 @@ class Trainer:
                     start=self.first,
                     end=self.target,
                     batches=batches,
-                    rate=lambda step: config.peak_lr * schedule(step),
+                    rate=lambda step: value_at(config.peaks, step, config.peak_lr) * schedule(step),
                     bf16=self.context.bf16,
                     tensorboard=self.folder / "tensorboard",
                 )
@@ -135,6 +141,7 @@ class Trainer:
                 "compile": self.compiled,
                 "attention": self.attention._asdict(),
                 **self.context.identity(self.stage),
+                "interventions": self.config.interventions(step),
             }
             try:
                 checkpoints.save(self.folder, step, self.model, self.optimizer, state)
@@ -147,8 +154,22 @@ class Trainer:
             )
 
     def _batch(self, step: int) -> StepBatch:
-        stage, ranks = self.stage, self.ranks
-        return self.context.data.step(step, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        stage, ranks, data = self.stage, self.ranks, self.context.data
+        number = batch_number(self.config.skips, step)
+        data.open_ahead(number, ranks.local_rank, ranks.local_world)
+        batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        return replace(batch, step=step)
+
+    def _announce_epochs(self) -> None:
+        """Say which steps begin another pass over the data, before they come."""
+        each, skips = self.context.data.order.steps_per_epoch, self.config.skips
+        epochs = (batch_number(skips, step) // each for step in range(self.first, self.target))
+        for step, (before, epoch) in enumerate(pairwise(epochs), self.first + 1):
+            if epoch > before:
+                logger.warning(
+                    "%s: the data hold %s steps; step %d begins pass %d over them", self.stage.name, f"{each:,}",
+                    step, epoch + 1,
+                )  # fmt: skip
 
     def _starts_with_validation(self) -> bool:
         """Return whether to validate before the first step: not where the parent's objective continues."""
@@ -217,10 +238,12 @@ class Trainer:
             return "off"
         self.model.compile_blocks()
         try:
-            batch = self._batch(0).microbatches[0]
+            batch = self._batch(self.first).microbatches[0]
             with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
                 loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
-        except Exception as error:
+        except torch.OutOfMemoryError:
+            raise  # no fault of the compiler, and less would fit without it
+        except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
             self.model.uncompile_blocks()
             lines = str(error).strip().splitlines() or [type(error).__name__]
             reason = lines[0][:200]

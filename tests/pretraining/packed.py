@@ -1,15 +1,13 @@
-"""Packed batches in parts and padded, and the weights of the parts, to compare with."""
+"""Packed batches in parts and padded, to compare with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from pretraining.model.packed_batch import PackedBatch, positions_of
-from pretraining.training.objectives import WEIGHTINGS
 
 
 def split(batch: PackedBatch, size: int) -> list[PackedBatch]:
@@ -35,19 +33,3 @@ def padded(batch: PackedBatch, pad_token_id: int) -> tuple[Tensor, Tensor]:
     input_ids[where] = batch.tokens
     attention_mask[where] = 1
     return input_ids, attention_mask
-
-
-def loss_weights(counts: Sequence[int], weighting: str) -> list[float]:
-    """Return the factor of each micro-batch's loss sum in the loss of the step.
-
-    Where gradients are averaged over W ranks (DDP), multiply the factors by W.
-
-    Args:
-        counts: predicted tokens of all micro-batches of the step, on all ranks.
-        weighting: a name in `WEIGHTINGS`.
-
-    Raises:
-        UserError: an unknown rule.
-    """
-    weights = [WEIGHTINGS[weighting].weight(count) for count in counts]
-    return [w / (sum(weights) * count) if w else 0.0 for w, count in zip(weights, counts, strict=True)]

@@ -62,29 +62,20 @@ def test_other_seeds_cut_elsewhere() -> None:
     samples=st.integers(1, 300),
     batch=st.integers(1, 20),
     block=st.integers(1, 80),
+    chunk=st.integers(1, 80),
     epoch=st.integers(0, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_an_epoch_is_a_permutation(samples: int, batch: int, block: int, epoch: int) -> None:
+def test_an_epoch_is_a_permutation(samples: int, batch: int, block: int, chunk: int, epoch: int) -> None:
     if samples < batch:
         return
-    order = Order(samples=samples, batch=batch, seed=5, block=block)
+    order = Order(samples=samples, batch=batch, seed=5, block=block, chunk=chunk)
     assert sorted(order.at(epoch, 0, samples).tolist()) == list(range(samples))
     steps = range(epoch * order.steps_per_epoch, (epoch + 1) * order.steps_per_epoch)
     batches = [order.batch_of(step) for step in steps]
     assert all(found == epoch for found, _ in batches)
     trained = np.concatenate([ids for _, ids in batches])
     assert (trained == order.at(epoch, 0, len(trained))).all()
-
-
-@pytest.mark.parametrize("world", [2, 3, 4, 12])
-def test_ranks_share_the_same_batch(world: int) -> None:
-    order = Order(samples=1000, batch=12, seed=1, block=100)
-    for step in (0, 7, 82, 83, 200):
-        epoch, whole = order.batch_of(step)
-        shares = [order.batch_of(step, rank, world) for rank in range(world)]
-        assert all(found == epoch for found, _ in shares)
-        assert (np.concatenate([ids for _, ids in shares]) == whole).all()
 
 
 def test_blocks_and_epochs_are_shuffled() -> None:
@@ -104,6 +95,33 @@ def test_the_order_never_changes() -> None:
     lengths = np.diff(PAPER_CUT.spans(np.arange(10_000)), axis=0)
     lengths_hash = "0d1b7b3756a4db3c22d49ee410c2356e860f25c28f0e0fbcb24f7ddf4e4766b4"
     assert hashlib.sha256(lengths.astype("<i8").tobytes()).hexdigest() == lengths_hash
+
+
+def test_a_block_of_chunks_comes_from_everywhere() -> None:
+    """The paper's 97 M sequences: a step spans them all and the 2,000 decay steps hold some of each twentieth."""
+    order = Order(samples=97_000_000, batch=2304, seed=0, chunk=2**14)
+    neighbours = Order(samples=97_000_000, batch=2304, seed=0)
+    _, step = order.batch_of(0)
+    assert np.ptp(step) > 0.95 * order.samples
+    assert np.ptp(neighbours.batch_of(0)[1]) < 0.02 * order.samples
+    decay = order.at(0, 40_000 * 2304, 42_000 * 2304)
+    shares = np.histogram(decay, bins=20, range=(0, order.samples))[0] / len(decay)
+    assert (shares > 0.02).all() and (shares < 0.10).all()
+    assert order.block_of(0) == (0, 0) and order.block_of(456) == (0, 1)
+    starts, stops = order.stretches(0, 1)
+    assert len(starts) == 64 and (stops - starts == 2**14).all()
+    inside = order.at(0, 2**20, 2**20 + 5000)
+    assert (np.searchsorted(starts, inside, side="right") > 0).all()
+    places = np.searchsorted(starts, inside, side="right") - 1
+    assert (inside < stops[places]).all()
+
+
+def test_data_of_one_block_have_one_order_whatever_the_chunks() -> None:
+    """Small studies and committed losses therefore stay what they are."""
+    orders = [Order(samples=10_000, batch=96, seed=7, chunk=chunk) for chunk in (100, 2**14, 2**20)]
+    for epoch in (0, 1):
+        first, *others = (order.at(epoch, 0, 10_000) for order in orders)
+        assert all((first == other).all() for other in others)
 
 
 def test_hash_is_splitmix64() -> None:
@@ -134,8 +152,6 @@ def test_impossible_settings_are_refused() -> None:
         Cut(mode="packed", shortest=1, longest=4, seed=0)
     with pytest.raises(UserError, match="fewer than the 12"):
         Order(samples=11, batch=12, seed=0)
-    with pytest.raises(UserError, match="equally among 5 ranks"):
-        Order(samples=100, batch=12, seed=0).batch_of(0, 0, 5)
 
 
 def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None:

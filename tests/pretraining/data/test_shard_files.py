@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import gzip
+import time
 import typing
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
+from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.manifest import verify
 from pretraining.data.shard_files import (
@@ -36,6 +40,26 @@ def test_any_span_can_be_read(room: Path, tmp_path: Path) -> None:
         assert (reader.read(start, stop) == whole[start:stop]).all()
     with pytest.raises(ValueError, match="outside the stream"):
         reader.read(whole.size - 1, whole.size + 1)
+
+
+def test_threads_that_read_at_once_decompress_each_shard_once(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = stream(room / "out", "train", tmp_path / "alone")
+    whole, made = expected.read(0, expected.tokens), []
+    decompress = shard_cache._decompress
+
+    def slow(source: Path, *rest: Any) -> None:
+        made.append(source.name)
+        time.sleep(0.02)
+        decompress(source, *rest)
+
+    monkeypatch.setattr(shard_cache, "_decompress", slow)
+    reader = stream(room / "out", "train", tmp_path / "shared")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: reader.read(0, reader.tokens), range(8)))
+    assert all((part == whole).all() for part in found)
+    assert sorted(made) == [entry.stored.basename for entry in reader.entries] and len(made) > 1
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -129,3 +129,17 @@ def test_rows_per_chunk() -> None:
     assert rows_per_chunk(128_256, torch.device("cpu")) == 128
     assert rows_per_chunk(128_256, torch.device("cuda")) == 2080
     assert rows_per_chunk(10**9, torch.device("cpu")) == 16
+
+
+def test_weights_multiply_each_positions_loss_and_gradient() -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([0, 6, -100, 3, 3, 1, 2, -100, 5])
+    weights = torch.rand(9, dtype=torch.float64)
+    each = torch.nn.functional.cross_entropy(hidden @ weight.t(), labels, reduction="none", ignore_index=-100)
+    expected = torch.autograd.grad((each * weights).sum(), (hidden, weight))
+    total = linear_cross_entropy(hidden, weight, labels, 4, weights=weights)
+    torch.testing.assert_close(total, (each * weights).sum(), rtol=1e-12, atol=0)
+    for ours, theirs in zip(torch.autograd.grad(total, (hidden, weight)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)

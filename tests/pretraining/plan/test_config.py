@@ -61,19 +61,22 @@ def choices(setting: str) -> tuple[str, ...]:
 def test_choices_are_the_registered_objects() -> None:
     """They are written out so that a misspelt one is reported before torch is imported."""
     from pretraining.model.attention_backends import BACKENDS
+    from pretraining.training.layout import LAYOUTS
     from pretraining.training.objectives import WEIGHTINGS
 
     assert choices("cut") == tuple(CUTS)
     assert choices("backend") == tuple(BACKENDS)
     assert choices("weighting") == tuple(WEIGHTINGS)
+    assert choices("layout") == tuple(LAYOUTS)
 
 
 def test_machine_settings_may_change_when_a_run_resumes() -> None:
     config = TrainingConfig()
     free = set(asdict(config)) - set(config.science())
     assert free == {
-        "microbatch", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
-        "log_every", "cache", "cache_gb", "tensorboard", "wandb",
+        "microbatch", "layout", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
+        "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "activation_checkpointing",
+        "skip", "peak_lr_from",
     }  # fmt: skip
     changed = read(
         [f"{key}={value}" for key, value in (("microbatch", 1), ("save_every", 5), ("wandb", "p"))]
@@ -86,3 +89,11 @@ def test_lengths_follow_the_cut() -> None:
     config = read(["cut=fixed", "max_length=100", "global_batch=4"])
     assert (config.tokens_per_step, config.attended_length) == (400, 100)
     assert TrainingConfig().attended_length == pytest.approx(1365.7, abs=0.05)
+
+
+def test_groups_divide_the_step() -> None:
+    assert (TrainingConfig().group_size, TrainingConfig().pass_tokens) == (12, 24_576)
+    assert read(["global_batch=32"]).group_size == 8
+    assert read(["global_batch=7", "loss_group=4"]).group_size == 1
+    assert read(["microbatch=48"]).science() == TrainingConfig().science()
+    assert read(["loss_group=48"]).science() != TrainingConfig().science()

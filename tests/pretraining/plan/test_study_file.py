@@ -43,6 +43,13 @@ def test_a_study_from_a_file(tmp_path: Path) -> None:
     }
 
 
+def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> None:
+    path = tmp_path / "mini.toml"
+    for words, expected in (("", 12), ("microbatch = 4", 4), ("microbatch = 4\nloss_group = 2", 2)):
+        path.write_text(MINI + words + "\n")
+        assert load_study(path).config.loss_group == expected
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -37,7 +37,7 @@ def batch_of(step: int) -> PackedBatch:
     return PackedBatch.of(sequences, np.arange(step * SEQUENCES, (step + 1) * SEQUENCES))
 
 
-def losses(schedule: list[str]) -> list[float]:
+def losses(schedule: list[str], device: str = "cpu") -> list[float]:
     """Return the mean loss of each step, in nats a predicted token."""
     torch.set_num_threads(1)
     config = config_for(
@@ -45,6 +45,7 @@ def losses(schedule: list[str]) -> list[float]:
     )
     model = EuroBertForMaskedLM(config)
     initialise(model, 0)
+    model.to(device)
     rule = MaskRule.of(config, ratio=0.4, seed=0)
     optimizer = torch.optim.AdamW(
         model.parameters(),
@@ -56,7 +57,8 @@ def losses(schedule: list[str]) -> list[float]:
     found = []
     for step, objective in enumerate(schedule):
         batch = batch_of(step)
-        loss = loss_sum(model, clm(batch) if objective == "clm" else mlm(batch, rule)).mean
+        made = clm(batch) if objective == "clm" else mlm(batch, rule)
+        loss = loss_sum(model, made.to(device)).mean
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), TRAINING.clip_norm)
         optimizer.step()

@@ -13,9 +13,32 @@ from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_file import Study
-from pretraining.training.dataloader import Data, StepBatch, microbatch_size, prefetched
+from pretraining.training.dataloader import Data, StepBatch, prefetched
 from pretraining.training.objectives import OBJECTIVES, Objective, ObjectiveBatch, clm
 from tests.pretraining.small_study import changed
+
+
+def sequences(shares: list[StepBatch]) -> dict[int, list[int]]:
+    """What the model reads of each sequence, by its id, wherever it is computed."""
+    found = {}
+    for share in shares:
+        for part in share.microbatches:
+            parts = part.inputs.tokens.split(part.inputs.cu_seqlens.diff().tolist())
+            found |= dict(
+                zip(part.inputs.sample_ids.tolist(), [item.tolist() for item in parts], strict=True)
+            )
+    return found
+
+
+def test_passes_hold_no_more_tokens_than_microbatch_longest_sequences(study: Study, data: Path) -> None:
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    for size, layout in ((1, "balanced"), (4, "balanced"), (4, "order"), (8, "order")):
+        settings = changed(study, f"microbatch={size}", f"layout={layout}")
+        source = Data(data, settings, config)
+        for step in range(4):
+            made = source.step(step, "clm")
+            assert max(part.inputs.num_tokens for part in made.microbatches) <= size * 64
+            assert len(made.microbatches) == made.passes >= made.tokens / (size * 64)
 
 
 def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
@@ -25,15 +48,16 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
             whole = source.step(step, objective, ratio)
             shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
             assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
-            inputs = [part.inputs.tokens for share in shares for part in share.microbatches]
-            assert torch.equal(torch.cat(inputs), torch.cat([p.inputs.tokens for p in whole.microbatches]))
+            assert sequences(shares) == sequences([whole])
+            assert torch.equal(shares[0].counts + shares[1].counts, whole.counts)
+            assert sum(len(share.microbatches) for share in shares) == shares[0].passes == shares[1].passes
         assert source.step(step, "clm").tokens == source.step(step, "mlm", 40).tokens
     clm, mlm = source.step(1, "clm"), source.step(1, "mlm", 40)
     originals = torch.cat([part.inputs.tokens for part in clm.microbatches])
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
     assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
-    assert microbatch_size(10, 4) == 2
+    assert whole.sequences == study.config.global_batch and len(whole.counts) == 2
 
 
 def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
@@ -88,7 +112,15 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
     def load(step: int) -> StepBatch:
         if step == 5:
             raise UserError("a shard is damaged")
-        return StepBatch(step=step, microbatches=[], tokens=step, fingerprint=0)
+        return StepBatch(
+            step=step,
+            microbatches=[],
+            counts=torch.zeros(1),
+            passes=0,
+            sequences=0,
+            tokens=step,
+            fingerprint=0,
+        )
 
     assert [batch.step for batch in prefetched(load, 1, 4)] == [1, 2, 3]
     batches = prefetched(load, 3, 9)
@@ -114,3 +146,19 @@ def test_an_index_of_other_shards_is_refused(study: Study, data: Path, tmp_path:
     shutil.copytree(copy / "validation", copy / "train", dirs_exist_ok=True)
     with pytest.raises(UserError, match=r"train/index\.json: is not the index the manifest was made with"):
         Data(copy, study.config, config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"]))
+
+
+def test_the_next_blocks_shards_are_opened_before_their_step(
+    study: Study, data: Path, tmp_path: Path
+) -> None:
+    config = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    words = (f"cache={tmp_path}", "shuffle_block=64", "shuffle_chunk=16")
+    source = Data(data, changed(study, *words), config)
+    opening = source.open_ahead(0)
+    assert opening is not None
+    opening.join(60)
+    assert not opening.is_alive() and list(tmp_path.rglob("*.mds"))
+    assert source.open_ahead(1) is None, "the block after step 1 is the same"
+    assert source.open_ahead(8) is not None
+    blocks = -(-source.order.samples // 64)
+    assert source.open_ahead(source.order.steps_per_epoch - 1) is None, f"nothing follows block {blocks}"

@@ -17,10 +17,11 @@ from pretraining.training.objectives import (
     ObjectiveBatch,
     Weighting,
     clm,
+    group_weights,
     loss_sum,
     mlm,
 )
-from tests.pretraining.packed import loss_weights, split
+from tests.pretraining.packed import split
 
 
 @pytest.fixture
@@ -92,17 +93,19 @@ def test_loss_and_gradients_equal_the_plain_computation(
 def step(
     model: EuroBertForMaskedLM, parts: list[ObjectiveBatch], weighting: str
 ) -> tuple[float, dict[str, Tensor]]:
-    weights = loss_weights([part.count for part in parts], weighting)
+    """Return loss and gradients of a step whose groups are the parts."""
+    weights = group_weights(torch.tensor([part.count for part in parts]), weighting)
     value = 0.0
-    for part, weight in zip(parts, weights, strict=True):
-        loss = loss_sum(model, part).total * weight
+    for number, part in enumerate(parts):
+        groups = torch.full((len(part.inputs),), number)
+        loss = loss_sum(model, replace(part.grouped(groups), weights=weights)).total
         loss.backward()
         value += loss.item()
     return value, grads(model)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_token_weighting_does_not_depend_on_the_micro_batch(
+def test_token_weighting_does_not_depend_on_the_groups(
     size: int, tiny_model: EuroBertForMaskedLM, batch: PackedBatch, rule: MaskRule
 ) -> None:
     whole, whole_grads = step(tiny_model, [mlm(batch, rule)], "token")
@@ -120,10 +123,10 @@ def test_equal_weighting_is_the_mean_of_means(
     value, _ = step(tiny_model, parts, "equal")
     assert value == pytest.approx(np.mean(means), rel=1e-6)
     whole, _ = step(tiny_model, [mlm(batch, rule)], "equal")
-    assert abs(whole - value) > 1e-4, "the rule depends on how the batch is cut, as the paper's does"
+    assert abs(whole - value) > 1e-4, "the rule depends on the groups, as the paper's does"
 
 
-def test_equal_weighting_is_invariant_when_micro_batches_hold_as_many_tokens(
+def test_equal_weighting_is_invariant_when_groups_hold_as_many_tokens(
     tiny_model: EuroBertForMaskedLM,
 ) -> None:
     sequences = np.random.default_rng(1).integers(3, 300, (4, 20))
@@ -132,13 +135,30 @@ def test_equal_weighting_is_invariant_when_micro_batches_hold_as_many_tokens(
     assert values == pytest.approx([values[0]] * 3, rel=1e-6)
 
 
+def test_labels_know_their_group(batch: PackedBatch, rule: MaskRule) -> None:
+    numbers = torch.arange(len(batch)) % 3
+    lengths = batch.cu_seqlens.diff().tolist()
+    of_tokens = [int(number) for number, length in zip(numbers, lengths, strict=True) for _ in range(length)]
+    for made in (clm(batch), mlm(batch, rule)):
+        grouped = made.grouped(numbers)
+        assert grouped.groups is not None and grouped.groups.shape == made.labels.shape
+        places = range(batch.num_tokens) if made.positions is None else made.positions.tolist()
+        assert grouped.groups.tolist() == [of_tokens[place] for place in places]
+        counts = grouped.counts(4)
+        assert int(counts.sum()) == made.count and counts[3] == 0
+
+
+def weights_of(counts: list[int], weighting: str) -> list[float]:
+    return list(group_weights(torch.tensor(counts), weighting).tolist())
+
+
 def test_weights() -> None:
-    assert loss_weights([2, 6], "token") == [1 / 8, 1 / 8]
-    assert loss_weights([2, 6], "equal") == [1 / 4, 1 / 12]
-    assert loss_weights([2, 0, 6], "equal") == [1 / 4, 0, 1 / 12]
-    assert loss_weights([0], "token") == loss_weights([0], "equal") == [0.0]
+    assert weights_of([2, 6], "token") == [1 / 8, 1 / 8]
+    assert weights_of([2, 6], "equal") == [1 / 4, 1 / 12]
+    assert weights_of([2, 0, 6], "equal") == [1 / 4, 0, 1 / 12]
+    assert weights_of([0], "token") == weights_of([0], "equal") == [0.0]
     with pytest.raises(UserError, match="did you mean 'token'"):
-        loss_weights([1], "tokens")
+        weights_of([1], "tokens")
 
 
 @pytest.mark.parametrize("objective", ["clm", "mlm"])
@@ -176,13 +196,13 @@ def test_to_moves_everything(batch: PackedBatch, rule: MaskRule) -> None:
 
 
 def test_a_made_up_weighting_is_used_under_its_name() -> None:
-    WEIGHTINGS.register(Weighting(name="first", weight=lambda count: int(count == 2)))
+    WEIGHTINGS.register(Weighting(name="first", weight=lambda counts: counts == 2))
     try:
-        assert loss_weights([2, 6], "first") == [0.5, 0.0]
+        assert weights_of([2, 6], "first") == [0.5, 0.0]
     finally:
         WEIGHTINGS.pop("first")
-    with pytest.raises(UserError, match="unknown micro-batch weighting 'first'"):
-        loss_weights([2, 6], "first")
+    with pytest.raises(UserError, match="unknown weighting 'first'"):
+        weights_of([2, 6], "first")
 
 
 def test_every_objective_of_the_names_can_be_trained() -> None:

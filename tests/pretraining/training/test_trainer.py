@@ -7,18 +7,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.errors import UserError
 from pretraining.data.manifest import load_manifest
+from pretraining.data.sampler import Cut
 from pretraining.model.attention_choice import Choice
 from pretraining.model.configuration import config_of
 from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import initialise
+from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_file import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log, read_timings
-from pretraining.training.objectives import loss_sum
+from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 from pretraining.training.schedule import stage_schedule
 from pretraining.training.train import train
-from tests.pretraining.packed import loss_weights
 from tests.pretraining.small_study import MODEL, changed, seal_again, weights_hash
 
 pytestmark = pytest.mark.filterwarnings(
@@ -89,6 +92,7 @@ def test_the_log_follows_the_plan(done: Path) -> None:
     ]  # fmt: skip
     assert [row["step"] for row in timings] == list(range(1, 25))
     assert all(row["tokens_per_second"] > 0 and row["memory_gb"] > 0 for row in timings)
+    assert all(row["loader_wait"] >= 0 and row["straggler"] == 1 for row in timings)
 
 
 def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data: Path) -> None:
@@ -98,20 +102,34 @@ def test_a_plain_torch_loop_gives_the_same_losses(done: Path, study: Study, data
     source, model = Data(data, settings, config), EuroBertForMaskedLM(config)
     initialise(model, settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.95), eps=1e-5, weight_decay=0.1)
+
+    def groups(step: int, ratio: int | None) -> list[ObjectiveBatch]:
+        """The paper's micro-batches: four neighbours of the step's order each, whatever the passes are."""
+        made = source.step(step, "clm").microbatches
+        by_id: dict[int, torch.Tensor] = {}
+        for part in (part.inputs for part in made):
+            tokens = part.tokens.split(part.cu_seqlens.diff().tolist())
+            by_id |= dict(zip(part.sample_ids.tolist(), tokens, strict=True))
+        cut = Cut(shortest=4, longest=64, seed=0)
+        ids = cut.spans(source.order.batch_of(step)[1])[0].tolist()
+        assert sorted(ids) == sorted(by_id) and len(ids) == 8
+        packed = [PackedBatch.of([by_id[i].numpy() for i in part], part) for part in (ids[:4], ids[4:])]
+        if ratio is None:
+            return [clm(part) for part in packed]
+        return [mlm(part, MaskRule.of(config, ratio=ratio / 100, seed=0)) for part in packed]
+
     expected = []
     for stage in torch_model.stages:
         schedule = stage_schedule(torch_model, stage, warmup_steps=3, rewarm_steps=2)
         for step in range(stage.start, stage.end):
-            parts = source.step(step, stage.objective, stage.ratio).microbatches
-            factors = loss_weights([part.count for part in parts], "equal")
-            losses = [loss_sum(model, p).total * f for p, f in zip(parts, factors, strict=True)]
             optimizer.zero_grad()
-            torch.stack(losses).sum().backward()
+            loss = torch.stack([loss_sum(model, group).mean for group in groups(step, stage.ratio)]).mean()
+            loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for group in optimizer.param_groups:
                 group["lr"] = 3e-3 * schedule(step)
             optimizer.step()
-            expected.append((float(sum(losses)), float(norm)))
+            expected.append((float(loss.detach()), float(norm)))
     rows = [row for row in read_log(done / "models" / MODEL / "log.jsonl") if row["split"] == "train"]
     assert [(row["loss"], row["grad_norm"]) for row in rows] == [
         pytest.approx(pair, rel=2e-5) for pair in expected
@@ -127,4 +145,56 @@ def test_validation_can_be_left_out(study: Study, data: Path, tmp_path: Path, do
     rows = read_log(tmp_path / "models" / MODEL / "log.jsonl")
     assert {row["split"] for row in rows} == {"train"}
     assert [row["step"] for row in rows] == [4, 8, 9, 12, 16, 18, 20, 24]
+    assert weights_hash(tmp_path) == weights_hash(done)
+
+
+def test_batches_are_left_out_and_the_rate_changed_from_a_step_on(
+    study: Study, data: Path, tmp_path: Path, done: Path
+) -> None:
+    """After a stop at step 9, for steps to come; what was done before must stay what it was."""
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study)
+    config = changed(study, "skip=10:3", "peak_lr_from=12:1e-3")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
+    plain, ours = (
+        {
+            row["step"]: row
+            for row in read_log(out / "models" / MODEL / "log.jsonl")
+            if row["split"] == "train"
+        }
+        for out in (done, tmp_path)
+    )
+    fingerprints = {step: row["batch"] for step, row in plain.items()}
+    assert [ours[step]["batch"] == fingerprints[step] for step in (9, 10, 11)] == [True, True, False]
+    assert all(ours[step]["batch"] == fingerprints[step + 3] for step in range(11, 22))
+    assert (ours[12]["lr"], ours[13]["lr"]) == (3e-3, 1e-3)
+    manifest = json.loads((tmp_path / "models" / MODEL / "manifest.json").read_text())
+    assert (manifest["recipe"]["skip"], manifest["recipe"]["peak_lr_from"]) == ("10:3", "12:1e-3")
+    with pytest.raises(
+        UserError, match=rf"models/{MODEL} was trained with skip='10:3' before step 24, not ''"
+    ):
+        train(MODEL, data=data, out=tmp_path, study=study)
+    shutil.rmtree(tmp_path / "models")
+    shutil.rmtree(tmp_path / "stages" / MODEL)
+    with pytest.raises(
+        UserError, match=r"was trained with skip='10:3' before step 18, not ''; only later steps"
+    ):
+        train(MODEL, data=data, out=tmp_path, study=study)
+
+
+def test_another_pass_over_the_data_is_announced(
+    study: Study, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = changed(study, "global_batch=512", "microbatch=512", "eval_sequences=0")
+    config_of_model = config_of(study.shapes["mini-s"], load_manifest(data)["tokenizer"])
+    each = Data(data, config, config_of_model).order.steps_per_epoch
+    assert 0 < each < 9
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    assert f"the data hold {each} steps; step {each} begins pass 2 over them" in caplog.text
+
+
+def test_activation_checkpointing_changes_no_weight(
+    study: Study, data: Path, tmp_path: Path, done: Path
+) -> None:
+    config = changed(study, "activation_checkpointing=on")
+    assert train(MODEL, data=data, out=tmp_path, study=study, config=config)
     assert weights_hash(tmp_path) == weights_hash(done)

@@ -1,0 +1,117 @@
+"""Composer's callbacks, algorithms and loggers, by the names that the settings give.
+
+Composer's own where they do the work: `callbacks=SpeedMonitor,MemoryMonitor,...`. Not Composer's: the W&B logger,
+which calls methods that wandb has removed and waits for processes that have no run; algorithms that keep a state,
+since checkpoints do not hold it and a resumed run would end elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import composer.algorithms
+import composer.callbacks
+from composer.core import Algorithm, Callback, State
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger
+
+from common.errors import UserError, nearest
+from pretraining.plan.config import TrainingConfig
+
+__all__ = ["algorithms_of", "callbacks_of", "loggers_of"]
+
+T = TypeVar("T")
+
+
+def callbacks_of(config: TrainingConfig) -> list[Callback]:
+    """Return the callbacks of the setting `callbacks`; none where nothing would be logged to.
+
+    Raises:
+        UserError: a name that Composer does not have, or a callback that needs arguments.
+    """
+    made = [_made("callbacks", name, composer.callbacks, Callback) for name in _names(config.callbacks)]
+    return made if config.tensorboard or config.wandb else []
+
+
+def algorithms_of(config: TrainingConfig) -> list[Algorithm]:
+    """Return the algorithms of the setting `algorithms`.
+
+    Raises:
+        UserError: a name that Composer does not have, one that needs arguments, or one that keeps a state.
+    """
+    made = [_made("algorithms", name, composer.algorithms, Algorithm) for name in _names(config.algorithms)]
+    for algorithm in made:
+        if type(algorithm).state_dict is not Algorithm.state_dict:
+            raise UserError(
+                f"algorithms: {type(algorithm).__name__} keeps a state that checkpoints do not hold; leave it out"
+            )
+    return made
+
+
+def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[LoggerDestination]:
+    """Return where metrics go besides the log.
+
+    Args:
+        config: which of them are wanted.
+        name: the stage, for dashboards.
+        tensorboard: folder of TensorBoard's files.
+    """
+    loggers: list[LoggerDestination] = []
+    if config.tensorboard:
+        loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
+    if config.wandb:
+        loggers.append(_WeightsAndBiases(config, name))
+    return loggers
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _made(setting: str, name: str, library: Any, kind: type[T]) -> T:
+    known = [
+        item
+        for item in library.__all__
+        if isinstance(getattr(library, item), type) and issubclass(getattr(library, item), kind)
+    ]
+    if name not in known:
+        raise UserError(f"{setting}: Composer has no {name!r}{nearest(name, known)}")
+    try:
+        made: T = getattr(library, name)()
+    except (TypeError, ValueError, ImportError) as error:
+        raise UserError(f"{setting}: {name} cannot be made by its name alone: {error}") from None
+    return made
+
+
+class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
+    """A run of Weights & Biases on the first process.
+
+    Composer's own logger calls methods that wandb has removed, and waits for processes that have no run.
+    """
+
+    def __init__(self, config: TrainingConfig, name: str) -> None:
+        self._config, self._name = config, name
+        self._run: Any = None
+
+    def init(self, state: State, logger: Logger) -> None:
+        del state, logger
+        import wandb
+        from wandb.errors import Error
+
+        try:
+            self._run = wandb.init(project=self._config.wandb, name=self._name, config=asdict(self._config))
+        except Error as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UserError(
+                f"Weights & Biases (wandb={self._config.wandb}): {reason}; log in with `wandb login`, set "
+                f"WANDB_MODE=offline or leave the setting out"
+            ) from None
+
+    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def post_close(self) -> None:
+        if self._run is not None:
+            self._run.finish()
+            self._run = None

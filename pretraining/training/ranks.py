@@ -1,0 +1,81 @@
+"""This process among those of the job: its place, its device, sums over all of them."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from dataclasses import dataclass
+
+import torch
+from composer.utils import dist
+from torch import Tensor
+
+from pretraining.training.slurm import slurm_environment
+
+__all__ = ["Ranks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """This process among those of the job."""
+
+    rank: int
+    """Number of this process, from 0."""
+    world: int
+    """Processes of the job."""
+    device: torch.device
+    """What this process computes on."""
+
+    @classmethod
+    def here(cls) -> Ranks:
+        """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
+        os.environ.update(slurm_environment(os.environ))
+        if torch.cuda.is_available():
+            device = torch.device("cuda", dist.get_local_rank())
+            torch.cuda.set_device(device)
+        else:
+            device = torch.device("cpu")
+        ranks = cls(rank=dist.get_global_rank(), world=dist.get_world_size(), device=device)
+        if ranks.world > 1 and not dist.is_initialized():
+            # Before anything else, and patient: a trunk's checkpoint takes minutes to write at 1.4 B parameters.
+            dist.initialize_dist("gpu" if device.type == "cuda" else "cpu", timeout=3600.0)
+        return ranks
+
+    @property
+    def local_rank(self) -> int:
+        """Number of this process on its machine, from 0."""
+        return int(dist.get_local_rank())
+
+    @property
+    def local_world(self) -> int:
+        """Processes of the job on this machine."""
+        return int(dist.get_local_world_size())
+
+    @property
+    def device_name(self) -> str:
+        """What torch calls the device, `cpu` for a processor."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+
+    def peak_memory(self) -> float:
+        """Return the most memory that this process has used so far, on its device, in GB."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / 1e9
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+    def barrier(self) -> None:
+        """Wait for the other processes."""
+        if self.world > 1:
+            dist.barrier()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return a CPU tensor's sum over the processes, on the device and without waiting for it."""
+        if self.world > 1:
+            tensor = tensor.to(self.device, non_blocking=True)
+            dist.all_reduce(tensor)
+        return tensor
+
+    def total(self, *values: float) -> list[float]:
+        """Return each value's sum over the processes, in double precision."""
+        return [float(value) for value in self.sum(torch.tensor(values, dtype=torch.float64)).tolist()]

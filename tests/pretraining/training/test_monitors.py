@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import UserError
+from pretraining.plan.config import TrainingConfig
+from pretraining.plan.study_file import Study
+from pretraining.training.monitors import algorithms_of, callbacks_of
+from pretraining.training.train import train
+from tests.pretraining.small_study import changed
+
+
+def test_names_are_checked() -> None:
+    made = callbacks_of(TrainingConfig())
+    assert [type(item).__name__ for item in made] == [
+        "SpeedMonitor", "MemoryMonitor", "OptimizerMonitor", "LRMonitor",
+    ]  # fmt: skip
+    assert not callbacks_of(TrainingConfig(tensorboard=False))
+    assert not callbacks_of(TrainingConfig(callbacks=""))
+    assert [
+        type(item).__name__ for item in algorithms_of(TrainingConfig(algorithms="LowPrecisionLayerNorm"))
+    ] == ["LowPrecisionLayerNorm"]
+    with pytest.raises(
+        UserError, match=r"callbacks: Composer has no 'SpedMonitor'; did you mean 'SpeedMonitor'"
+    ):
+        callbacks_of(TrainingConfig(callbacks="SpedMonitor"))
+    with pytest.raises(UserError, match="callbacks: ThresholdStopper cannot be made by its name alone"):
+        callbacks_of(TrainingConfig(callbacks="ThresholdStopper"))
+    with pytest.raises(UserError, match="algorithms: EMA keeps a state that checkpoints do not hold"):
+        algorithms_of(TrainingConfig(algorithms="EMA"))
+
+
+@pytest.mark.filterwarnings("ignore")  # TensorBoard's reader's own
+def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = changed(study, "tensorboard=true")
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    (file,) = tmp_path.rglob("events.*")
+    events = EventAccumulator(str(file))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {"clm/loss", "lr-AdamW/group0"} <= tags
+    rates = [item.value for item in events.Scalars("lr-AdamW/group0")]
+    assert rates[:3] == pytest.approx([1e-3, 2e-3, 3e-3])

@@ -1,0 +1,33 @@
+"""`make gpu-check` walks through all of its checks on a CPU, so that it works on the day a GPU is there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from common.errors import UserError
+from tests.performance import gpu_check
+
+
+# torch hides this warning itself while it compiles, which does not help where warnings are errors.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_everything_runs_on_a_cpu_with_small_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_check.check(device="cpu", table=False) == 0
+    said = capsys.readouterr().out
+    assert "FAILED" not in said and "\n0 failed, " in said
+    for words in ("mlm sdpa    float32", "clm sdpa    bfloat16", "three passes", "clm-10-mlm40-20", "graphs"):
+        assert words in said
+
+
+def test_what_does_not_hold_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_check, "WITHIN", {torch.float32: 0.0})
+    lines = list(gpu_check.backends("cpu", 24))
+    assert lines and not all(holds for holds, _ in lines[:1])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_one_sentence_says_so() -> None:
+    with pytest.raises(UserError, match="no GPU is at hand; --device cpu walks"):
+        gpu_check.check()
