@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
-    "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of", "format_lr",
-    "get_dataset",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "HARNESS", "LEARNING_RATES", "PAPER", "PAPER_DATASETS",
+    "PROTOCOLS", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
+    "format_lr", "get_dataset",
 ]  # fmt: skip
+
+HARNESS = 2
+"""Version of what a run computes: raised when the same run gives other scores than before."""
 
 AVERAGE = "average"
 """The `dataset` of a score that is the mean over a task's three datasets."""

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
-from benchmarks.protocol import DATASETS, PROTOCOLS, format_lr
+from benchmarks.protocol import DATASETS, HARNESS, PROTOCOLS, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
 from benchmarks.sweep.model_reset import ResettableModel
@@ -253,11 +253,13 @@ def _settings(
 ) -> dict[str, Any]:
     """Return what all runs of a cell must have in common, as `run.json` records it."""
     return {
+        "harness": HARNESS,
         "tuning": json.loads(json.dumps(dataclasses.asdict(job.request.fine_tuning))),
         "epochs": trained_on.dataset.epochs,
         "pooling": resettable.pooling.name,
+        "head": resettable.head.name,
         "precision": resettable.device.precision.name,
-        "max_length": list(resettable.loaded.limits),
+        "max_length": dataclasses.asdict(resettable.loaded.limits),
         "training_data": trained_on.manifest.content,
         "evaluation_data": dataset.manifest.content,
         "weights": resettable.loaded.weights,
@@ -270,6 +272,7 @@ def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> No
     for results in sorted(cell.glob(f"*/{RESULTS}")):
         path = results.with_name(RUN)
         before = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.is_file() else {}
+        before = {"harness": 1, **before} if before else {}
         different = [name for name in settings if name in before and before[name] != settings[name]]
         if different:
             name, old, new = different[0], before[different[0]], settings[different[0]]

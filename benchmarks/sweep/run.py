@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
@@ -101,7 +102,7 @@ def _work(jobs: list[Job], request: Request) -> None:
             trust_remote_code=request.trust_remote_code,
             max_length=request.fine_tuning.max_length,
         )
-        resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling)
+        resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling, head=HEADS[request.head])
         fitting = default_size(request.threads, resettable.run_bytes)
         do_jobs(jobs, resettable, (request.workers or fitting) if device.kind.side_by_side else 1)
     finally:

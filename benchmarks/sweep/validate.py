@@ -134,7 +134,7 @@ def _describe(request: Request, loaded: LoadedModel, precision: Precision, kind:
     direction = "causal mask lifted" if loaded.encoder.lifted else "bidirectional"
     yield (
         f"model {request.name}: {base}, {parameters / 1e6:,.1f}M parameters, "
-        f"{direction}, inputs up to {loaded.limits[0]} tokens"
+        f"{direction}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
         f"memory: {_gigabytes(fixed)} for weights, gradients and optimiser in {precision.name}, "
@@ -150,7 +150,7 @@ def _lengths(
     rows = table.take(np.arange(0, table.num_rows, step)[:_SAMPLE]).to_pylist()
     texts = [family_of(dataset.dataset).texts(dataset.dataset, part, row) for row in rows]
     columns = zip(*texts, strict=True)
-    lengths = [encode_texts(loaded.tokenizer, column, loaded.limits[0]).lengths for column in columns]
+    lengths = [encode_texts(loaded.tokenizer, column, loaded.limits.labelled).lengths for column in columns]
     total: np.ndarray[Any, np.dtype[np.int64]] = np.sum(lengths, axis=0)
     return total
 

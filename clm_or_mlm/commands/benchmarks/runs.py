@@ -65,6 +65,8 @@ class RunOptions(GridOptions):
     """longest input in tokens (default 2028)"""
     pooling: str = "mean"
     """how a text becomes a vector: mean, first, last or late"""
+    head: str = "paper"
+    """paper: each model class's own head, as the paper's code takes it; ours: the same heads on every encoder"""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1"""
     precision: str = "auto"
@@ -104,6 +106,7 @@ class RunOptions(GridOptions):
             store=store_of(self.out),
             fine_tuning=replace(FINE_TUNING, **changed),
             pooling=self.pooling,
+            head=self.head,
             device=self.device,
             precision=self.precision,
             positions=self.positions,

@@ -11,7 +11,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from benchmarks.finetuning.encoders import Encoder, load, load_tokenizer, looks_both_ways
+from benchmarks.finetuning.encoders import Encoder, load, looks_both_ways
+from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -106,7 +107,7 @@ def test_a_hub_id_is_fetched_without_code(
         asked.update(options, name=name)
         return str(model_folder("llama"))
 
-    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fetch)
+    monkeypatch.setattr("benchmarks.finetuning.model_folders.snapshot_download", fetch)
     assert load("owner/llama", revision="abc").source == "owner/llama"
     assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
     assert "*.safetensors" in asked["allow_patterns"]
@@ -117,7 +118,7 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.
     def fail(*args: Any, **options: Any) -> str:
         raise ConnectionError("no route\nto host")
 
-    monkeypatch.setattr("benchmarks.finetuning.encoders.snapshot_download", fail)
+    monkeypatch.setattr("benchmarks.finetuning.model_folders.snapshot_download", fail)
     with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
         load("owner/name")
 
@@ -192,8 +193,3 @@ def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     encoder(torch.tensor([[5, 6, 1]]), torch.tensor([3])).square().sum().backward()
     gradient = encoder.base.get_input_embeddings().weight.grad
     assert gradient[5].any() and not gradient[1].any()
-
-
-def test_limits_follow_the_positions(model_folder: Callable[..., Path]) -> None:
-    assert load(str(model_folder("ours"))).limits == (507, 512)
-    assert load(str(model_folder("ours")), max_length=100).limits == (100, 512)

@@ -149,7 +149,7 @@ def test_the_gradient_does_not_depend_on_what_shares_a_forward_pass(
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
-    step = next(example_order(objective.size, 0, objective.micro_batch, 32 // objective.micro_batch))
+    step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
     devices = [
         replace(CPU, exact_micro_batches=True),

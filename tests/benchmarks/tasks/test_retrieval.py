@@ -14,7 +14,6 @@ from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
-from benchmarks.finetuning.trainer import example_order
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.tasks.families import objective_of
@@ -38,7 +37,7 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     dataset = load_data(data, "msmarco")
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     assert isinstance(objective, ContrastiveObjective)
-    step = next(example_order(objective.size, 0, 32, 1))
+    step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
 
     class Direct(Device):
