@@ -5,7 +5,7 @@ Shape suffixes: B pairs, L padded length, H hidden size, N documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,26 +28,21 @@ from benchmarks.finetuning.tokenization import (
     paper_document_text,
     query_text,
 )
-from benchmarks.finetuning.trainer import FineTuningError, Groups, pair_order
-from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
+from benchmarks.finetuning.trainer import Groups, pair_order
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.base import Family, TaskModel
-from benchmarks.tasks.supervised import PaddedBatch, in_halves
+from benchmarks.tasks.base import Family
+from benchmarks.tasks.ranking import RetrievalEvaluator, Texts
+from benchmarks.tasks.supervised import PaddedBatch
 
-__all__ = [
-    "ContrastiveObjective",
-    "Retrieval",
-    "RetrievalEvaluator",
-    "info_nce",
-]
-
-_DEPTH = 100
+__all__ = ["ContrastiveObjective", "Retrieval", "info_nce"]
 
 
-def info_nce(queries: Tensor, documents: Tensor, temperature: float, rows: int | None = None) -> Tensor:
-    """Return the mean loss of picking each query's document out of all in the batch.
+def info_nce(
+    queries: Tensor, documents: Tensor, temperature: float, rows: int | None = None
+) -> Iterator[Tensor]:
+    """Yield the loss of picking each query's document out of all in the batch, whose sum is the mean over queries.
 
     Under autocast the similarities and their quotients by the temperature are bfloat16, and the loss is float32, as in
     sentence-transformers (D16).
@@ -56,15 +51,12 @@ def info_nce(queries: Tensor, documents: Tensor, temperature: float, rows: int |
         queries: (B, H), any length: similarity is the cosine.
         documents: (B, H), row i belonging to query i.
         temperature: divides the similarities.
-        rows: queries whose loss is computed at once; all where it is None.
+        rows: queries of a part; all are in one where it is None.
     """
     number = len(queries)
-    labels = torch.arange(number, device=queries.device)
-    loss = torch.zeros((), device=queries.device)
-    for part in torch.split(labels, rows or number):
+    for part in torch.split(torch.arange(number, device=queries.device), rows or number):
         similarities = torch.mm(F.normalize(queries[part], dim=1), F.normalize(documents, dim=1).T)
-        loss = loss + F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
-    return loss
+        yield F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
 
 
 class Retrieval(Family):
@@ -123,10 +115,10 @@ class Retrieval(Family):
         as_paper = partial(encode_retrieval_paper, tokenizer, max_length=limits.paper_retrieval)
         as_trained = partial(encode_texts, tokenizer, max_length=limits.retrieval)
 
-        def texts(encode: Callable[..., Ragged], document: Callable[[str, str | None], str]) -> _Texts:
+        def texts(encode: Callable[..., Ragged], document: Callable[[str, str | None], str]) -> Texts:
             documents = [document(body, title) for body, title in zip(bodies, titles, strict=True)]
             cut = partial(PaddedBatch.cut, device=device, pad=tokenizer.pad_token_id)
-            return _Texts(
+            return Texts(
                 queries={split: cut(encode(texts=own)) for split, own in queries.items()},
                 documents=cut(encode(texts=documents)),
             )
@@ -199,9 +191,7 @@ class ContrastiveObjective:
         order = torch.from_numpy(np.argsort(np.concatenate(passes))).to(device.torch_device)
         if positions <= device.graph_positions and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
-            loss = self._loss(vectors, device)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return loss.detach()
+            return self._loss_backward(vectors, device)
         generators = device.kind.generators(device.torch_device)
         with (
             torch.no_grad(),
@@ -209,23 +199,31 @@ class ContrastiveObjective:
         ):  # the second pass draws the masks of this one
             leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
         leaf.requires_grad_()
-        loss = self._loss(leaf[order], device)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = self._loss_backward(leaf[order], device)
         assert leaf.grad is not None
         start = 0
         for part in passes:
             again = self._embed(model, texts, part, device)
             again.backward(leaf.grad[start : start + len(part)])  # type: ignore[no-untyped-call]
             start += len(part)
-        return loss.detach()
+        return loss
 
-    def _loss(self, vectors: Tensor, device: Device) -> Tensor:
-        """Return the loss of a batch's vectors, those of the queries first."""
-        queries, documents = vectors.chunk(2)
+    def _loss_backward(self, vectors: Tensor, device: Device) -> Tensor:
+        """Add the gradient of a batch's vectors, those of the queries first, and return the loss, detached."""
+        total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
-        rows = tuning.micro_batch if device.precision.autocast or device.exact_micro_batches else None
+        in_parts = device.precision.autocast or device.exact_micro_batches
+        # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
+        given = vectors.detach().requires_grad_()
+        rows = tuning.micro_batch if in_parts else None
         with device.autocast():
-            return info_nce(queries, documents, tuning.temperature, rows)
+            queries, documents = given.chunk(2)
+            parts = info_nce(queries, documents, tuning.temperature, rows)
+            for loss in parts:
+                loss.backward()  # type: ignore[no-untyped-call]
+                total += loss.detach()
+        vectors.backward(given.grad)  # type: ignore[no-untyped-call]
+        return total
 
     def _take(self, texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
         return Ragged.of([texts[int(row)] for row in rows])
@@ -248,101 +246,3 @@ class ContrastiveObjective:
         lengths = device.tensor(texts.lengths[part])
         with device.autocast():
             return self.pooling.pool(model(ids, lengths), lengths).float()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """Queries of both splits and documents in one tokenisation."""
-
-    queries: dict[str, list[PaddedBatch]]
-    documents: list[PaddedBatch]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetrievalEvaluator:
-    """A retrieval dataset, tokenised and batched once for all runs."""
-
-    dataset: Dataset
-    """The dataset, whose metrics are computed."""
-    query_ids: dict[str, list[str]]
-    """Query ids by split, in the order of the scores."""
-    document_ids: list[str]
-    """Ids of the judged documents of both splits."""
-    qrels: dict[str, dict[str, dict[str, int]]]
-    """By split: for each query, the relevance of each judged document."""
-    paper: _Texts
-    """What the paper's evaluation reads."""
-    standard: _Texts
-    """The same texts tokenised as in fine-tuning."""
-    pooling: Pooling
-    """How a text becomes a vector."""
-    cutoff: int
-    """Depth of the paper's ranking."""
-
-    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
-        """Score a fine-tuned model on both splits; the documents are embedded once for both."""
-        model.eval()
-        documents = self._vectors(model, self.paper.documents, len(self.document_ids), device)
-        others = self._vectors(model, self.standard.documents, len(self.document_ids), device)
-        evaluations = {}
-        for split in SPLITS:
-            paper = _rank(
-                self._query_vectors(model, self.paper, split, device), documents, self.cutoff, as_numpy=True
-            )
-            standard = _rank(self._query_vectors(model, self.standard, split, device), others, _DEPTH)
-            predictions = RankingPredictions(
-                query_ids=self.query_ids[split],
-                qrels=self.qrels[split],
-                paper_similarities=paper[0],
-                paper_documents=self._ids(paper[1]),
-                similarities=standard[0],
-                documents=self._ids(standard[1]),
-            )
-            evaluations[split] = evaluate(self.dataset, predictions)
-        return evaluations
-
-    def _ids(self, ranked: NDArray[np.int64]) -> list[list[str]]:
-        return [[self.document_ids[document] for document in row] for row in ranked]
-
-    def _query_vectors(self, model: nn.Module, texts: _Texts, split: str, device: Device) -> Tensor:
-        return self._vectors(model, texts.queries[split], len(self.query_ids[split]), device)
-
-    @torch.inference_mode()
-    def _vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], size: int, device: Device) -> Tensor:
-        """Return unit vectors (size, H) on the device."""
-        out: Tensor | None = None
-        for batch in batches:
-            with device.embedding():
-                vectors = in_halves(
-                    lambda ids, lengths, kinds: self.pooling.pool(model(ids, lengths), lengths), batch
-                )
-            if out is None:
-                out = vectors.new_empty((size, vectors.shape[1]))
-            out[device.tensor(batch.rows)] = F.normalize(vectors, dim=-1)
-        assert out is not None
-        if not bool(torch.isfinite(out).all()):
-            raise FineTuningError("the fine-tuned model's outputs are not finite")
-        return out
-
-
-def _rank(
-    queries: Tensor, documents: Tensor, depth: int, *, as_numpy: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return cosine similarities and numbers of each query's nearest documents, best first.
-
-    Which of equally similar documents are in the ranking is left to torch, or `as_numpy` to NumPy's `argsort`, which
-    the paper's code calls.
-    """
-    number, depth = len(documents), min(depth, len(documents))
-    similarities, ranked = [], []
-    for part in torch.split(queries, 1_024):
-        all_similarities = part @ documents.T
-        best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
-        found = best.indices[:, :depth].cpu().numpy()
-        if as_numpy and depth < number:
-            tied = (best.values[:, depth - 1] == best.values[:, depth]).nonzero().flatten().cpu().numpy()
-            for row in tied:
-                found[row] = np.argsort(all_similarities[row].cpu().numpy())[-depth:][::-1]
-        ranked.append(found)
-        similarities.append(best.values[:, :depth].double().cpu().numpy())
-    return np.concatenate(similarities), np.concatenate(ranked)
