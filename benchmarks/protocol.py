@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "HARNESS", "LEARNING_RATES", "PAPER", "PAPER_DATASETS",
-    "PROTOCOLS", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
+    "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
     "format_lr", "get_dataset",
 ]  # fmt: skip
 
-HARNESS = 2
+PROTOCOL_VERSION = 2
 """Version of what a run computes: raised when the same run gives other scores than before."""
 
 AVERAGE = "average"

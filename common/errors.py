@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["UserError", "first_line", "nearest"]
+__all__ = ["UserError", "nearest"]
 
 
 class UserError(ValueError):
@@ -19,8 +19,3 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `known`, or an empty string when nothing is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message, or the name of its class where it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
 from benchmarks.finetuning.input_limits import Limits, input_limits
-from benchmarks.finetuning.model_folders import resolve, weights_hash
+from benchmarks.finetuning.model_files import first_line, resolve, weights_hash
 from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, nearest
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 

@@ -10,8 +10,9 @@ from typing import Any
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from benchmarks.finetuning.model_files import first_line
 from benchmarks.finetuning.tokenization import end_of_text
-from common.errors import UserError, first_line
+from common.errors import UserError
 
 __all__ = ["load_tokenizer"]
 

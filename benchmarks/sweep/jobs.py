@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
-from benchmarks.protocol import DATASETS, HARNESS, PROTOCOLS, format_lr
+from benchmarks.protocol import DATASETS, PROTOCOL_VERSION, PROTOCOLS, format_lr
 from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, write_results
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
 from benchmarks.sweep.model_reset import ResettableModel
@@ -31,7 +31,7 @@ from common.progress import progress
 from common.provenance import provenance
 
 __all__ = [
-    "Job", "Outcome", "Prepared", "check_labels", "jobs_of", "pending", "prepare", "remove_leftovers",
+    "Job", "Outcome", "Prepared", "check_labels", "check_sources", "jobs_of", "pending", "prepare", "remove_leftovers",
 ]  # fmt: skip
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
@@ -253,7 +253,7 @@ def _settings(
 ) -> dict[str, Any]:
     """Return what all runs of a cell must have in common, as `run.json` records it."""
     return {
-        "harness": HARNESS,
+        "protocol_version": PROTOCOL_VERSION,
         "tuning": json.loads(json.dumps(dataclasses.asdict(job.request.fine_tuning))),
         "epochs": trained_on.dataset.epochs,
         "pooling": resettable.pooling.name,
@@ -272,7 +272,7 @@ def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> No
     for results in sorted(cell.glob(f"*/{RESULTS}")):
         path = results.with_name(RUN)
         before = json.loads(path.read_text(encoding="utf-8"))["settings"] if path.is_file() else {}
-        before = {"harness": 1, **before} if before else {}
+        before = {"protocol_version": 1, **before} if before else {}
         different = [name for name in settings if name in before and before[name] != settings[name]]
         if different:
             name, old, new = different[0], before[different[0]], settings[different[0]]
@@ -285,6 +285,24 @@ def _check_same_settings(job: Job, dataset: str, settings: dict[str, Any]) -> No
             )
         if before:
             return
+
+
+def check_sources(request: Request) -> None:
+    """Check that every dataset that a request reads is there, also those that it only trains on.
+
+    Raises:
+        UserError: one is not.
+    """
+    for name in request.sources:
+        try:
+            read_manifest(request.data, name)
+        except UserError as error:
+            waiting = [other for other in request.datasets if DATASETS[other].trained_on == name != other]
+            if name in request.datasets or not waiting:
+                raise
+            raise UserError(
+                f"{waiting[0]} is evaluated with a model that is fine-tuned on {name}: {error}"
+            ) from None
 
 
 def check_labels(dataset: LocalDataset) -> None:

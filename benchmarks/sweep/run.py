@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
-from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
+from benchmarks.sweep.jobs import Job, check_sources, jobs_of, pending, remove_leftovers
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, is_done
@@ -53,8 +52,7 @@ def run_grid(request: Request) -> GridState:
     Raises:
         UserError: an unknown name, data or a model that is not there, or a store with runs of other settings.
     """
-    for name in request.sources:
-        read_manifest(request.data, name)
+    check_sources(request)
     jobs = jobs_of(request)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)

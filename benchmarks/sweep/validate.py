@@ -13,11 +13,13 @@ from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choose_kind
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.tokenization import encode_texts
-from benchmarks.sweep.jobs import check_labels, jobs_of
+from benchmarks.sweep.dry_run import check_special_tokens, dry_run
+from benchmarks.sweep.jobs import check_labels, check_sources, jobs_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import is_done
 from benchmarks.tasks.families import family_of, fine_tuning_steps
@@ -55,6 +57,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     _ = POOLINGS[request.pooling]
     kind = choose_kind(request.device)
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
+    check_sources(request)
     sources = progress(request.sources, "checking data", unit="dataset")
     sets = {name: load_data(request.data, name) for name in sources}
     for dataset in sets.values():
@@ -65,6 +68,10 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
         trust_remote_code=request.trust_remote_code,
         max_length=request.fine_tuning.max_length,
     )
+    check_special_tokens(loaded)
+    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
+    for name in request.datasets:
+        dry_run(sets[name], loaded, precision, pooling, head)
     rate = 1e12 * (tflops or kind.tflops())
     yield from _describe(request, loaded, precision, kind)
     yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"

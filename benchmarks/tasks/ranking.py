@@ -51,7 +51,7 @@ class RetrievalEvaluator:
     paper: Texts
     """What the paper's evaluation reads."""
     standard: Texts
-    """The same texts tokenised as in fine-tuning."""
+    """The same texts tokenised as in fine-tuning; the same object where that makes no difference."""
     pooling: Pooling
     """How a text becomes a vector."""
     cutoff: int
@@ -61,13 +61,16 @@ class RetrievalEvaluator:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
         documents = self._vectors(model, self.paper.documents, len(self.document_ids), device)
-        others = self._vectors(model, self.standard.documents, len(self.document_ids), device)
+        alike = self.standard is self.paper
+        others = documents
+        if not alike:
+            others = self._vectors(model, self.standard.documents, len(self.document_ids), device)
         evaluations = {}
         for split in SPLITS:
-            paper = rank(
-                self._query_vectors(model, self.paper, split, device), documents, self.cutoff, as_numpy=True
-            )
-            standard = rank(self._query_vectors(model, self.standard, split, device), others, _DEPTH)
+            queries = self._query_vectors(model, self.paper, split, device)
+            paper = rank(queries, documents, self.cutoff, as_numpy=True)
+            queries = queries if alike else self._query_vectors(model, self.standard, split, device)
+            standard = rank(queries, others, _DEPTH)
             predictions = RankingPredictions(
                 query_ids=self.query_ids[split],
                 qrels=self.qrels[split],

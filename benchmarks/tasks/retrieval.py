@@ -38,6 +38,8 @@ from benchmarks.tasks.supervised import PaddedBatch
 
 __all__ = ["ContrastiveObjective", "Retrieval", "info_nce"]
 
+_DOCUMENTS = "documents"
+
 
 def info_nce(
     queries: Tensor, documents: Tensor, temperature: float, rows: int | None = None
@@ -115,15 +117,21 @@ class Retrieval(Family):
         as_paper = partial(encode_retrieval_paper, tokenizer, max_length=limits.paper_retrieval)
         as_trained = partial(encode_texts, tokenizer, max_length=limits.retrieval)
 
-        def texts(encode: Callable[..., Ragged], document: Callable[[str, str | None], str]) -> Texts:
+        def tokens(
+            encode: Callable[..., Ragged], document: Callable[[str, str | None], str]
+        ) -> dict[str, Ragged]:
             documents = [document(body, title) for body, title in zip(bodies, titles, strict=True)]
+            return {name: encode(texts=own) for name, own in {**queries, _DOCUMENTS: documents}.items()}
+
+        def texts(found: dict[str, Ragged]) -> Texts:
             cut = partial(PaddedBatch.cut, device=device, pad=tokenizer.pad_token_id)
             return Texts(
-                queries={split: cut(encode(texts=own)) for split, own in queries.items()},
-                documents=cut(encode(texts=documents)),
+                queries={split: cut(found[split]) for split in SPLITS}, documents=cut(found[_DOCUMENTS])
             )
 
-        paper, standard = texts(as_paper, paper_document_text), texts(as_trained, document_text)
+        read, trained = tokens(as_paper, paper_document_text), tokens(as_trained, document_text)
+        paper = texts(read)
+        standard = paper if all(read[name].equals(trained[name]) for name in read) else texts(trained)
         qrels: dict[str, dict[str, dict[str, int]]] = {}
         for split in SPLITS:
             qrels[split] = {query: {} for query in dataset.queries(split)["id"].to_pylist()}

@@ -36,7 +36,7 @@ def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[R
                 reading.bad(where, "an answer is not in the context")
             elif not answers and not unanswerable:
                 reading.bad(where, "the question has no answer, and this dataset has no unanswerable ones")
-            else:
+            elif reading.is_new(identity, str(path), where):
                 found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found
 

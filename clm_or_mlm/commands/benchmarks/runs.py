@@ -169,6 +169,7 @@ def status(
 ) -> int:
     """Show what a run store holds: runs done of those that belong to each cell.
 
+    Without --lr and --seed the cells are the paper's grid and every other run that the store holds of them.
     12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
     exit code: 0 all done; 3 some failed; 4 some missing.
@@ -178,7 +179,8 @@ def status(
         json: print one JSON list of cells
     """
     datasets, lrs, seeds = grid.grid()
-    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds)
+    others = not (grid.lr or grid.seed)
+    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds, others=others)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)
 

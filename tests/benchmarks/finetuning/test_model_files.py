@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.model_folders import resolve, weights_hash
+from benchmarks.finetuning.model_files import resolve, weights_hash
 from common.errors import UserError
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, nearest
 from common.files import sha256_file
 
-__all__ = ["resolve", "weights_hash"]
+__all__ = ["first_line", "resolve", "weights_hash"]
 
 _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
@@ -74,3 +74,8 @@ def weights_hash(folder: Path) -> str:
     return hashlib.sha256(
         "".join(f"{file.name} {sha256_file(file)}\n" for file in files).encode()
     ).hexdigest()
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its kind where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
