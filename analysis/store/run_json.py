@@ -7,14 +7,14 @@ from pathlib import Path
 import orjson
 
 from analysis.store.results_json import ResultsError
-from benchmarks.protocol import TASKS
+from benchmarks.protocol import DATASETS
 from benchmarks.runs import RUN, SPLITS, RunKey
 
 __all__ = ["read_standard"]
 
 
 def read_standard(folder: Path, key: RunKey) -> tuple[float, float]:
-    """Return the validation and the test score of a run by its task's headline metric (`Task.headline`), in [0, 1].
+    """Return the validation and the test score of a run by its dataset's headline metric, in [0, 1].
 
     Raises:
         ResultsError: no `run.json`, or one without that metric or of another run.
@@ -29,7 +29,8 @@ def read_standard(folder: Path, key: RunKey) -> tuple[float, float]:
         raise ResultsError("unreadable", f"has a {RUN} that cannot be read ({error.strerror})") from None
     except orjson.JSONDecodeError:
         raise ResultsError("standard", f"has a {RUN} that is no JSON; evaluate the run again") from None
-    metric = TASKS[key.task].headline
+    dataset = DATASETS[key.dataset]
+    metric = dataset.headline
     content = content if isinstance(content, dict) else {}
     for name in ("dataset", "lr", "seed"):
         if name in content and content[name] != getattr(key, name):
@@ -37,11 +38,13 @@ def read_standard(folder: Path, key: RunKey) -> tuple[float, float]:
                 "standard",
                 f"has a {RUN} of another run: its {name} is {content[name]}, not {getattr(key, name)}",
             )
-    validation, test = (_score(content, split, metric) for split in SPLITS)
+    # A correlation, which only datasets of one's own have, can be negative.
+    least = 0 if dataset.in_paper else -1
+    validation, test = (_score(content, split, metric, least) for split in SPLITS)
     return validation, test
 
 
-def _score(content: dict[str, object], split: str, metric: str) -> float:
+def _score(content: dict[str, object], split: str, metric: str, least: int) -> float:
     splits = content.get("standard")
     metrics = splits.get(split) if isinstance(splits, dict) else None
     value = metrics.get(metric) if isinstance(metrics, dict) else None
@@ -49,6 +52,8 @@ def _score(content: dict[str, object], split: str, metric: str) -> float:
         raise ResultsError(
             "standard", f"has a {RUN} without standard.{split}.{metric}; evaluate the run again"
         )
-    if not 0 <= value <= 1:
-        raise ResultsError("value", f"has a {RUN} with standard.{split}.{metric} = {value:g}, outside [0, 1]")
+    if not least <= value <= 1:
+        raise ResultsError(
+            "value", f"has a {RUN} with standard.{split}.{metric} = {value:g}, outside [{least}, 1]"
+        )
     return float(value)

@@ -85,7 +85,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     how = reader_of(dataset)
     own = {role: tuple(paths) for role, paths in files.items()}
     content = how.read(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
-    content = replace_fields(content, notes=(*content.notes, *overlaps(dataset.task, content.tables)))
+    content = replace_fields(content, notes=(*content.notes, *overlaps(dataset.form, content.tables)))
     about = {"licence": how.licence, "citation": how.citation}
     return write(data, dataset, content, source=source, **about, replace=replace)
 

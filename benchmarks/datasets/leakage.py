@@ -54,6 +54,8 @@ TEXTS: Registry[SharedTexts] = Registry(
     "task",
     [
         SharedTexts(name="SC", what="texts", splits=of_rows(pair_text)),
+        SharedTexts(name="SC-labels", what="texts", splits=of_rows(pair_text)),
+        SharedTexts(name="SC-value", what="texts", splits=of_rows(pair_text)),
         SharedTexts(name="TC", what="sentences", splits=of_rows(lambda row: " ".join(row["words"]))),
         SharedTexts(
             name="QA",

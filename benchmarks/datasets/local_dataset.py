@@ -83,7 +83,7 @@ class LocalDataset:
     @property
     def train(self) -> pa.Table:
         """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
-        return self.tables[FORMS[self.dataset.task].train]
+        return self.tables[FORMS[self.dataset.form].train]
 
     @property
     def validation(self) -> pa.Table:
@@ -236,7 +236,7 @@ def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
             yield f"{path} was changed: its SHA-256 is not the manifest's"
         elif rows:
             found = pq.read_table(path)
-            if found.schema.remove_metadata() != schema_of(manifest.task, name):
+            if found.schema.remove_metadata() != schema_of(dataset.form, name):
                 yield f"{path} has other columns than the local form"
             elif found.num_rows != info.rows or _rows_hash(found) != info.content:
                 yield f"{path} has other rows than its manifest says"
@@ -290,7 +290,7 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
         twice = ids.filter(pc.greater(ids.field("counts"), 1))
         if len(twice):
             raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}")
-    label = FORMS[dataset.task].label
+    label = FORMS[dataset.form].label
     if label is not None:
         ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
         wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(content.labels))))

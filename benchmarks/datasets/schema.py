@@ -48,7 +48,7 @@ class LocalForm:
     """The tables of a family's datasets."""
 
     name: str
-    """The family: a name in `benchmarks.protocol.TASKS`."""
+    """As `benchmarks.protocol.Dataset.form` names it: its task, or one of those of your own datasets."""
     columns: Mapping[str, pa.Schema]
     """Columns by table."""
     train: str = "train"
@@ -73,6 +73,23 @@ FORMS: Registry[LocalForm] = Registry(
                 _required("label", pa.int32()),
             ),
             label="label",
+        ),
+        LocalForm(
+            name="SC-labels",
+            columns=_splits(
+                _required("first", pa.string()),
+                pa.field("second", pa.string()),
+                _required("labels", pa.list_(pa.int32())),
+            ),
+            label="labels",
+        ),
+        LocalForm(
+            name="SC-value",
+            columns=_splits(
+                _required("first", pa.string()),
+                pa.field("second", pa.string()),
+                _required("value", pa.float64()),
+            ),
         ),
         LocalForm(
             name="TC",
@@ -109,6 +126,7 @@ FORMS: Registry[LocalForm] = Registry(
 """The tables of each family: raw strings, label ids, character offsets.
 
 SC: `label` indexes the manifest's labels; `second` is null for single texts.
+SC-labels, SC-value: several labels, or a number, in place of one.
 TC: one tag a word, indexing the manifest's labels.
 QA: `start` is a character offset into `context`; no answers means unanswerable.
 IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
@@ -117,7 +135,7 @@ IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` o
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
     """Return the names of the tables that `dataset` consists of."""
-    form, own = FORMS[dataset.task], dataset.trained_on == dataset.name
+    form, own = FORMS[dataset.form], dataset.trained_on == dataset.name
     return tuple(name for name in form.columns if own or name != form.train)
 
 

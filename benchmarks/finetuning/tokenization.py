@@ -8,6 +8,7 @@ are of a word or of an answer follows the released rules to the token, for any t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 _BLOCK = 2_000
+_PLACE = re.compile(r"\{(text|second)\}")
+"""Where a part of an example goes in a prompt; what a part itself has in braces is left alone."""
 
 Tokenizer = Any
 """A `transformers.PreTrainedTokenizerFast`."""
@@ -42,6 +45,9 @@ def end_of_text(tokenizer: Tokenizer) -> str:
 
 def classification_text(dataset: Dataset, first: str, second: str | None) -> str:
     """Return the text of a sequence classification example; pairs carry a name before each part."""
+    if dataset.prompt:
+        parts = {"text": first, "second": second or ""}
+        return _PLACE.sub(lambda place: parts[place[1]], dataset.prompt)
     if second is None:
         return first
     one, two = dataset.segments

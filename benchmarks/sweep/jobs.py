@@ -308,7 +308,7 @@ def check_sources(request: Request) -> None:
 def check_labels(dataset: LocalDataset) -> None:
     """Refuse labels that the head has no class for."""
     entry = dataset.dataset
-    if FORMS[entry.task].label is not None and len(dataset.labels) != entry.labels:
+    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
         raise UserError(
             f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
             f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from benchmarks.definitions import store_definitions
 from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
@@ -53,6 +54,7 @@ def run_grid(request: Request) -> GridState:
         UserError: an unknown name, data or a model that is not there, or a store with runs of other settings.
     """
     check_sources(request)
+    store_definitions(request.store, request.datasets)
     jobs = jobs_of(request)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)

@@ -14,6 +14,7 @@ from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family
+from benchmarks.tasks.labels_and_values import MultiLabelClassification, Regression
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
 from benchmarks.tasks.sequence_classification import SequenceClassification
@@ -23,14 +24,22 @@ from common.registry import Registry
 __all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
 
 FAMILIES: Registry[Family] = Registry(
-    "task", [SequenceClassification(), TokenClassification(), QuestionAnswering(), Retrieval()]
+    "task",
+    [
+        SequenceClassification(),
+        MultiLabelClassification(),
+        Regression(),
+        TokenClassification(),
+        QuestionAnswering(),
+        Retrieval(),
+    ],
 )
-"""The four families."""
+"""The paper's four families, and two of sequence classification for datasets of one's own."""
 
 
 def family_of(dataset: Dataset) -> Family:
     """Return the family of a dataset."""
-    return FAMILIES[dataset.task]
+    return FAMILIES[dataset.form]
 
 
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:

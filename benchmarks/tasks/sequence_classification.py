@@ -17,10 +17,11 @@ from benchmarks.finetuning.heads import Head, Pooling
 from benchmarks.finetuning.tokenization import classification_text, encode_texts
 from benchmarks.metrics.metric import ClassPredictions
 from benchmarks.protocol import Dataset
+from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.supervised import Examples, PaddedBatch, SupervisedFamily, predict
+from benchmarks.tasks.supervised import Examples, PaddedBatch, Split, SupervisedFamily, predict
 
-__all__ = ["SequenceClassification", "SequenceClassificationSplit"]
+__all__ = ["SequenceClassification", "SequenceClassificationSplit", "encoded"]
 
 
 class SequenceClassification(SupervisedFamily):
@@ -30,19 +31,13 @@ class SequenceClassification(SupervisedFamily):
 
     def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and the class of each example."""
-        texts = [
-            classification_text(dataset, first, second)
-            for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
-        ]
-        ids = encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
-        return Examples(ids=ids, labels=_classes(table))
+        return Examples(ids=encoded(dataset, table, loaded), labels=_classes(table)[:, None])
 
     def split(
         self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
-    ) -> SequenceClassificationSplit:
+    ) -> Split:
         """Tokenise and batch a split."""
-        ids = self.examples(dataset, table, loaded).ids
-        batches = PaddedBatch.cut(ids, device, loaded.tokenizer.pad_token_id)
+        batches = PaddedBatch.cut(encoded(dataset, table, loaded), device, loaded.tokenizer.pad_token_id)
         return SequenceClassificationSplit(gold=_classes(table), batches=batches)
 
     def new_head(self, encoder: Encoder, labels: int, pooling: Pooling, kind: HeadKind) -> Head:
@@ -69,6 +64,15 @@ class SequenceClassificationSplit:
         for rows, logits in predict(model, self.batches, device):
             predicted[rows] = logits.argmax(axis=1)
         return ClassPredictions(predicted=predicted, gold=self.gold)
+
+
+def encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
+    """Return the token ids of the texts or pairs of texts of a table."""
+    texts = [
+        classification_text(dataset, first, second)
+        for first, second in zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
+    ]
+    return encode_texts(loaded.tokenizer, texts, loaded.limits.labelled)
 
 
 def _classes(table: pa.Table) -> NDArray[np.int64]:

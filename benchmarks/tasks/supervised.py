@@ -37,28 +37,42 @@ IGNORED = -100
 """Label of positions without one."""
 
 
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Returns the losses (B,) of logits (B, K) or (B, L, K) and labels."""
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the sums (B,) of the cross-entropies of classes (B, 1) or of a class a token (B, L)."""
+    losses = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    return losses.view(len(labels), -1).sum(1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Examples:
     """Tokenised examples with their labels."""
 
     ids: Ragged
     """Token ids."""
-    labels: NDArray[np.int64] | Ragged
-    """A class an example, or one a token; `IGNORED` where there is none."""
+    labels: NDArray[Any] | Ragged
+    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
     kinds: Ragged | None = None
     """Token type ids, where the model is given any."""
+    loss: Loss = cross_entropy
+    """The loss of each example, not averaged over its tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedObjective:
-    """Cross-entropy on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
+    """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
     ids: Ragged
     """Token ids of the training examples at hand."""
-    labels: NDArray[np.int64] | Ragged
-    """A class an example, or one a token; `IGNORED` where there is none."""
+    labels: NDArray[Any] | Ragged
+    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
     kinds: Ragged | None = None
     """Token type ids, where the model is given any."""
+    loss: Loss = cross_entropy
+    """The loss of each example, not averaged over its tokens."""
     size: int
     """Number of training examples in the dataset."""
     fine_tuning: FineTuning
@@ -81,19 +95,14 @@ class SupervisedObjective:
         for part in self._passes(rows, groups, device):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
             lengths = device.tensor(self.ids.lengths[rows[part]])
-            if isinstance(self.labels, Ragged):
-                labels = self.labels.padded(rows[part], IGNORED)
-            else:
-                labels = self.labels[rows[part]][:, None]
+            labels = (
+                self.labels.padded(rows[part], IGNORED).astype(np.int64)
+                if isinstance(self.labels, Ragged)
+                else self.labels[rows[part]]
+            )
             with device.autocast():
                 logits = model(ids.long(), lengths, kinds_of(self.kinds, rows[part], device))
-            losses = F.cross_entropy(
-                logits.float().flatten(0, -2),
-                device.tensor(labels.astype(np.int64)).flatten(),
-                ignore_index=IGNORED,
-                reduction="none",
-            )
-            sums = losses.view(len(part), -1).sum(1)
+            sums = self.loss(logits.float(), device.tensor(labels))
             loss = (sums * device.tensor(weights[part])).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -256,6 +265,7 @@ class SupervisedFamily(Family):
             ids=examples.ids,
             labels=examples.labels,
             kinds=examples.kinds,
+            loss=examples.loss,
             size=dataset.train.num_rows,
             fine_tuning=fine_tuning,
             pad=loaded.tokenizer.pad_token_id,

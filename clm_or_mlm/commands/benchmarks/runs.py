@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from benchmarks.definitions import register, register_stored
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
 from benchmarks.sweep.request import Request, dataset_names, learning_rates, model_name, seeds_of, store_of
 from benchmarks.sweep.run_state import read_score
 from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
-from clm_or_mlm.commands.benchmarks import DATA
+from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
 
@@ -41,8 +42,14 @@ class GridOptions:
     out: Path = Path("results")
     """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
 
+    datasets: Definitions = ()
+    """TOML files with datasets of your own (docs/own-datasets.md), taken in addition"""
+
     def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets, learning rates and seeds."""
+        for file in self.datasets:
+            register(file)
+        register_stored(store_of(self.out))
         return dataset_names(self.dataset), learning_rates(self.lr), seeds_of(self.seed)
 
 

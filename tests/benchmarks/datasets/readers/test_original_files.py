@@ -125,7 +125,7 @@ def test_an_id_that_occurs_twice_is_told_with_both_places() -> None:
     assert reading.is_new("q1", "dev.json", "dev.json:3") and reading.is_new(
         "q1", "train.json", "train.json:3"
     )
-    with pytest.raises(UserError, match="dev.json:9: the id 'q1' occurs twice, first at dev.json:3"):
+    with pytest.raises(UserError, match=r"dev\.json:9: the id 'q1' occurs twice, first at dev.json:3"):
         reading.is_new("q1", "dev.json", "dev.json:9")
     lenient = Reading(skip_bad=True)
     assert [lenient.is_new("q1", "dev.json", f"dev.json:{line}") for line in (3, 9)] == [True, False]
