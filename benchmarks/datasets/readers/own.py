@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from common.registry import Registry
 __all__ = ["FORM_READERS", "FormReader", "reader_of_definition"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class FormReader:
     """How the rows of a local form are made of a file's rows."""
 
-    def __init__(self, name: str, rows: Callable[[Definition, Path, Reading], list[Row]]) -> None:
-        """Read the form `name` with `rows`."""
-        self.name = name
-        self.rows = rows
+    name: str
+    """The form: a name in `benchmarks.datasets.schema.FORMS`."""
+    rows: Callable[[Definition, Path, Reading], list[Row]]
+    """Reads a file."""
 
 
 def reader_of_definition(definition: Definition) -> DatasetReader:
@@ -152,11 +154,11 @@ def _answer_rows(definition: Definition, path: Path, reading: Reading) -> list[R
 FORM_READERS: Registry[FormReader] = Registry(
     "form",
     [
-        FormReader("SC", _class_rows),
-        FormReader("SC-labels", _label_rows),
-        FormReader("SC-value", _value_rows),
-        FormReader("TC", _tag_rows),
-        FormReader("QA", _answer_rows),
+        FormReader(name="SC", rows=_class_rows),
+        FormReader(name="SC-labels", rows=_label_rows),
+        FormReader(name="SC-value", rows=_value_rows),
+        FormReader(name="TC", rows=_tag_rows),
+        FormReader(name="QA", rows=_answer_rows),
     ],
 )
 """How the rows of each local form but retrieval's are read."""
