@@ -20,8 +20,8 @@ AVERAGE = "average"
 
 PAPER, STANDARD = "paper", "standard"
 
-PROTOCOL_VERSION = 1
-"""Version of what this module says: raised when a dataset, a grid or a metric comes to mean something else."""
+PROTOCOL_VERSION = 2
+"""Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +113,18 @@ class Dataset:
     """Whether a question may have no answer (question answering)."""
     in_paper: bool = True
     """Whether it is one of the paper's twelve; others are measured and scored, and enter no average or table."""
+    form: str = ""
+    """Its local form, and the family that reads it; as its task where it is not named."""
+    prompt: str = ""
+    """The text of a classification example, with {text} and {second} for its parts; empty: the paper's way."""
+    headline: str = ""
+    """The standard metric that stands for a run's score; its task's where it is not named."""
+    value_range: tuple[float, float] | None = None
+    """Smallest and largest value, of a dataset whose examples have one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", self.form or self.task)
+        object.__setattr__(self, "headline", self.headline or TASKS[self.task].headline)
 
     @property
     def run_prefix(self) -> str:

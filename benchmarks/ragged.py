@@ -38,6 +38,10 @@ class Ragged:
         values = np.concatenate([part.values for part in parts])
         return cls(values, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
+    def equals(self, other: Ragged) -> bool:
+        """Return whether the other has the same rows."""
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.values, other.values)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

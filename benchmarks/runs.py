@@ -27,6 +27,7 @@ __all__ = [
     "SPLITS",
     "RunKey",
     "cell_keys",
+    "found_keys",
     "parse_run_folder",
     "results_text",
     "write_results",
@@ -39,7 +40,7 @@ SPLITS = ("validation", "test")
 MOST_RECORD = 1 << 28
 """Bytes of the largest run.json that is read; it holds the standard metrics of every instance."""
 
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 """Version of the code that decides a run's scores. Raise it with every change that gives a model other scores on the
 same data under the same settings, and make tests/golden/benchmarks.json again, which carries it."""
 
@@ -74,6 +75,19 @@ def cell_keys(
 ) -> list[RunKey]:
     """Return the runs of a cell, learning rates outermost."""
     return [RunKey(model=model, dataset=dataset, lr=lr, seed=seed) for lr in lrs for seed in seeds]
+
+
+def found_keys(store: Path, model: str, dataset: str) -> list[RunKey]:
+    """Return the runs of a cell that have a folder in the store, whatever their learning rates and seeds."""
+    known = DATASETS[dataset]
+    cell = store / "results" / model / known.task / dataset
+    found = []
+    for folder in sorted(cell.iterdir()) if cell.is_dir() else []:
+        parsed = parse_run_folder(folder.name)
+        if parsed is not None and parsed[0] == known.run_prefix:
+            key = RunKey(model=model, dataset=dataset, lr=parsed[1], seed=parsed[2])
+            found += [key] if key.folder.name == folder.name else []
+    return found
 
 
 def parse_run_folder(name: str) -> tuple[str, float, int] | None:

@@ -16,9 +16,9 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 """What the small environment does not hold."""
 
 LIGHT_MODULES = {
-    "benchmarks.protocol", "benchmarks.runs", "pretraining.study", "pretraining.paper_settings",
-    "pretraining.plan.flops", "pretraining.sequence_lengths", "pretraining.special_tokens",
-    "pretraining.training.log",
+    "benchmarks.definition_file", "benchmarks.definitions", "benchmarks.protocol", "benchmarks.runs",
+    "pretraining.study", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.sequence_lengths",
+    "pretraining.special_tokens", "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""
 

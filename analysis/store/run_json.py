@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.protocol import TASKS
+from benchmarks.protocol import DATASETS
 from benchmarks.results_json import AGAIN, ResultsError
 from benchmarks.runs import MOST_RECORD, RUN, SPLITS, RunKey
 from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
@@ -15,7 +15,7 @@ __all__ = ["read_standard"]
 
 
 def read_standard(folder: Path, key: RunKey, sha256: str | None = None) -> tuple[float, float]:
-    """Return the validation and the test score of a run by its task's headline metric (`Task.headline`), in [0, 1].
+    """Return the validation and the test score of a run by its dataset's headline metric, in [0, 1].
 
     Args:
         folder: the run's.
@@ -38,7 +38,8 @@ def read_standard(folder: Path, key: RunKey, sha256: str | None = None) -> tuple
         raise ResultsError("standard", f"has a {RUN} that is no JSON ({error}); {AGAIN}") from None
     if sha256 is not None and sha256_bytes(text) != sha256:
         raise ResultsError("changed", f"has a {RUN} that is not what its run wrote; {AGAIN}")
-    metric = TASKS[key.task].headline
+    dataset = DATASETS[key.dataset]
+    metric = dataset.headline
     content = content if isinstance(content, dict) else {}
     for name in ("dataset", "lr", "seed"):
         if name in content and content[name] != getattr(key, name):
@@ -47,11 +48,13 @@ def read_standard(folder: Path, key: RunKey, sha256: str | None = None) -> tuple
                 f"has a {RUN} of another run: its {name} is {visible(str(content[name])[:60])}, "
                 f"not {getattr(key, name)}",
             )
-    validation, test = (_score(content, split, metric) for split in SPLITS)
+    # A correlation, which only datasets of one's own have, can be negative.
+    least = 0 if dataset.in_paper else -1
+    validation, test = (_score(content, split, metric, least) for split in SPLITS)
     return validation, test
 
 
-def _score(content: dict[str, object], split: str, metric: str) -> float:
+def _score(content: dict[str, object], split: str, metric: str, least: int) -> float:
     splits = content.get("standard")
     metrics = splits.get(split) if isinstance(splits, dict) else None
     value = metrics.get(metric) if isinstance(metrics, dict) else None
@@ -59,6 +62,8 @@ def _score(content: dict[str, object], split: str, metric: str) -> float:
         raise ResultsError(
             "standard", f"has a {RUN} without standard.{split}.{metric}; evaluate the run again"
         )
-    if not 0 <= value <= 1:
-        raise ResultsError("value", f"has a {RUN} with standard.{split}.{metric} = {value:g}, outside [0, 1]")
+    if not least <= value <= 1:
+        raise ResultsError(
+            "value", f"has a {RUN} with standard.{split}.{metric} = {value:g}, outside [{least}, 1]"
+        )
     return float(value)

@@ -68,7 +68,6 @@ _SCHEMA = pa.schema(
 )
 _METADATA = b"clm_or_mlm"
 _MODEL_ORDER = {name: i for i, name in enumerate(MODELS)}
-_DATASET_ORDER = {name: i for i, name in enumerate(DATASETS)}
 
 
 def added_models(path: Path) -> tuple[str, ...]:
@@ -210,7 +209,7 @@ def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
         {
             "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, last)),
             "model": runs["model"],
-            "dataset": runs["dataset"].map(_DATASET_ORDER),
+            "dataset": runs["dataset"].map({name: rank for rank, name in enumerate(DATASETS)}),
             "lr": runs["lr"],
             "seed": runs["seed"],
         }

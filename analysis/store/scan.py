@@ -15,6 +15,7 @@ from pathlib import Path
 
 from analysis.store.model_names import model_error
 from analysis.store.problems import Problem
+from benchmarks.definitions import register_stored
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
@@ -128,7 +129,9 @@ def scan_store(store: Path, add_models: Sequence[str] = (), *, records: bool = F
     Raises:
         UserError: there is no store, it holds no model's folder at all, or it is a model's own folder.
     """
-    return _Scanner(results_folder(store), add_models, records).scan()
+    results = results_folder(store)
+    register_stored(results.parent if results.name == "results" else store)
+    return _Scanner(results, add_models, records).scan()
 
 
 class _Scanner:

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from benchmarks.definition_file import Definition
 from common.doors import UnreadableError, inside, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
 from common.plain_text import visible
 
-__all__ = ["LOCK", "PINS", "LockedFile", "Pin", "choose", "read_lock", "write_lock"]
+__all__ = ["LOCK", "PINS", "LockedFile", "Pin", "add_pins", "choose", "read_lock", "write_lock"]
 
 LOCK = "hub.lock.json"
 """Name of the lock, next to the datasets."""
@@ -227,3 +228,18 @@ PINS: dict[str, tuple[Pin, ...]] = {
     "mldr_en": _authors("hgissbkh/mldr-en", validation=_VALIDATION, test=_TEST, corpus=("corpus",)),
 }
 """The pins of each dataset."""
+
+
+def add_pins(definition: Definition) -> None:
+    """Pin the files of a dataset of one's own, where its definition says that they are on a hub."""
+    if definition.hub:
+        patterns = {role: definition.hub[role] for role in definition.kind.roles if role in definition.hub}
+        PINS[definition.name] = tuple(
+            Pin(
+                role=role,
+                repo=definition.hub["repo"],
+                commit=definition.hub["revision"],
+                files=(found,) if isinstance(found, str) else tuple(found),
+            )
+            for role, found in patterns.items()
+        )

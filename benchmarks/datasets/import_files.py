@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
+from benchmarks.datasets.leakage import overlaps
 from benchmarks.datasets.local_dataset import write
 from benchmarks.datasets.readers import Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
@@ -83,6 +85,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     how = reader_of(dataset)
     own = {role: tuple(paths) for role, paths in files.items()}
     content = how.read(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
+    content = replace_fields(content, notes=(*content.notes, *overlaps(dataset.form, content.tables)))
     about = {"licence": how.licence, "citation": how.citation}
     return write(data, dataset, content, source=source, **about, replace=replace)
 

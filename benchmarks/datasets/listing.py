@@ -54,7 +54,7 @@ def show_text(data: Path, name: str, *, split: str = "validation", count: int = 
         raise UserError(f"{count} examples cannot be shown; give --examples 0 or more")
     found = load(data, name)
     parts = [_facts(found.manifest, data / name)]
-    for number, (text, target) in enumerate(PREVIEWS[found.dataset.task].examples(found, split, count), 1):
+    for number, (text, target) in enumerate(PREVIEWS[found.dataset.form].examples(found, split, count), 1):
         shown = text if len(text) <= width else f"{text[:width]} [... {len(text) - width:,} more characters]"
         parts.append(f"{split} example {number}:\n{textwrap.indent(shown, '  | ')}\n  -> {target}")
     return "\n\n".join(parts)
@@ -67,7 +67,7 @@ def _facts(manifest: Manifest, folder: Path) -> str:
     facts += [
         (
             f"columns of {name}",
-            ", ".join(f"{column.name}: {column.type}" for column in schema_of(manifest.task, name)),
+            ", ".join(f"{column.name}: {column.type}" for column in schema_of(dataset.form, name)),
         )
         for name in manifest.tables
         if name not in SPLIT_TABLES[1:]  # the three splits have the same columns
@@ -96,6 +96,15 @@ def _classification_example(found: LocalDataset, row: dict[str, Any]) -> tuple[s
     return classification_text(
         found.dataset, row["first"], row["second"]
     ), f"label {found.labels[row['label']]}"
+
+
+def _labels_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
+    text = classification_text(found.dataset, row["first"], row["second"])
+    return text, f"labels {', '.join(found.labels[label] for label in row['labels']) or 'none'}"
+
+
+def _value_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
+    return classification_text(found.dataset, row["first"], row["second"]), f"value {row['value']:g}"
 
 
 def _tagging_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
@@ -157,6 +166,8 @@ PREVIEWS: Registry[Preview] = Registry(
     "task",
     [
         Preview(name="SC", examples=partial(_of_rows, _classification_example)),
+        Preview(name="SC-labels", examples=partial(_of_rows, _labels_example)),
+        Preview(name="SC-value", examples=partial(_of_rows, _value_example)),
         Preview(name="TC", examples=partial(_of_rows, _tagging_example)),
         Preview(name="QA", examples=partial(_of_rows, _answering_example)),
         Preview(name="IR", examples=_retrieval_examples),

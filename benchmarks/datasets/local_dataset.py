@@ -88,7 +88,7 @@ class LocalDataset:
     @property
     def train(self) -> pa.Table:
         """What fine-tuning reads: examples, or (query, positive) pairs for retrieval."""
-        return self.tables[FORMS[self.dataset.task].train]
+        return self.tables[FORMS[self.dataset.form].train]
 
     @property
     def validation(self) -> pa.Table:
@@ -276,7 +276,7 @@ def _read_table(folder: Path, manifest: Manifest, name: str) -> pa.Table:
         found = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({visible(first_line(error))})") from None
-    if found.schema.remove_metadata() != schema_of(manifest.task, name):
+    if found.schema.remove_metadata() != schema_of(get_dataset(manifest.dataset).form, name):
         raise UserError(f"{path} has other columns than the local form")
     return found
 
@@ -335,7 +335,7 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
         twice = ids.filter(pc.greater(ids.field("counts"), 1))
         if len(twice):
             raise UserError(f"the id {twice[0]['values'].as_py()!r} occurs twice in the table {name}")
-    label = FORMS[dataset.task].label
+    label = FORMS[dataset.form].label
     if label is not None:
         ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
         wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(content.labels))))

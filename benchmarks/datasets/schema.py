@@ -52,7 +52,7 @@ class LocalForm:
     """The tables of a family's datasets."""
 
     name: str
-    """The family: a name in `benchmarks.protocol.TASKS`."""
+    """As `benchmarks.protocol.Dataset.form` names it: its task, or one of those of your own datasets."""
     columns: Mapping[str, pa.Schema]
     """Columns by table."""
     train: str = "train"
@@ -77,6 +77,23 @@ FORMS: Registry[LocalForm] = Registry(
                 _required("label", pa.int32()),
             ),
             label="label",
+        ),
+        LocalForm(
+            name="SC-labels",
+            columns=_splits(
+                _required("first", pa.string()),
+                pa.field("second", pa.string()),
+                _required("labels", pa.list_(pa.int32())),
+            ),
+            label="labels",
+        ),
+        LocalForm(
+            name="SC-value",
+            columns=_splits(
+                _required("first", pa.string()),
+                pa.field("second", pa.string()),
+                _required("value", pa.float64()),
+            ),
         ),
         LocalForm(
             name="TC",
@@ -113,6 +130,7 @@ FORMS: Registry[LocalForm] = Registry(
 """The tables of each family: raw strings, label ids, character offsets.
 
 SC: `label` indexes the manifest's labels; `second` is null for single texts.
+SC-labels, SC-value: several labels, or a number, in place of one.
 TC: one tag a word, indexing the manifest's labels.
 QA: `start` is a character offset into `context`; no answers means unanswerable.
 IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
@@ -121,7 +139,7 @@ IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` o
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
     """Return the names of the tables that `dataset` consists of."""
-    form, own = FORMS[dataset.task], dataset.trained_on == dataset.name
+    form, own = FORMS[dataset.form], dataset.trained_on == dataset.name
     return tuple(name for name in form.columns if own or name != form.train)
 
 
@@ -179,7 +197,7 @@ class Manifest:
         dataset = DATASETS.get(self.dataset) if isinstance(self.dataset, str) else None
         if dataset is None or self.task != dataset.task:
             raise ValueError("it names no dataset and task of the protocol")
-        if not set(self.tables) <= set(FORMS[dataset.task].columns):
+        if not set(self.tables) <= set(FORMS[dataset.form].columns):
             raise ValueError("it names a table that the dataset has not")
         texts = (self.content, self.splits, self.licence, self.citation, *self.labels, *self.notes)
         if not all(isinstance(text, str) for text in texts):

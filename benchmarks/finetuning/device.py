@@ -163,6 +163,14 @@ class Device:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""
         return torch.autocast(self.torch_device.type, dtype=torch.bfloat16, enabled=self.precision.autocast)
 
+    def embedding(self) -> torch.autocast:
+        """Return a context for vectors in evaluation, in which bfloat16 weights are multiplied as they are.
+
+        The paper's code evaluates retrieval with a model that it loads in bfloat16, outside the Trainer's autocast.
+        """
+        mixed = self.precision.autocast and self.precision.weights == torch.float32
+        return torch.autocast(self.torch_device.type, dtype=torch.bfloat16, enabled=mixed)
+
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))

@@ -8,6 +8,7 @@ Shape suffixes: B examples, L padded length, T real tokens, H hidden size.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from dataclasses import dataclass
@@ -16,21 +17,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
+from benchmarks.finetuning.input_limits import Limits, input_limits
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
-from benchmarks.finetuning.tokenization import end_of_text
+from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.sealed_model import check_model
 from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 
-__all__ = [
-    "Encoder", "LoadedModel", "encoder_limit", "load", "load_tokenizer", "looks_both_ways",
-]  # fmt: skip
+__all__ = ["Encoder", "LoadedModel", "load", "looks_both_ways"]
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +37,31 @@ log = logging.getLogger(__name__)
 class Encoder(nn.Module):
     """A base model that turns token ids into hidden states, every token seeing every other."""
 
-    def __init__(self, base: nn.Module, *, lifted: bool = False) -> None:
+    def __init__(
+        self,
+        base: nn.Module,
+        *,
+        lifted: bool = False,
+        pooler: nn.Module | None = None,
+        fresh_pooler: bool = False,
+    ) -> None:
         """Wrap a base model.
 
         Args:
             base: what `AutoModel` loads.
             lifted: hand the model a full (B, 1, L, L) mask in place of (B, L), which overrules a causal one.
+            pooler: what the base model put on its first token (BERT); only a class's own head reads it.
+            fresh_pooler: whether it is not among the checkpoint's weights, so that each run draws it.
         """
         super().__init__()
         self.base = base
         self.lifted = lifted
+        self.pooler = pooler
+        self.fresh_pooler = fresh_pooler
+        self.takes_kinds = (
+            "token_type_ids" in inspect.signature(base.forward).parameters
+            and getattr(getattr(base, "config", None), "type_vocab_size", 2) > 1
+        )
 
     @property
     def hidden_size(self) -> int:
@@ -61,14 +75,18 @@ class Encoder(nn.Module):
         """Standard deviation of a new head's weights."""
         return float(getattr(self.base.config, "initializer_range", 0.02))
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens."""
+    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+        """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens.
+
+        Token type ids `kinds` (B, L) are left out where the model takes none.
+        """
         mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if self.lifted:
             full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
-            states = self.base(input_ids=ids, attention_mask=full, use_cache=False)
+            states = self.base(input_ids=ids, attention_mask=full, use_cache=False, **more)
         else:
-            states = self.base(input_ids=ids, attention_mask=mask.long())
+            states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
         hidden: Tensor = states.last_hidden_state
         return hidden
 
@@ -81,8 +99,10 @@ class LoadedModel:
     """The model, on the CPU, in float32."""
     tokenizer: Any
     """A fast tokenizer with an end of text and a padding token, padding on the right."""
-    limits: tuple[int, int]
-    """Longest input in fine-tuning, and in the paper's retrieval evaluation, in tokens."""
+    retrieval_tokenizer: Any
+    """The same without the special tokens that the config names (D20)."""
+    limits: Limits
+    """Longest inputs."""
     source: str
     """Path or id as given."""
     weights: str
@@ -112,8 +132,9 @@ def load(
     folder = resolve(model, revision=revision, code=trust_remote_code)
     check_model(folder)
     tokenizer = load_tokenizer(folder)
-    base = _load_base(folder, trust_remote_code=trust_remote_code)
-    if isinstance(getattr(base, "pooler", None), nn.Module):
+    base, missing = _load_base(folder, trust_remote_code=trust_remote_code)
+    pooler = getattr(base, "pooler", None)
+    if isinstance(pooler, nn.Module):
         base.pooler = None  # type: ignore[assignment]  # BERT's classes test for None
     embedding: Any = base.get_input_embeddings()  # type: ignore[operator]
     padding = getattr(base.config, "pad_token_id", None)
@@ -122,95 +143,26 @@ def load(
         # checkpoints, takes no gradient in fine-tuning.
         embedding.padding_idx = padding
     encoder = _both_ways(base, model)
+    encoder.pooler = pooler
+    encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
     _check_vocabulary(base, tokenizer, model)
     return LoadedModel(
         encoder=encoder,
         tokenizer=tokenizer,
-        limits=encoder_limit(base.config, tokenizer, max_length),
+        retrieval_tokenizer=load_tokenizer(folder, from_config=False),
+        limits=input_limits(base, tokenizer, max_length),
         source=model,
         weights=weights_hash(folder, code=trust_remote_code),
         tokens=tokenizer_hash(folder),
     )
 
 
-def encoder_limit(config: Any, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> tuple[int, int]:
-    """Return the longest inputs, in tokens: 99 % of the positions but no more than `max_length`, and all.
-
-    The second is the paper's limit in retrieval evaluation: the smaller of the model's positions and the
-    tokenizer's limit, at most 2,048.
-    """
-    positions = int(getattr(config, "max_position_embeddings", 0) or 2_048)
-    whole = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), 2_048)
-    return min(max_length, round(0.99 * positions), whole), whole
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """Load a model's fast tokenizer and set it up as the paper's code does.
-
-    The special tokens that the model's config names are copied onto it, padding is the end of text where the
-    tokenizer has no padding token, and both sides of truncation and padding are the right one.
-
-    Raises:
-        UserError: no tokenizer, a slow one, or neither an end-of-text nor a separator token.
-    """
-    try:
-        tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{folder} has no tokenizer that loads ({first_line(error)}); put tokenizer.json and "
-            "tokenizer_config.json next to config.json"
-        ) from None
-    if not tokenizer.is_fast:
-        raise UserError(
-            f"{folder} has a slow tokenizer, which gives no character offsets; save it with a tokenizer.json"
-        )
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    vocabulary = tokenizer.get_vocab()
-    for name in ("bos", "eos", "pad", "mask"):
-        number, text = config.get(f"{name}_token_id"), config.get(f"{name}_token")
-        if isinstance(number, int) and number < len(tokenizer):
-            text = tokenizer.convert_ids_to_tokens(number)
-        if isinstance(text, str) and text in vocabulary:
-            setattr(tokenizer, f"{name}_token", text)
-    end = end_of_text(tokenizer)
-    if not end:
-        raise UserError(
-            f"the tokenizer of {folder} has neither an end-of-text nor a separator token, and every text must "
-            "end in one; set eos_token in tokenizer_config.json"
-        )
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = end
-    tokenizer.padding_side = tokenizer.truncation_side = "right"
-    return tokenizer
-
-
-def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
-    """Return a tokenizer that does what the folder's tokenizer.json says.
-
-    transformers 5 makes the tokenizers of some classes (Qwen2's, for one) from the vocabulary alone, by rules and
-    with tokens of the class; the file is what the model was trained with.
-    """
-    file = folder / "tokenizer.json"
-    if not file.is_file() or not tokenizer.is_fast:
-        return tokenizer
-    recorded = Tokenizer.from_file(str(file))
-    if tokenizer.backend_tokenizer.to_str() == recorded.to_str():
-        return tokenizer
-    special = {
-        name: token
-        for name, token in tokenizer.special_tokens_map.items()
-        if recorded.token_to_id(str(token)) is not None
-    }
-    return PreTrainedTokenizerFast.from_pretrained(
-        folder, model_input_names=tokenizer.model_input_names, **special
-    )
-
-
-def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
+def _load_base(folder: Path, *, trust_remote_code: bool) -> tuple[nn.Module, set[str]]:
+    """Return a base model, and the names of its weights that the folder lacks."""
     name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     if name in MODEL_TYPES and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
-        return ours.float()
+        return ours.float(), set()
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     try:
         return _load_with_transformers(folder, options)
@@ -223,21 +175,25 @@ def _load_base(folder: Path, *, trust_remote_code: bool) -> nn.Module:
         raise UserError(f"{folder} does not load: {first_line(error)}{hint}") from None
 
 
-def _load_with_transformers(folder: Path, options: dict[str, Any]) -> nn.Module:
+def _load_with_transformers(folder: Path, options: dict[str, Any]) -> tuple[nn.Module, set[str]]:
     config = AutoConfig.from_pretrained(folder, **options)
+    kind: Any = AutoModel
     if getattr(config, "is_encoder_decoder", False):
-        raise UserError(f"{folder} is an encoder-decoder; this package measures encoders and decoders")
+        if type(config) not in AutoModelForTextEncoding._model_mapping:
+            raise UserError(f"{folder} is an encoder-decoder whose encoder transformers cannot load alone")
+        kind = AutoModelForTextEncoding  # T5's kind: the encoder alone
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
     options = {**options, "config": config, "dtype": torch.float32, "use_safetensors": True}
+    options["output_loading_info"] = True
     try:
-        base: nn.Module = AutoModel.from_pretrained(folder, attn_implementation="sdpa", **options)
+        base, info = kind.from_pretrained(folder, attn_implementation="sdpa", **options)
     except ValueError as error:
         if "attention" not in str(error):
             raise
         log.warning("%s knows no scaled-dot-product attention; its eager one is slower", folder)
-        base = AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
-    return base
+        base, info = kind.from_pretrained(folder, attn_implementation="eager", **options)
+    return base, set(info["missing_keys"])
 
 
 def _both_ways(base: nn.Module, model: str) -> Encoder:

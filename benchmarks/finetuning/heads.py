@@ -5,6 +5,7 @@ Shape suffixes: B examples, L padded length, H hidden size.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from common.registry import Registry
 
-__all__ = ["MEAN", "POOLINGS", "Pooling", "SequenceHead", "TokenHead", "initialise_head"]
+__all__ = ["MEAN", "POOLINGS", "Head", "Pooling", "SequenceHead", "TokenHead"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,9 @@ class Pooling:
 
 
 def _mean(hidden: Tensor, lengths: Tensor) -> Tensor:
+    # Summed as sentence-transformers does: in bfloat16 the sum of a mask is rounded like the sum of the states.
     mask = (torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]).to(hidden.dtype)
-    return (hidden * mask[..., None]).sum(1) / lengths[:, None].to(hidden.dtype)
+    return (hidden * mask[..., None]).sum(1) / mask[..., None].sum(1)
 
 
 def _first(hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -55,7 +57,28 @@ POOLINGS: Registry[Pooling] = Registry(
 """Mean over the tokens (the paper's), first token, last token, or mean of the tokens' logits."""
 
 
-class TokenHead(nn.Module):
+class Head(nn.Module, ABC):
+    """What turns hidden states (B, L, H) and the numbers of real tokens (B,) into logits."""
+
+    @torch.no_grad()
+    def draw(self, std: float, seed: int) -> None:
+        """Draw the weights from normal(0, std) with the run's seed alone, module by module; biases are zero.
+
+        The numbers are those that the global generator gives after `torch.manual_seed(seed)`, in float32 on the CPU, so
+        they do not depend on the device.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.copy_(torch.empty(module.weight.shape).normal_(0.0, std, generator=generator))
+                module.bias.zero_()
+
+    @abstractmethod
+    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
+
+
+class TokenHead(Head):
     """One linear layer with bias on every token (TC, QA)."""
 
     def __init__(self, hidden: int, labels: int) -> None:
@@ -68,7 +91,7 @@ class TokenHead(nn.Module):
         return logits
 
 
-class SequenceHead(nn.Module):
+class SequenceHead(Head):
     """Linear, GELU and linear on the pooled sequence (SC), or on every token before pooling."""
 
     def __init__(self, hidden: int, labels: int, pooling: Pooling = MEAN) -> None:
@@ -82,17 +105,3 @@ class SequenceHead(nn.Module):
         vectors = hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
         logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
         return self.pooling.pool(logits, lengths) if self.pooling.of_logits else logits
-
-
-@torch.no_grad()
-def initialise_head(head: nn.Module, std: float, seed: int) -> None:
-    """Draw a head's weights from normal(0, std) with the run's seed alone, module by module; biases are zero.
-
-    The numbers are those that the global generator gives after `torch.manual_seed(seed)`, in float32 on the
-    CPU, so they do not depend on the device.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    for module in head.modules():
-        if isinstance(module, nn.Linear):
-            module.weight.copy_(torch.empty(module.weight.shape).normal_(0.0, std, generator=generator))
-            module.bias.zero_()

@@ -1,4 +1,4 @@
-"""A model's folder: where it is, and the hashes of what decides its scores. Paths and names decide nothing."""
+"""Where a model's files are, and the hashes of what decides its scores. Paths and names decide nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
+from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_file
 
@@ -18,6 +19,10 @@ _TOKENIZER = (
     "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
 )  # fmt: skip
 """What a tokenizer is made of, whatever its class."""
+_MODULES = "modules.json"
+"""What sentence-transformers lists the parts of a model in."""
+_MOST = 1 << 24
+"""Bytes of the largest list or configuration that is read."""
 
 
 def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
@@ -28,9 +33,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     """
     path = Path(model).expanduser()
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise UserError(f"{model} holds no config.json; name a Hugging Face model folder")
-        return path
+        return _transformer_of(path)
     if path.exists() or model.startswith((".", "/", "~")) or model.count("/") != 1:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise UserError(
@@ -38,12 +41,43 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         )
     wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
     try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
+        fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))
     except Exception as error:
         raise UserError(
             f"{model} is no folder here and the hub does not give it ({first_line(error)}); fetch it on a machine "
             "with network first"
         ) from None
+    return _transformer_of(fetched)
+
+
+def _transformer_of(folder: Path) -> Path:
+    """Return the folder itself, or the part of a sentence-transformers folder that holds the transformer.
+
+    Raises:
+        UserError: it holds no model.
+    """
+    if (folder / "config.json").is_file():
+        return folder
+    if (folder / _MODULES).is_file():
+        try:
+            modules = strict_json(read_bounded(folder / _MODULES, _MOST))
+            parts = [folder / str(module["path"]) for module in modules]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{folder / _MODULES} is no list of modules ({first_line(error)})") from None
+        for part in parts:
+            inside = part.resolve().is_relative_to(folder.resolve())
+            if inside and (part / "config.json").is_file() and _is_model(part / "config.json"):
+                return part
+    raise UserError(f"{folder} holds no config.json of a model; name a Hugging Face model folder")
+
+
+def _is_model(config: Path) -> bool:
+    """Return whether it is a transformer's; a pooling module has a config.json too, without a model type."""
+    try:
+        content = strict_json(read_bounded(config, _MOST), finite=False)
+    except BadJsonError as error:
+        raise UserError(f"{config} is no JSON ({error})") from None
+    return isinstance(content, dict) and "model_type" in content
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

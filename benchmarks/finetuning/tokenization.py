@@ -2,11 +2,13 @@
 
 Every text ends in the tokenizer's end-of-text string and gets no other special token, in fine-tuning and in
 evaluation. Retrieval is the exception the paper's code makes (D6): it evaluates without the end of text, with
-whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained.
+whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained. Which tokens
+are of a word or of an answer follows the released rules to the token, for any tokenizer (D17).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +22,20 @@ from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
-    "Questions", "Words", "classification_text", "document_text", "encode_questions", "encode_retrieval_paper",
-    "encode_texts", "encode_windows", "encode_words", "end_of_text", "query_text", "question_text",
+    "Questions", "Span", "Words", "answer_positions", "classification_text", "document_text", "encode_questions",
+    "encode_retrieval_paper", "encode_texts", "encode_windows", "encode_words", "end_of_text", "paper_document_text",
+    "query_text", "question_text", "word_numbers",
 ]  # fmt: skip
 
 _BLOCK = 2_000
+_PLACE = re.compile(r"\{(text|second)\}")
+"""Where a part of an example goes in a prompt; what a part itself has in braces is left alone."""
 
 Tokenizer = Any
 """A `transformers.PreTrainedTokenizerFast`."""
+
+Span = tuple[int, int]
+"""Offsets of an answer's first character and of the one after its last, in its context."""
 
 
 def end_of_text(tokenizer: Tokenizer) -> str:
@@ -37,6 +45,9 @@ def end_of_text(tokenizer: Tokenizer) -> str:
 
 def classification_text(dataset: Dataset, first: str, second: str | None) -> str:
     """Return the text of a sequence classification example; pairs carry a name before each part."""
+    if dataset.prompt:
+        parts = {"text": first, "second": second or ""}
+        return _PLACE.sub(lambda place: parts[place[1]], dataset.prompt)
     if second is None:
         return first
     one, two = dataset.segments
@@ -56,6 +67,11 @@ def query_text(query: str) -> str:
 def document_text(text: str, title: str | None = None) -> str:
     """Return a document with its prefix; a title (NQ only, in the paper) goes before the text."""
     return f"Document: {title}. {text}" if title else f"Document: {text}"
+
+
+def paper_document_text(text: str, title: str | None = None) -> str:
+    """Return a document as the paper's evaluation reads it: an empty title still has its full stop (D20)."""
+    return f"Document: {text}" if title is None else f"Document: {title}. {text}"
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> Ragged:
@@ -83,11 +99,7 @@ class Words:
 
 
 def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_length: int) -> Words:
-    """Tokenise words joined by one space, the end of text appended, and say which word each token is of.
-
-    A token belongs to the word of its last character, and a space to the word after it: so it does not matter
-    whether the tokenizer's offsets hold the leading space.
-    """
+    """Tokenise words joined by one space, the end of text appended, and say which word each token is of."""
     end = end_of_text(tokenizer)
     ids: list[Ragged] = []
     words: list[Ragged] = []
@@ -95,16 +107,26 @@ def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_l
         texts = [" ".join(sentence) + end for sentence in block]
         encoded = _encode(tokenizer, texts, max_length, add_special_tokens=False, return_offsets_mapping=True)
         ids.append(Ragged.of(encoded["input_ids"]))
-        rows = []
-        for sentence, offsets in zip(block, encoded["offset_mapping"], strict=True):
-            lengths = np.array([len(word) for word in sentence], dtype=np.int64) + 1
-            last = np.cumsum(lengths) - 2
-            ends = np.array([end for _, end in offsets], dtype=np.int64)
-            word = np.searchsorted(last, ends - 1)
-            empty = np.array([end <= start for start, end in offsets], dtype=bool)
-            rows.append(np.where((word >= len(sentence)) | empty, -1, word))
-        words.append(Ragged.of(rows))
+        rows = zip(block, encoded["offset_mapping"], strict=True)
+        words.append(Ragged.of([word_numbers(sentence, _pairs(offsets)) for sentence, offsets in rows]))
     return Words(ids=Ragged.join(ids), words=Ragged.join(words))
+
+
+def word_numbers(sentence: Sequence[str], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each token the number of its word, -1 for none, by the rule of the paper's code (D17).
+
+    A token is of the first word that ends behind the token's first character: a lone space is of the word after it,
+    whether or not offsets are trimmed, and every piece of a character is of the character's word.
+
+    Args:
+        sentence: the words, which one space joins.
+        offsets: first character and the one after the last of each token, shape (tokens, 2).
+    """
+    ends = np.cumsum(np.array([len(word) + 1 for word in sentence], dtype=np.int64)) - 1
+    numbers = np.maximum.accumulate(np.searchsorted(ends, offsets[:, 0], side="right"))
+    nowhere = (offsets == 0).all(axis=1)
+    found: NDArray[np.int64] = np.where((numbers >= len(sentence)) | nowhere, -1, numbers)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,28 +135,66 @@ class Questions:
 
     ids: Ragged
     """Token ids: the question's segment, the context, the end of text."""
+    kinds: Ragged | None
+    """Token type ids, where the tokenizer makes them."""
     starts: Ragged
     """For each token of the context, the offset of its first character in it; -1 for all others."""
     ends: Ragged
     """For each token of the context, the offset after its last character; -1 for all others."""
+    gold: Ragged
+    """Whether a token is of the answer that was asked for."""
 
-    def overlaps(self, row: int, start: int, end: int) -> NDArray[np.bool_]:
-        """Return which of a row's tokens overlap the characters [start, end) of its context."""
-        starts = self.starts[row]
-        found: NDArray[np.bool_] = (starts >= 0) & (starts < end) & (self.ends[row] > start)
-        return found
+
+def answer_positions(offsets: NDArray[np.int64], context: NDArray[np.bool_], answer: Span) -> range:
+    """Return the positions of an answer's tokens by the rule of the paper's code (D17).
+
+    From the last token that begins at the answer's first character or before, to the first token that ends at its last
+    character or behind: of a character that is split over tokens at the answer's beginning, that is the last piece.
+    Nothing where the context was cut before the answer. Of an answer that is cut in the middle the tokens that are
+    left; the paper's code makes labels that are longer than the text there, and its collator stops.
+
+    Args:
+        offsets: first character and the one after the last of each token, in its segment; shape (tokens, 2).
+        context: whether a token is of the context's segment, end of text included.
+        answer: the answer in the context.
+    """
+    inside = np.flatnonzero(context)
+    if not len(inside):
+        return range(0)
+    first, last = int(inside[0]), int(inside[-1])
+    start, end = answer
+    if offsets[first, 0] > end or offsets[last, 1] < start:
+        return range(0)
+    begins = np.flatnonzero(offsets[first : last + 1, 0] > start)
+    stops = np.flatnonzero(offsets[first : last + 1, 1] < end)
+    begin = first - 1 + (int(begins[0]) if len(begins) else len(inside))
+    stop = first + (int(stops[-1]) + 1 if len(stops) else 0)
+    if stop > last and offsets[last, 1] <= start:
+        return range(0)
+    return range(begin, min(stop, last) + 1)
 
 
 def encode_questions(
-    tokenizer: Tokenizer, questions: Sequence[str], contexts: Sequence[str], max_length: int
+    tokenizer: Tokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    max_length: int,
+    answers: Sequence[Span | None] = (),
 ) -> tuple[Questions, NDArray[np.bool_]]:
     """Tokenise questions and contexts as two segments, cutting the context's end when they are too long.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        questions: raw questions.
+        contexts: raw contexts.
+        max_length: longest input.
+        answers: of each question the answer whose tokens are gold, None for none; empty: none of any.
 
     Returns:
         The questions, and which of them lost a part of their context.
     """
-    questions_found, _, cut = _encode_pairs(tokenizer, questions, contexts, max_length, stride=None)
-    return questions_found, cut
+    found, _, cut = _encode_pairs(tokenizer, questions, contexts, max_length, answers=answers)
+    return found, cut
 
 
 def encode_windows(
@@ -168,53 +228,80 @@ def _encode_pairs(
     questions: Sequence[str],
     contexts: Sequence[str],
     max_length: int,
-    stride: int | None,
+    *,
+    stride: int | None = None,
+    answers: Sequence[Span | None] = (),
 ) -> tuple[Questions, NDArray[np.int64], NDArray[np.bool_]]:
     end = end_of_text(tokenizer)
     ids: list[Ragged] = []
+    kinds: list[Ragged] = []
     starts: list[Ragged] = []
     ends: list[Ragged] = []
+    gold: list[Ragged] = []
     owners: list[int] = []
     cut: list[bool] = []
     done = 0
     windows = {} if stride is None else {"stride": stride, "return_overflowing_tokens": True}
     for block in _blocks(list(zip(questions, contexts, strict=True))):
-        try:
-            encoded = tokenizer(
-                [question_text(question) for question, _ in block],
-                [context + end for _, context in block],
-                add_special_tokens=False,
-                truncation="only_second",
-                max_length=max_length,
-                return_offsets_mapping=True,
-                return_attention_mask=False,
-                **windows,
-            )
-        except Exception as error:
-            if "too short to respect the provided max_length" not in str(error):
-                raise
-            raise UserError(
-                f"a question alone is longer than {max_length} tokens, so that nothing of its context is left; this "
-                "model's inputs are too short for the dataset (--max-length, positions in config.json)"
-            ) from None
+        encoded = _encode_block(tokenizer, block, end, max_length, windows)
         lengths = [len(context) for _, context in block]
         sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
-        row_starts, row_ends = [], []
+        row_starts, row_ends, row_gold = [], [], []
         for row, source in enumerate(sources):
-            offsets = np.array(encoded["offset_mapping"][row], dtype=np.int64).reshape(-1, 2)
-            sequence = encoded.sequence_ids(row)
-            second = np.array([number == 1 for number in sequence], dtype=bool)
+            offsets = _pairs(encoded["offset_mapping"][row])
+            second = np.array([number == 1 for number in encoded.sequence_ids(row)], dtype=bool)
             inside = second & (offsets[:, 0] < lengths[source]) & (offsets[:, 1] > offsets[:, 0])
             row_starts.append(np.where(inside, offsets[:, 0], -1))
             row_ends.append(np.where(inside, np.minimum(offsets[:, 1], lengths[source]), -1))
+            answer = answers[done + source] if answers else None
+            chosen = np.zeros(len(offsets), dtype=bool)
+            if answer is not None:
+                chosen[answer_positions(offsets, second, answer)] = True
+            row_gold.append(chosen)
             owners.append(done + source)
             cut.append(bool(encoded.encodings[row].overflowing))
         ids.append(Ragged.of(encoded["input_ids"]))
+        if "token_type_ids" in encoded:
+            kinds.append(Ragged.of(encoded["token_type_ids"]))
         starts.append(Ragged.of(row_starts))
         ends.append(Ragged.of(row_ends))
+        gold.append(Ragged.of(row_gold, dtype=np.bool_))
         done += len(block)
-    found = Questions(ids=Ragged.join(ids), starts=Ragged.join(starts), ends=Ragged.join(ends))
+    found = Questions(
+        ids=Ragged.join(ids),
+        kinds=Ragged.join(kinds) if kinds else None,
+        starts=Ragged.join(starts),
+        ends=Ragged.join(ends),
+        gold=Ragged.join(gold),
+    )
     return found, np.array(owners, dtype=np.int64), np.array(cut, dtype=bool)
+
+
+def _encode_block(
+    tokenizer: Tokenizer, block: Sequence[tuple[str, str]], end: str, max_length: int, windows: dict[str, Any]
+) -> Any:
+    try:
+        return tokenizer(
+            [question_text(question) for question, _ in block],
+            [context + end for _, context in block],
+            add_special_tokens=False,
+            truncation="only_second",
+            max_length=max_length,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            **windows,
+        )
+    except Exception as error:
+        if "too short to respect the provided max_length" not in str(error):
+            raise
+        raise UserError(
+            f"a question alone is longer than {max_length} tokens, so that nothing of its context is left; this "
+            "model's inputs are too short for the dataset (--max-length, positions in config.json)"
+        ) from None
+
+
+def _pairs(offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    return np.array(offsets, dtype=np.int64).reshape(-1, 2)
 
 
 def _ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, *, add_special_tokens: bool) -> Ragged:

@@ -24,7 +24,7 @@ from benchmarks.protocol import FineTuning
 
 __all__ = [
     "FineTuningError", "FineTuningLog", "Groups", "Objective", "Watch", "decayed", "example_order", "fine_tune",
-    "learning_rate", "make_optimiser", "steps_of",
+    "learning_rate", "make_optimiser", "pair_order", "steps_of",
 ]  # fmt: skip
 
 Groups = list[NDArray[np.int64]]
@@ -49,9 +49,8 @@ class Objective(Protocol):
     def size(self) -> int:
         """Number of training examples."""
 
-    @property
-    def micro_batch(self) -> int:
-        """Examples of a micro-batch."""
+    def order(self, seed: int) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end."""
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add a step's gradient to the model's and return the loss, detached."""
@@ -93,6 +92,20 @@ def example_order(size: int, seed: int, micro_batch: int, groups: int) -> Iterat
         for start in range(0, len(micro), groups):
             yield micro[start : start + groups]
         epoch += 1
+
+
+def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
+    """Yield each step's batch without end, as sentence-transformers' trainer draws them (D15).
+
+    One generator draws the permutation of every epoch; seed 0 leaves it as torch makes it.
+    """
+    generator = torch.Generator()
+    if seed:
+        generator.manual_seed(seed)
+    while True:
+        order = torch.randperm(size, generator=generator).numpy()
+        for start in range(0, size, batch):
+            yield [order[start : start + batch]]
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> float:
@@ -165,8 +178,7 @@ def fine_tune(
     """
     torch.manual_seed(seed)
     optimiser = make_optimiser(model, lr, fine_tuning)
-    groups_per_step = fine_tuning.batch // objective.micro_batch
-    order = example_order(objective.size, seed, objective.micro_batch, groups_per_step)
+    order = objective.order(seed)
     losses: list[Tensor] = []
     model.train()
     for step in watch(range(steps)):

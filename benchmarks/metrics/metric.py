@@ -15,8 +15,8 @@ from benchmarks.ragged import Ragged
 from common.registry import Registry
 
 __all__ = [
-    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "Metric", "RankingPredictions", "Score",
-    "TagPredictions", "evaluate", "metrics_of",
+    "METRICS", "AnswerPredictions", "ClassPredictions", "Evaluation", "LabelPredictions", "Metric",
+    "RankingPredictions", "Score", "TagPredictions", "ValuePredictions", "evaluate", "metrics_of",
 ]  # fmt: skip
 
 
@@ -51,7 +51,11 @@ class Metric:
     compute: Callable[[Any], Score]
     """Scores predictions of that class."""
     datasets: tuple[str, ...] = ()
-    """The only datasets that have it; all of the task when empty."""
+    """The only datasets that have it, but for those whose headline it is; all of the task when empty."""
+    form: str = ""
+    """The local form of the datasets that have it; as the task where it is not named."""
+    on_request: bool = False
+    """Whether only datasets have it whose headline it is."""
 
     SCORES_I = "scores_i"
 
@@ -62,11 +66,15 @@ class Metric:
     @property
     def name(self) -> str:
         """Its name in the registry."""
-        return f"{self.protocol} {self.task} {self.key}"
+        return f"{self.protocol} {self.form or self.task} {self.key}"
 
     def is_of(self, dataset: Dataset) -> bool:
         """Return whether a dataset is scored with it."""
-        return self.task == dataset.task and (not self.datasets or dataset.name in self.datasets)
+        if dataset.form != (self.form or self.task):
+            return False
+        if dataset.headline == self.key and (self.on_request or self.datasets):
+            return not dataset.in_paper or dataset.name in self.datasets
+        return not self.on_request and (not self.datasets or dataset.name in self.datasets)
 
     def score(self, predictions: object) -> Score:
         """Score a split's predictions; `ValueError` for another class of them than it reads."""
@@ -90,6 +98,28 @@ class ClassPredictions:
     """Predicted class of each example."""
     gold: NDArray[np.int64]
     """The gold one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPredictions:
+    """Sequence classification with several labels: which of them an example has."""
+
+    predicted: NDArray[np.bool_]
+    """Whether a label is predicted, shape (examples, labels)."""
+    gold: NDArray[np.bool_]
+    """Whether it is there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuePredictions:
+    """A number an example."""
+
+    predicted: NDArray[np.float64]
+    """Predicted value of each example."""
+    gold: NDArray[np.float64]
+    """The gold one."""
+    limits: tuple[float, float]
+    """Smallest and largest value there is."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
+from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import PRECISIONS, choose_kind
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
@@ -51,6 +52,7 @@ def identities(request: Request) -> dict[str, dict[str, Any]]:
     shared = {
         "tuning": json.loads(json.dumps(dataclasses.asdict(request.fine_tuning))),
         "pooling": POOLINGS[request.pooling].name,
+        "head": HEADS[request.head].name,
         "precision": PRECISIONS[kind.precision if request.precision == "auto" else request.precision].name,
         "weights": weights_hash(folder, code=request.trust_remote_code),
         "tokenizer": tokenizer_hash(folder),
@@ -62,6 +64,8 @@ def identities(request: Request) -> dict[str, dict[str, Any]]:
         name: {
             **shared,
             "epochs": DATASETS[DATASETS[name].trained_on].epochs,
+            "prompt": DATASETS[name].prompt,
+            "metric": DATASETS[name].headline,
             "training_data": contents[DATASETS[name].trained_on],
             "evaluation_data": contents[name],
         }
@@ -82,7 +86,8 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
     unsaid: list[RunKey] = []
     for key in _finished(request.store, request.name):
         settings = read_record(request.store, key).get("settings")
-        settings = settings if isinstance(settings, dict) else {}
+        # The first version was not recorded.
+        settings = {"protocol_version": 1} | settings if isinstance(settings, dict) and settings else {}
         now = wanted.get(key.dataset) or {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
         if (found := difference(settings, now)) is not None:
             _refuse(request, key, *found)

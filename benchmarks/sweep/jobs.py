@@ -7,6 +7,7 @@ done and never repeated; a killed process loses the run it was in.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
 from benchmarks.protocol import DATASETS, PROTOCOLS, format_lr
@@ -35,7 +36,7 @@ from common.provenance import provenance, provenance_path, write_provenance
 from common.seals import sha256_bytes
 
 __all__ = [
-    "Job", "Outcome", "Prepared", "check_labels", "jobs_of", "pending", "prepare", "remove_leftovers",
+    "Job", "Outcome", "Prepared", "check_labels", "check_sources", "jobs_of", "pending", "prepare", "remove_leftovers",
 ]  # fmt: skip
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
@@ -241,7 +242,7 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
             "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
             "settings": prints[key.dataset],
             "standard": {split: evaluations[split].standard for split in SPLITS},
-            "limits": list(resettable.loaded.limits),
+            "limits": dataclasses.asdict(resettable.loaded.limits),
             "steps": record.steps,
             "losses": [round(loss, 6) for loss in record.losses],
         }
@@ -303,10 +304,28 @@ def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, L
                 )
 
 
+def check_sources(request: Request) -> None:
+    """Check that every dataset that a request reads is there, also those that it only trains on.
+
+    Raises:
+        UserError: one is not.
+    """
+    for name in request.sources:
+        try:
+            read_manifest(request.data, name)
+        except UserError as error:
+            waiting = [other for other in request.datasets if DATASETS[other].trained_on == name != other]
+            if name in request.datasets or not waiting:
+                raise
+            raise UserError(
+                f"{waiting[0]} is evaluated with a model that is fine-tuned on {name}: {error}"
+            ) from None
+
+
 def check_labels(dataset: LocalDataset) -> None:
     """Refuse labels that the head has no class for."""
     entry = dataset.dataset
-    if FORMS[entry.task].label is not None and len(dataset.labels) != entry.labels:
+    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
         raise UserError(
             f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
             f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from benchmarks.finetuning.class_heads import HEADS, HeadKind
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import Pooling, initialise_head
-from benchmarks.protocol import Dataset
+from benchmarks.finetuning.heads import Pooling
+from benchmarks.protocol import PAPER, Dataset
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of
 
@@ -31,6 +32,8 @@ class ResettableModel:
     """Where it is."""
     pooling: Pooling
     """How a sequence becomes a vector."""
+    head: HeadKind = HEADS[PAPER]
+    """Whose heads are put on the encoder."""
     _pristine: dict[str, Tensor] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,9 +61,9 @@ class ResettableModel:
             tensor.copy_(self._pristine[name])
         for name, tensor in encoder.named_buffers():
             tensor.copy_(self._buffers[name])
-        head = family_of(dataset).head(dataset, encoder.hidden_size, self.pooling)
+        head = family_of(dataset).head(dataset, encoder, self.pooling, self.head)
         model = TaskModel(encoder, head)
         if model.head is not None:
-            initialise_head(model.head, encoder.init_std, seed)
+            model.head.draw(encoder.init_std, seed)
             self.device.place(model.head)
         return model

@@ -42,6 +42,8 @@ class Request:
     """Hyper-parameters."""
     pooling: str = "mean"
     """A name in `benchmarks.finetuning.heads.POOLINGS`."""
+    head: str = "paper"
+    """A name in `benchmarks.finetuning.class_heads.HEADS`."""
     device: str = "auto"
     """See `benchmarks.finetuning.device.choose_device`."""
     precision: str = "auto"

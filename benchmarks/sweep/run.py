@@ -13,13 +13,15 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.definitions import register_stored, store_definitions
+from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.identity import check_finished, identities
-from benchmarks.sweep.jobs import Job, jobs_of, pending, remove_leftovers
+from benchmarks.sweep.jobs import Job, check_sources, jobs_of, pending, remove_leftovers
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
@@ -62,6 +64,7 @@ def run_grid(request: Request) -> GridState:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
     jobs = compared_jobs(request)
+    store_definitions(request.store, request.datasets)
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
@@ -84,6 +87,7 @@ def compared_jobs(request: Request) -> list[Job]:
     Raises:
         UserError: as `benchmarks.sweep.identity.identities` and `check_finished`.
     """
+    check_sources(request)
     wanted = identities(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
@@ -119,6 +123,7 @@ def run_on(devices: Sequence[str], request: Request) -> None:
 
 def _worker(request: Request, share: Share) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    register_stored(request.store)
     _work(compared_jobs(request), request, share)
 
 
@@ -138,7 +143,7 @@ def _work(jobs: list[Job], request: Request, share: Share | None = None) -> None
             trust_remote_code=request.trust_remote_code,
             max_length=request.fine_tuning.max_length,
         )
-        resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling)
+        resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling, head=HEADS[request.head])
         fitting = default_size(request.threads, resettable.run_bytes)
         side_by_side = (request.workers or fitting) if device.kind.side_by_side else 1
         do_jobs(jobs, resettable, side_by_side, share)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import cell_keys
+from benchmarks.runs import cell_keys, found_keys
 from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
 from common.errors import UserError, nearest
 from common.locks import is_locked
@@ -45,10 +45,27 @@ class CellStatus:
 
 
 def cell_status(
-    store: Path, model: str, dataset: str, lrs: Sequence[float], seeds: Sequence[int]
+    store: Path,
+    model: str,
+    dataset: str,
+    lrs: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell is. A fine-tuning that three retrieval datasets share counts in each of them."""
+    """Return how far a cell is. A fine-tuning that three retrieval datasets share counts in each of them.
+
+    Args:
+        store: the run store.
+        model: the model's name.
+        dataset: the dataset.
+        lrs: learning rates.
+        seeds: seeds.
+        others: count the runs of other learning rates and seeds that are in the store, too.
+    """
     keys = cell_keys(model, dataset, lrs, seeds)
+    if others:
+        keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
     done = [key for key in keys if is_done(store, key)]
     failed = {key.folder.name: reason for key in keys if (reason := failure(store, key)) is not None}
     times = [sum(seconds.values()) for key in done if (seconds := timings(store, key))]
@@ -70,14 +87,16 @@ def grid_status(
     datasets: Sequence[str],
     lrs: Sequence[float],
     seeds: Sequence[int],
+    *,
+    others: bool = False,
 ) -> list[CellStatus]:
-    """Return how far every cell is, of all models in the store where none is named.
+    """Return how far every cell is, of all models in the store where none is named; arguments as in `cell_status`.
 
     Raises:
         UserError: the store has no runs, or not that model.
     """
     return [
-        cell_status(store, model, dataset, lrs, seeds)
+        cell_status(store, model, dataset, lrs, seeds, others=others)
         for model in _models(store, models)
         for dataset in datasets
     ]

@@ -13,12 +13,14 @@ from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choose_kind
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.tokenization import encode_texts
+from benchmarks.sweep.dry_run import check_special_tokens, dry_run
 from benchmarks.sweep.identity import check_finished, identities
-from benchmarks.sweep.jobs import check_labels, jobs_of
+from benchmarks.sweep.jobs import check_labels, check_sources, jobs_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import is_done
 from benchmarks.tasks.families import family_of, fine_tuning_steps
@@ -56,6 +58,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     _ = POOLINGS[request.pooling]
     kind = choose_kind(request.device)
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
+    check_sources(request)
     sources = progress(request.sources, "checking data", unit="dataset")
     sets = {name: load_data(request.data, name) for name in sources}
     for dataset in sets.values():
@@ -67,6 +70,11 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
         trust_remote_code=request.trust_remote_code,
         max_length=request.fine_tuning.max_length,
     )
+    check_special_tokens(loaded)
+    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
+    # Datasets of one form differ in the number of labels alone.
+    for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
+        dry_run(dataset, loaded, precision, pooling, head)
     rate = 1e12 * (tflops or kind.tflops())
     yield from _describe(request, loaded, precision, kind)
     yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
@@ -136,7 +144,7 @@ def _describe(request: Request, loaded: LoadedModel, precision: Precision, kind:
     direction = "causal mask lifted" if loaded.encoder.lifted else "bidirectional"
     yield (
         f"model {request.name}: {base}, {parameters / 1e6:,.1f}M parameters, "
-        f"{direction}, inputs up to {loaded.limits[0]} tokens"
+        f"{direction}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
         f"memory: {_gigabytes(fixed)} for weights, gradients and optimiser in {precision.name}, "
@@ -152,7 +160,7 @@ def _lengths(
     rows = table.take(np.arange(0, table.num_rows, step)[:_SAMPLE]).to_pylist()
     texts = [family_of(dataset.dataset).texts(dataset.dataset, part, row) for row in rows]
     columns = zip(*texts, strict=True)
-    lengths = [encode_texts(loaded.tokenizer, column, loaded.limits[0]).lengths for column in columns]
+    lengths = [encode_texts(loaded.tokenizer, column, loaded.limits.labelled).lengths for column in columns]
     total: np.ndarray[Any, np.dtype[np.int64]] = np.sum(lengths, axis=0)
     return total
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.class_heads import HeadKind
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Pooling, SequenceHead, TokenHead
-from benchmarks.finetuning.trainer import Objective
+from benchmarks.finetuning.heads import Head, Pooling
+from benchmarks.finetuning.trainer import Groups, Objective, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.runs import SPLITS
@@ -26,14 +27,17 @@ __all__ = ["Evaluator", "Family", "TaskModel"]
 class TaskModel(nn.Module):
     """An encoder with the head of a family, or without one for retrieval."""
 
-    def __init__(self, encoder: Encoder, head: SequenceHead | TokenHead | None) -> None:
+    def __init__(self, encoder: Encoder, head: Head | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head."""
-        hidden: Tensor = self.encoder(ids, lengths)
+    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
+        """Return logits, (B, K) of sequences or (B, L, K) of tokens; hidden states (B, L, H) without a head.
+
+        `kinds` are token type ids (B, L), where there are any.
+        """
+        hidden: Tensor = self.encoder(ids, lengths, kinds)
         return hidden if self.head is None else self.head(hidden, lengths)
 
 
@@ -55,6 +59,11 @@ class Family(ABC):
     def micro_batch(self, fine_tuning: FineTuning) -> int:
         """Return the number of examples of a micro-batch."""
         return fine_tuning.micro_batch
+
+    def order(self, size: int, seed: int, fine_tuning: FineTuning) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end, of so many training examples."""
+        micro_batch = self.micro_batch(fine_tuning)
+        return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)
 
     @abstractmethod
     def objective(
@@ -78,8 +87,8 @@ class Family(ABC):
     ) -> Evaluator:
         """Tokenise and batch a dataset's two evaluation splits."""
 
-    def head(self, dataset: Dataset, width: int, pooling: Pooling) -> SequenceHead | TokenHead | None:
-        """Return a dataset's head on hidden states of that width; None where the family has none."""
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head | None:
+        """Return a dataset's head on an encoder; None where the family has none."""
         return None
 
     def evaluated(self, dataset: LocalDataset) -> Mapping[str, pa.Table]:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import Pooling
-from benchmarks.finetuning.trainer import Objective, example_order, steps_of
+from benchmarks.finetuning.trainer import Objective, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family
+from benchmarks.tasks.labels_and_values import MultiLabelClassification, Regression
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
 from benchmarks.tasks.sequence_classification import SequenceClassification
@@ -23,14 +24,22 @@ from common.registry import Registry
 __all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
 
 FAMILIES: Registry[Family] = Registry(
-    "task", [SequenceClassification(), TokenClassification(), QuestionAnswering(), Retrieval()]
+    "task",
+    [
+        SequenceClassification(),
+        MultiLabelClassification(),
+        Regression(),
+        TokenClassification(),
+        QuestionAnswering(),
+        Retrieval(),
+    ],
 )
-"""The four families."""
+"""The paper's four families, and two of sequence classification for datasets of one's own."""
 
 
 def family_of(dataset: Dataset) -> Family:
     """Return the family of a dataset."""
-    return FAMILIES[dataset.task]
+    return FAMILIES[dataset.form]
 
 
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
@@ -41,11 +50,11 @@ def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
 
 def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]) -> NDArray[np.int64]:
     """Return which training examples the runs of these seeds use, ascending: the rest is never tokenised."""
-    size, micro_batch = dataset.train.num_rows, family_of(dataset.dataset).micro_batch(fine_tuning)
+    size, family = dataset.train.num_rows, family_of(dataset.dataset)
     steps = fine_tuning_steps(dataset, fine_tuning)
     sampled = np.zeros(size, dtype=bool)
     for seed in seeds:
-        for step in islice(example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch), steps):
+        for step in islice(family.order(size, seed, fine_tuning), steps):
             sampled[np.concatenate(step)] = True
     return np.flatnonzero(sampled)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.tokenization import Questions, encode_questions, encode_windows, question_text
+from benchmarks.finetuning.tokenization import (
+    Questions,
+    Span,
+    encode_questions,
+    encode_windows,
+    question_text,
+)
 from benchmarks.metrics.metric import AnswerPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.supervised import PaddedBatch, SupervisedFamily, predict
+from benchmarks.tasks.supervised import Examples, PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
 
@@ -30,10 +36,11 @@ class QuestionAnswering(SupervisedFamily):
 
     name = "QA"
 
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, Ragged]:
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and 1 for the tokens of the first gold answer, 0 for all others."""
         questions, _ = _encode(table, loaded)
-        return questions.ids, Ragged(_gold(questions, table).values.astype(np.int64), questions.ids.offsets)
+        labels = Ragged(questions.gold.values.astype(np.int64), questions.gold.offsets)
+        return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
     def split(
         self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
@@ -44,7 +51,7 @@ class QuestionAnswering(SupervisedFamily):
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
         widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
-        gold = _gold(questions, table)
+        gold = questions.gold
         padded = np.zeros(int(widths.sum()), dtype=bool)
         offsets = np.concatenate([[0], np.cumsum(widths)])
         for row in range(len(gold)):
@@ -54,7 +61,7 @@ class QuestionAnswering(SupervisedFamily):
             loaded.tokenizer,
             table["question"].take(long).to_pylist(),
             table["context"].take(long).to_pylist(),
-            loaded.limits[0],
+            loaded.limits.labelled,
         )
         return QuestionAnsweringSplit(
             may_abstain=dataset.may_abstain,
@@ -62,10 +69,12 @@ class QuestionAnswering(SupervisedFamily):
             answers=[[answer["text"] for answer in answers] for answers in table["answers"].to_pylist()],
             questions=questions,
             gold=Ragged(padded, offsets),
-            batches=PaddedBatch.cut(questions.ids, device, pad, block=_EVAL_BATCH),
+            batches=PaddedBatch.cut(questions.ids, device, pad, _EVAL_BATCH, questions.kinds),
             windows=windows,
             owners=long[owner],
-            window_batches=PaddedBatch.cut(windows.ids, device, pad) if len(windows.ids) else [],
+            window_batches=(
+                PaddedBatch.cut(windows.ids, device, pad, kinds=windows.kinds) if len(windows.ids) else []
+            ),
         )
 
     def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
@@ -157,15 +166,14 @@ class QuestionAnsweringSplit:
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Questions, NDArray[np.bool_]]:
     return encode_questions(
-        loaded.tokenizer, table["question"].to_pylist(), table["context"].to_pylist(), loaded.limits[0]
+        loaded.tokenizer,
+        table["question"].to_pylist(),
+        table["context"].to_pylist(),
+        loaded.limits.labelled,
+        [_first_answer(answers) for answers in table["answers"].to_pylist()],
     )
 
 
-def _gold(questions: Questions, table: pa.Table) -> Ragged:
-    """Return which tokens overlap the first gold answer; none do where it is absent or was cut off."""
-    rows = []
-    for row, answers in enumerate(table["answers"].to_pylist()):
-        start = answers[0]["start"] if answers else 0
-        end = start + len(answers[0]["text"]) if answers else 0
-        rows.append(questions.overlaps(row, start, end))
-    return Ragged.of(rows, dtype=np.bool_)
+def _first_answer(answers: Sequence[Mapping[str, Any]]) -> Span | None:
+    """Return where the first gold answer is, the only one that the paper's code trains on and scores."""
+    return (answers[0]["start"], answers[0]["start"] + len(answers[0]["text"])) if answers else None

@@ -5,8 +5,9 @@ Shape suffixes: B pairs, L padded length, H hidden size, N documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,35 +21,44 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import Pooling
-from benchmarks.finetuning.tokenization import document_text, encode_retrieval_paper, encode_texts, query_text
-from benchmarks.finetuning.trainer import FineTuningError, Groups
-from benchmarks.metrics.metric import Evaluation, RankingPredictions, evaluate
+from benchmarks.finetuning.tokenization import (
+    document_text,
+    encode_retrieval_paper,
+    encode_texts,
+    paper_document_text,
+    query_text,
+)
+from benchmarks.finetuning.trainer import Groups, pair_order
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.base import Family, TaskModel
-from benchmarks.tasks.supervised import PaddedBatch, in_halves
+from benchmarks.tasks.base import Family
+from benchmarks.tasks.ranking import RetrievalEvaluator, Texts
+from benchmarks.tasks.supervised import PaddedBatch
 
-__all__ = [
-    "ContrastiveObjective",
-    "Retrieval",
-    "RetrievalEvaluator",
-    "info_nce",
-]
+__all__ = ["ContrastiveObjective", "Retrieval", "info_nce"]
 
-_DEPTH = 100
+_DOCUMENTS = "documents"
 
 
-def info_nce(queries: Tensor, documents: Tensor, temperature: float) -> Tensor:
-    """Return the mean loss of picking each query's document out of all in the batch.
+def info_nce(
+    queries: Tensor, documents: Tensor, temperature: float, rows: int | None = None
+) -> Iterator[Tensor]:
+    """Yield the loss of picking each query's document out of all in the batch, whose sum is the mean over queries.
+
+    Under autocast the similarities and their quotients by the temperature are bfloat16, and the loss is float32, as in
+    sentence-transformers (D16).
 
     Args:
         queries: (B, H), any length: similarity is the cosine.
         documents: (B, H), row i belonging to query i.
         temperature: divides the similarities.
+        rows: queries of a part; all are in one where it is None.
     """
-    similarities = F.normalize(queries, dim=-1) @ F.normalize(documents, dim=-1).T
-    return F.cross_entropy(similarities / temperature, torch.arange(len(queries), device=queries.device))
+    number = len(queries)
+    for part in torch.split(torch.arange(number, device=queries.device), rows or number):
+        similarities = torch.mm(F.normalize(queries[part], dim=1), F.normalize(documents, dim=1).T)
+        yield F.cross_entropy(similarities * (1 / temperature), part) * len(part) / number
 
 
 class Retrieval(Family):
@@ -60,6 +70,10 @@ class Retrieval(Family):
     def micro_batch(self, fine_tuning: FineTuning) -> int:
         """Return the whole batch: every query sees all its documents."""
         return fine_tuning.batch
+
+    def order(self, size: int, seed: int, fine_tuning: FineTuning) -> Iterator[Groups]:
+        """Yield the batch of each step without end, of so many training pairs."""
+        return pair_order(size, seed, fine_tuning.batch)
 
     def objective(
         self,
@@ -73,12 +87,13 @@ class Retrieval(Family):
         taken = dataset.train.take(rows)
         queries = [query_text(text) for text in taken["query"].to_pylist()]
         documents = [document_text(text) for text in taken["positive"].to_pylist()]
+        tokenizer, limit = loaded.retrieval_tokenizer, loaded.limits.retrieval
         return ContrastiveObjective(
-            queries=encode_texts(loaded.tokenizer, queries, loaded.limits[0]),
-            documents=encode_texts(loaded.tokenizer, documents, loaded.limits[0]),
+            queries=encode_texts(tokenizer, queries, limit),
+            documents=encode_texts(tokenizer, documents, limit),
             size=dataset.train.num_rows,
             fine_tuning=fine_tuning,
-            pad=loaded.tokenizer.pad_token_id,
+            pad=tokenizer.pad_token_id,
             pooling=pooling,
             rows=rows,
         )
@@ -93,29 +108,30 @@ class Retrieval(Family):
     ) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
         corpus = dataset.corpus
-        documents = [
-            document_text(text, title)
-            for text, title in zip(corpus["text"].to_pylist(), corpus["title"].to_pylist(), strict=True)
-        ]
+        titles, bodies = corpus["title"].to_pylist(), corpus["text"].to_pylist()
         queries = {
             split: [query_text(text) for text in dataset.queries(split)["text"].to_pylist()]
             for split in SPLITS
         }
-        pad = loaded.tokenizer.pad_token_id
+        tokenizer, limits = loaded.retrieval_tokenizer, loaded.limits
+        as_paper = partial(encode_retrieval_paper, tokenizer, max_length=limits.paper_retrieval)
+        as_trained = partial(encode_texts, tokenizer, max_length=limits.retrieval)
 
-        def batches(texts: list[str], *, paper: bool) -> list[PaddedBatch]:
-            encode, limit = (
-                (encode_retrieval_paper, loaded.limits[1]) if paper else (encode_texts, loaded.limits[0])
-            )
-            return PaddedBatch.cut(encode(loaded.tokenizer, texts, limit), device, pad)
+        def tokens(
+            encode: Callable[..., Ragged], document: Callable[[str, str | None], str]
+        ) -> dict[str, Ragged]:
+            documents = [document(body, title) for body, title in zip(bodies, titles, strict=True)]
+            return {name: encode(texts=own) for name, own in {**queries, _DOCUMENTS: documents}.items()}
 
-        paper, standard = (
-            _Texts(
-                queries={split: batches(texts, paper=kind) for split, texts in queries.items()},
-                documents=batches(documents, paper=kind),
+        def texts(found: dict[str, Ragged]) -> Texts:
+            cut = partial(PaddedBatch.cut, device=device, pad=tokenizer.pad_token_id)
+            return Texts(
+                queries={split: cut(found[split]) for split in SPLITS}, documents=cut(found[_DOCUMENTS])
             )
-            for kind in (True, False)
-        )
+
+        read, trained = tokens(as_paper, paper_document_text), tokens(as_trained, document_text)
+        paper = texts(read)
+        standard = paper if all(read[name].equals(trained[name]) for name in read) else texts(trained)
         qrels: dict[str, dict[str, dict[str, int]]] = {}
         for split in SPLITS:
             qrels[split] = {query: {} for query in dataset.queries(split)["id"].to_pylist()}
@@ -164,28 +180,26 @@ class ContrastiveObjective:
     rows: NDArray[np.int64]
     """Which of the dataset's pairs are at hand, ascending."""
 
-    @property
-    def micro_batch(self) -> int:
-        """The whole batch: every query sees all its documents."""
-        return self.fine_tuning.batch
+    def order(self, seed: int) -> Iterator[Groups]:
+        """Yield the batch of each step without end."""
+        return pair_order(self.size, seed, self.fine_tuning.batch)
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the batch's gradient.
 
         Texts go through the model in passes; when the activations of all passes are too many, they are computed
         twice: once without a graph for the loss and its gradient in the embeddings, once more, pass by pass,
-        to continue the backward pass from there (Gao et al., 2021). Both ways give the same gradient.
+        to continue the backward pass from there (Gao et al., 2021). Both ways give the same gradient but for the order
+        in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
         """
         rows = np.searchsorted(self.rows, groups[0])
         texts = Ragged.join([self._take(self.queries, rows), self._take(self.documents, rows)])
         passes = self._passes(texts, device)
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
         order = torch.from_numpy(np.argsort(np.concatenate(passes))).to(device.torch_device)
-        if positions <= device.graph_positions:
+        if positions <= device.graph_positions and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
-            loss = info_nce(vectors[: len(rows)], vectors[len(rows) :], self.fine_tuning.temperature)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return loss.detach()
+            return self._loss_backward(vectors, device)
         generators = device.kind.generators(device.torch_device)
         with (
             torch.no_grad(),
@@ -193,16 +207,31 @@ class ContrastiveObjective:
         ):  # the second pass draws the masks of this one
             leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
         leaf.requires_grad_()
-        vectors = leaf[order]
-        loss = info_nce(vectors[: len(rows)], vectors[len(rows) :], self.fine_tuning.temperature)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = self._loss_backward(leaf[order], device)
         assert leaf.grad is not None
         start = 0
         for part in passes:
             again = self._embed(model, texts, part, device)
             again.backward(leaf.grad[start : start + len(part)])  # type: ignore[no-untyped-call]
             start += len(part)
-        return loss.detach()
+        return loss
+
+    def _loss_backward(self, vectors: Tensor, device: Device) -> Tensor:
+        """Add the gradient of a batch's vectors, those of the queries first, and return the loss, detached."""
+        total = torch.zeros((), device=vectors.device)
+        tuning = self.fine_tuning
+        in_parts = device.precision.autocast or device.exact_micro_batches
+        # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
+        given = vectors.detach().requires_grad_()
+        rows = tuning.micro_batch if in_parts else None
+        with device.autocast():
+            queries, documents = given.chunk(2)
+            parts = info_nce(queries, documents, tuning.temperature, rows)
+            for loss in parts:
+                loss.backward()  # type: ignore[no-untyped-call]
+                total += loss.detach()
+        vectors.backward(given.grad)  # type: ignore[no-untyped-call]
+        return total
 
     def _take(self, texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
         return Ragged.of([texts[int(row)] for row in rows])
@@ -217,88 +246,11 @@ class ContrastiveObjective:
         return [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
 
     def _embed(self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], device: Device) -> Tensor:
-        ids = device.tensor(texts.padded(part, self.pad)).long()
+        width = 0
+        if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
+            half = len(texts) // 2
+            width = int(texts.lengths[:half].max() if part[0] < half else texts.lengths[half:].max())
+        ids = device.tensor(texts.padded(part, self.pad, width)).long()
         lengths = device.tensor(texts.lengths[part])
         with device.autocast():
             return self.pooling.pool(model(ids, lengths), lengths).float()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Texts:
-    """Queries of both splits and documents in one tokenisation."""
-
-    queries: dict[str, list[PaddedBatch]]
-    documents: list[PaddedBatch]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetrievalEvaluator:
-    """A retrieval dataset, tokenised and batched once for all runs."""
-
-    dataset: Dataset
-    """The dataset, whose metrics are computed."""
-    query_ids: dict[str, list[str]]
-    """Query ids by split, in the order of the scores."""
-    document_ids: list[str]
-    """Ids of the judged documents of both splits."""
-    qrels: dict[str, dict[str, dict[str, int]]]
-    """By split: for each query, the relevance of each judged document."""
-    paper: _Texts
-    """What the paper's evaluation reads."""
-    standard: _Texts
-    """The same texts tokenised as in fine-tuning."""
-    pooling: Pooling
-    """How a text becomes a vector."""
-    cutoff: int
-    """Depth of the paper's ranking."""
-
-    def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
-        """Score a fine-tuned model on both splits; the documents are embedded once for both."""
-        model.eval()
-        documents = self._vectors(model, self.paper.documents, len(self.document_ids), device)
-        others = self._vectors(model, self.standard.documents, len(self.document_ids), device)
-        evaluations = {}
-        for split in SPLITS:
-            paper = _rank(self._query_vectors(model, self.paper, split, device), documents, self.cutoff)
-            standard = _rank(self._query_vectors(model, self.standard, split, device), others, _DEPTH)
-            predictions = RankingPredictions(
-                query_ids=self.query_ids[split],
-                qrels=self.qrels[split],
-                paper_similarities=paper[0],
-                paper_documents=self._ids(paper[1]),
-                similarities=standard[0],
-                documents=self._ids(standard[1]),
-            )
-            evaluations[split] = evaluate(self.dataset, predictions)
-        return evaluations
-
-    def _ids(self, ranked: NDArray[np.int64]) -> list[list[str]]:
-        return [[self.document_ids[document] for document in row] for row in ranked]
-
-    def _query_vectors(self, model: nn.Module, texts: _Texts, split: str, device: Device) -> Tensor:
-        return self._vectors(model, texts.queries[split], len(self.query_ids[split]), device)
-
-    @torch.inference_mode()
-    def _vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], size: int, device: Device) -> Tensor:
-        """Return unit vectors (size, H) on the device."""
-        out: Tensor | None = None
-        for batch in batches:
-            vectors = in_halves(
-                lambda ids, lengths: self.pooling.pool(model(ids, lengths), lengths),
-                batch.ids, batch.lengths, device,
-            )  # fmt: skip
-            if out is None:
-                out = vectors.new_empty((size, vectors.shape[1]))
-            out[device.tensor(batch.rows)] = F.normalize(vectors, dim=-1)
-        assert out is not None
-        if not bool(torch.isfinite(out).all()):
-            raise FineTuningError("the fine-tuned model's outputs are not finite")
-        return out
-
-
-def _rank(queries: Tensor, documents: Tensor, depth: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return cosine similarities and numbers of each query's nearest documents, best first."""
-    depth = min(depth, len(documents))
-    best = [torch.topk(part @ documents.T, depth, dim=1) for part in torch.split(queries, 1_024)]
-    similarities = torch.cat([found.values for found in best]).double().cpu().numpy()
-    return similarities, torch.cat([found.indices for found in best]).cpu().numpy()

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.finetuning.class_heads import HeadKind
 from benchmarks.finetuning.device import Device
-from benchmarks.finetuning.encoders import LoadedModel
-from benchmarks.finetuning.heads import Pooling, SequenceHead, TokenHead
-from benchmarks.finetuning.trainer import FineTuningError, Groups
+from benchmarks.finetuning.encoders import Encoder, LoadedModel
+from benchmarks.finetuning.heads import Head, Pooling
+from benchmarks.finetuning.trainer import FineTuningError, Groups, example_order
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
@@ -29,21 +30,49 @@ from benchmarks.tasks.base import Evaluator, Family, TaskModel
 from common.errors import UserError
 
 __all__ = [
-    "IGNORED", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "in_halves", "predict",
+    "IGNORED", "Examples", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "in_halves", "predict",
 ]  # fmt: skip
 
 IGNORED = -100
 """Label of positions without one."""
 
 
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Returns the losses (B,) of logits (B, K) or (B, L, K) and labels."""
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the sums (B,) of the cross-entropies of classes (B, 1) or of a class a token (B, L)."""
+    losses = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="none")
+    return losses.view(len(labels), -1).sum(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """Tokenised examples with their labels."""
+
+    ids: Ragged
+    """Token ids."""
+    labels: NDArray[Any] | Ragged
+    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
+    kinds: Ragged | None = None
+    """Token type ids, where the model is given any."""
+    loss: Loss = cross_entropy
+    """The loss of each example, not averaged over its tokens."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SupervisedObjective:
-    """Cross-entropy on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
+    """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
     ids: Ragged
     """Token ids of the training examples at hand."""
-    labels: NDArray[np.int64] | Ragged
-    """A class an example, or one a token; `IGNORED` where there is none."""
+    labels: NDArray[Any] | Ragged
+    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
+    kinds: Ragged | None = None
+    """Token type ids, where the model is given any."""
+    loss: Loss = cross_entropy
+    """The loss of each example, not averaged over its tokens."""
     size: int
     """Number of training examples in the dataset."""
     fine_tuning: FineTuning
@@ -53,10 +82,10 @@ class SupervisedObjective:
     rows: NDArray[np.int64]
     """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
-    @property
-    def micro_batch(self) -> int:
-        """Examples of a micro-batch."""
-        return self.fine_tuning.micro_batch
+    def order(self, seed: int) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end."""
+        micro_batch = self.fine_tuning.micro_batch
+        return example_order(self.size, seed, micro_batch, self.fine_tuning.batch // micro_batch)
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
@@ -66,19 +95,14 @@ class SupervisedObjective:
         for part in self._passes(rows, groups, device):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
             lengths = device.tensor(self.ids.lengths[rows[part]])
-            if isinstance(self.labels, Ragged):
-                labels = self.labels.padded(rows[part], IGNORED)
-            else:
-                labels = self.labels[rows[part]][:, None]
-            with device.autocast():
-                logits = model(ids.long(), lengths)
-            losses = F.cross_entropy(
-                logits.float().flatten(0, -2),
-                device.tensor(labels.astype(np.int64)).flatten(),
-                ignore_index=IGNORED,
-                reduction="none",
+            labels = (
+                self.labels.padded(rows[part], IGNORED).astype(np.int64)
+                if isinstance(self.labels, Ragged)
+                else self.labels[rows[part]]
             )
-            sums = losses.view(len(part), -1).sum(1)
+            with device.autocast():
+                logits = model(ids.long(), lengths, kinds_of(self.kinds, rows[part], device))
+            sums = self.loss(logits.float(), device.tensor(labels))
             loss = (sums * device.tensor(weights[part])).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -118,9 +142,13 @@ class PaddedBatch:
     """Token ids (B, L), int32."""
     lengths: Tensor
     """Tokens of each row (B,)."""
+    kinds: Tensor | None = None
+    """Token type ids (B, L), where the model is given any."""
 
     @classmethod
-    def cut(cls, ids: Ragged, device: Device, pad: int, block: int = 1) -> list[PaddedBatch]:
+    def cut(
+        cls, ids: Ragged, device: Device, pad: int, block: int = 1, kinds: Ragged | None = None
+    ) -> list[PaddedBatch]:
         """Cut a split into batches, longest rows first.
 
         Args:
@@ -128,6 +156,7 @@ class PaddedBatch:
             device: gives the device and the size of a batch.
             pad: id put after a row's end.
             block: consecutive rows that are padded to a common width, as batches of that size would be.
+            kinds: token type ids.
         """
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
@@ -139,9 +168,15 @@ class PaddedBatch:
                     rows=rows,
                     ids=device.tensor(ids.padded(rows, pad).astype(np.int32)),
                     lengths=device.tensor(ids.lengths[rows]),
+                    kinds=kinds_of(kinds, rows, device),
                 )
             )
         return batches
+
+
+def kinds_of(kinds: Ragged | None, rows: NDArray[np.int64], device: Device) -> Tensor | None:
+    """Return the token type ids of rows side by side, 0 on padding; None where there are none."""
+    return None if kinds is None else device.tensor(kinds.padded(rows, 0).astype(np.int64))
 
 
 @torch.inference_mode()
@@ -155,30 +190,35 @@ def predict(
     """
     model.eval()
     for batch in batches:
-        logits = in_halves(model, batch.ids, batch.lengths, device)
+        with device.autocast():
+            logits = in_halves(model, batch)
         if not bool(torch.isfinite(logits).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
         yield batch.rows, logits.cpu().numpy()
 
 
-def in_halves(
-    compute: Callable[[Tensor, Tensor], Tensor], ids: Tensor, lengths: Tensor, device: Device
-) -> Tensor:
-    """Return what `compute` makes of ids and lengths, in float32, of fewer rows at a time while memory runs out.
+def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
+    """Return what `compute` makes of a batch, in float32, of fewer rows at a time while memory runs out.
 
     Raises:
         FineTuningError: memory does not suffice for one row.
     """
     try:
-        with device.autocast():
-            return compute(ids.long(), lengths).float()
+        return compute(batch.ids.long(), batch.lengths, batch.kinds).float()
     except torch.OutOfMemoryError:
-        if len(ids) == 1:
+        if len(batch.ids) == 1:
             raise FineTuningError("out of memory in evaluation with one row; use a larger device") from None
-    half = len(ids) // 2
-    return torch.cat(
-        [in_halves(compute, ids[part], lengths[part], device) for part in (slice(half), slice(half, None))]
+    half = len(batch.ids) // 2
+    halves = (
+        PaddedBatch(
+            rows=batch.rows[part],
+            ids=batch.ids[part],
+            lengths=batch.lengths[part],
+            kinds=None if batch.kinds is None else batch.kinds[part],
+        )
+        for part in (slice(half), slice(half, None))
     )
+    return torch.cat([in_halves(compute, each) for each in halves])
 
 
 class Split(Protocol):
@@ -192,10 +232,8 @@ class SupervisedFamily(Family):
     """A family with a head and labels, whose splits are evaluated one by one."""
 
     @abstractmethod
-    def examples(
-        self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
-    ) -> tuple[Ragged, NDArray[np.int64] | Ragged]:
-        """Return token ids and labels to train on: a class an example, or one a token."""
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
+        """Return the tokenised examples to train on."""
 
     @abstractmethod
     def split(
@@ -203,15 +241,15 @@ class SupervisedFamily(Family):
     ) -> Split:
         """Tokenise and batch a split; `labels` are the names of classes or tags by id."""
 
-    def new_head(self, width: int, labels: int, pooling: Pooling) -> SequenceHead | TokenHead:
-        """Return the head on hidden states of that width."""
-        return TokenHead(width, labels)
+    def new_head(self, encoder: Encoder, labels: int, pooling: Pooling, kind: HeadKind) -> Head:
+        """Return the head for so many labels."""
+        return kind.of_tokens(encoder, labels)
 
-    def head(self, dataset: Dataset, width: int, pooling: Pooling) -> SequenceHead | TokenHead:
-        """Return a dataset's head on hidden states of that width."""
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
+        """Return a dataset's head on an encoder."""
         if dataset.labels is None:
             raise UserError(f"{dataset.name} has no number of labels in benchmarks/protocol.py")
-        return self.new_head(width, dataset.labels, pooling)
+        return self.new_head(encoder, dataset.labels, pooling, kind)
 
     def objective(
         self,
@@ -222,10 +260,12 @@ class SupervisedFamily(Family):
         pooling: Pooling,
     ) -> SupervisedObjective:
         """Tokenise the training examples that the runs use."""
-        ids, labels = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
+        examples = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
         return SupervisedObjective(
-            ids=ids,
-            labels=labels,
+            ids=examples.ids,
+            labels=examples.labels,
+            kinds=examples.kinds,
+            loss=examples.loss,
             size=dataset.train.num_rows,
             fine_tuning=fine_tuning,
             pad=loaded.tokenizer.pad_token_id,

@@ -17,7 +17,7 @@ from benchmarks.metrics.metric import TagPredictions
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.supervised import IGNORED, PaddedBatch, SupervisedFamily, predict
+from benchmarks.tasks.supervised import IGNORED, Examples, PaddedBatch, SupervisedFamily, predict
 
 __all__ = ["TokenClassification", "TokenClassificationSplit"]
 
@@ -27,12 +27,12 @@ class TokenClassification(SupervisedFamily):
 
     name = "TC"
 
-    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> tuple[Ragged, Ragged]:
+    def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
         words, tags = _encode(table, loaded)
         number = _word_numbers(words, tags)
         labels = np.where(number >= 0, tags.values[np.maximum(number, 0)], IGNORED)
-        return words.ids, Ragged(labels, words.ids.offsets)
+        return Examples(ids=words.ids, labels=Ragged(labels, words.ids.offsets))
 
     def split(
         self, dataset: Dataset, table: pa.Table, labels: tuple[str, ...], loaded: LoadedModel, device: Device
@@ -79,7 +79,7 @@ class TokenClassificationSplit:
 
 
 def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Words, Ragged]:
-    words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits[0])
+    words = encode_words(loaded.tokenizer, table["words"].to_pylist(), loaded.limits.labelled)
     return words, Ragged.of(table["tags"].to_pylist())
 
 

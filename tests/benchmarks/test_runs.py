@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from benchmarks.runs import RunKey, cell_keys, parse_run_folder, results_text, write_results
+from benchmarks.runs import RunKey, cell_keys, found_keys, parse_run_folder, results_text, write_results
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -42,3 +42,11 @@ def test_results_have_the_release_s_bytes(tmp_path: Path) -> None:
         '\n    "validation": {\n        "score": 0.75,\n        "scores_i": [\n            1,'
         in results_text(scores)
     )
+
+
+def test_runs_of_any_rate_are_found(tmp_path: Path) -> None:
+    key = RunKey(model="m", dataset="nq", lr=3e-3, seed=7)
+    (tmp_path / "results" / key.folder).mkdir(parents=True)
+    (tmp_path / "results" / key.folder.parent / "lr1e-03_sd0").mkdir()  # no run of retrieval
+    assert found_keys(tmp_path, "m", "nq") == [key]
+    assert found_keys(tmp_path, "m", "sst2") == []

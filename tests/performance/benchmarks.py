@@ -253,14 +253,14 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
 
     from benchmarks.datasets.local_dataset import load as load_data
     from benchmarks.finetuning.encoders import load
-    from benchmarks.finetuning.heads import SequenceHead, initialise_head
+    from benchmarks.finetuning.heads import SequenceHead
     from benchmarks.finetuning.tokenization import classification_text
     from benchmarks.tasks.base import TaskModel
 
     loaded, dataset = load(str(options.model)), load_data(options.data, options.dataset)
     tokenizer, encoder = loaded.tokenizer, loaded.encoder
     head = SequenceHead(encoder.hidden_size, len(dataset.labels))
-    initialise_head(head, encoder.init_std, seed)
+    head.draw(encoder.init_std, seed)
 
     class ForTrainer(torch.nn.Module):
         def __init__(self) -> None:
@@ -274,7 +274,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     def examples(table: Any) -> list[dict[str, Any]]:
         pairs = zip(table["first"].to_pylist(), table["second"].to_pylist(), strict=True)
         texts = [classification_text(dataset.dataset, *pair) + tokenizer.eos_token for pair in pairs]
-        found = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=loaded.limits[0])
+        found = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=loaded.limits.labelled)
         labelled = zip(found["input_ids"], table["label"].to_pylist(), strict=True)
         return [{"input_ids": ids, "labels": label} for ids, label in labelled]
 

@@ -29,7 +29,7 @@ from benchmarks.datasets.splits import HALVES_SEED, halve
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = ["Judgement", "judgements", "pairs", "retrieval", "wanted_texts"]
+__all__ = ["Judgement", "judgements", "pairs", "read_judged", "retrieval", "wanted_texts"]
 
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
@@ -244,6 +244,22 @@ def _read_msmarco(inputs: Inputs) -> Content:
     return Content(
         tables=tables, splits="validation is dev, test is BEIR's test split", notes=inputs.reading.notes()
     )
+
+
+def read_judged(inputs: Inputs) -> Content:
+    """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is."""
+    queries = inputs.need("test", "the judgements of the test queries")
+    test = [found for path in queries for found in judgements(path, inputs.reading)]
+    given = [found for path in inputs.of("validation") for found in judgements(path, inputs.reading)]
+    splits = {"validation": given, "test": test} if given else _halves(test)
+    tables = {}
+    if inputs.dataset.trained_on == inputs.dataset.name:
+        tables["pairs"] = pairs(inputs.need("train", "pairs to train on"), inputs)
+    tables |= _from_files(splits, inputs, titles=True)
+    how = "as given: judgements of two splits"
+    if not given:
+        how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
+    return Content(tables=tables, splits=how, notes=inputs.reading.notes())
 
 
 def _read_nq(inputs: Inputs) -> Content:

@@ -26,7 +26,7 @@ from benchmarks.datasets.readers.original_files import (
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, given
 from common.errors import UserError, nearest
 
-__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences"]
+__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "hub_rows", "iob1_to_iob2", "line_rows", "sentences"]
 
 UNER_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
 CONLL_TAGS = (*UNER_TAGS, "B-MISC", "I-MISC")
@@ -156,7 +156,7 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
 
 def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:
     def rows(path: Path, role: str) -> list[Row]:
-        read = _line_rows if kind_of(path).bare else _hub_rows
+        read = line_rows if kind_of(path).bare else hub_rows
         return [row for part in _parts(path) for row in read(part, labels, inputs.reading)]
 
     return given(inputs, rows, labels)
@@ -172,7 +172,8 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
+def line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
+    """Read a file with one word a line."""
     found = list(sentences(path, reading))
     if _is_iob1(tags for _, _, tags in found):
         reading.note("IOB1 tags were turned into IOB2")
@@ -185,24 +186,34 @@ def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Ro
     return rows
 
 
-def _hub_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
+def hub_rows(
+    path: Path,
+    labels: tuple[str, ...],
+    reading: Reading,
+    *,
+    words: Sequence[str] = _WORDS,
+    tags: Sequence[str] = _TAGS,
+) -> list[Row]:
+    """Read rows of words and tags; the names of their columns are `words` and `tags`, the first that is there."""
+    word_names, tag_names = words, tags
     names: tuple[str, ...] | None = None
     declared = False
     rows = []
     for where, row in records(path, reading):
-        words, tags = pick(row, _WORDS, reading, where), pick(row, _TAGS, reading, where)
-        if words is None or tags is None:
+        found_words = pick(row, word_names, reading, where)
+        found_tags = pick(row, tag_names, reading, where)
+        if found_words is None or found_tags is None:
             continue
-        if not words or len(words) != len(tags):
-            reading.bad(where, f"there are {len(words)} words and {len(tags)} tags")
+        if not found_words or len(found_words) != len(found_tags):
+            reading.bad(where, f"there are {len(found_words)} words and {len(found_tags)} tags")
             continue
         if names is None:
-            column = next(name for name in _TAGS if row.get(name) is not None)
+            column = next(name for name in tag_names if row.get(name) is not None)
             found = class_names(path, column)
             names, declared = found or labels, found is not None
-        ids = _ids(tags, names, labels, reading, where)
+        ids = _ids(found_tags, names, labels, reading, where)
         if ids is not None:
-            rows.append({"words": list(words), "tags": ids})
+            rows.append({"words": list(found_words), "tags": ids})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "

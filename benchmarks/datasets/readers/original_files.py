@@ -40,6 +40,7 @@ class Reading:
         self._skip_bad = skip_bad
         self._skipped: list[str] = []
         self._notes: dict[str, None] = {}
+        self._seen: dict[tuple[str, str], str] = {}
 
     def bad(self, where: str, sentence: str) -> None:
         """Report a bad line.
@@ -62,6 +63,13 @@ class Reading:
                 raise
             what = f"{error} is missing" if isinstance(error, KeyError) else visible(first_line(error))
             self.bad(where, f"the row has not the expected form: {what}")
+
+    def is_new(self, identity: str, scope: str, where: str) -> bool:
+        """Return whether an id occurs for the first time in `scope`, a file; a second time makes a bad line."""
+        first = self._seen.setdefault((scope, identity), where)
+        if first != where:
+            self.bad(where, f"the id {identity!r} occurs twice, first at {first}")
+        return first == where
 
     def note(self, sentence: str) -> None:
         """Keep a sentence for the manifest, once."""
@@ -152,8 +160,15 @@ def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
     for name in names:
         if row.get(name) is not None:
             return row[name]
-    reading.bad(where, f"there is no column {' or '.join(names)}")
+    there = ", ".join(repr(name[:40]) for name in row)
+    header = "the first line, which must be a header, reads" if kind_of(_file(where)).bare else "there are"
+    reading.bad(where, f"there is no column {' or '.join(names)}; {header} {there}")
     return None
+
+
+def _file(where: str) -> Path:
+    """Return the file of a place such as `train.tsv:7` or `train.json: entry 7`."""
+    return Path(where.partition(": ")[0].rpartition(":")[0] or where.partition(": ")[0])
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...] | None:

@@ -117,5 +117,5 @@ def _tables(inputs: Inputs, rows: Callable[[Path, str], list[Row]]) -> dict[str,
         if paths := inputs.of(role):
             read = [row for path in paths for row in rows(path, role)]
             numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
-            tables[role] = table(inputs.dataset.task, role, numbered)
+            tables[role] = table(inputs.dataset.form, role, numbered)
     return tables

@@ -27,6 +27,8 @@ def _rows(path: Path, reading: Reading) -> list[Row]:
             for query in passage["qas"]:
                 name = str(query["idx"])
                 answers = answers_of(query.get("answers", []), context)
+                if answers and not reading.is_new(name, str(path), f"{where}, query {name}"):
+                    continue
                 if answers:
                     row = {"id": name, "question": query["query"], "context": context, "answers": answers}
                     found.append(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,32 @@ from common.errors import UserError
 __all__ = ["answers_of", "question_rows"]
 
 
-def question_rows(path: Path, reading: Reading, *, unanswerable: bool) -> list[Row]:
+def question_rows(
+    path: Path, reading: Reading, *, unanswerable: bool, rename: Mapping[str, str] | None = None
+) -> list[Row]:
     """Return the questions of a file with the columns of the local form.
 
     Args:
         path: official JSON (`data`, `paragraphs`, `qas`), or rows with question, context and answers.
         reading: is given the questions without an answer, and answers that are not in their context.
         unanswerable: whether a question may have no answer.
+        rename: what columns of other names are.
     """
     found = []
-    for where, row in _flat(path, reading):
+    for number, (where, read) in enumerate(_flat(path, reading)):
+        row = {(rename or {}).get(name, name): value for name, value in read.items()}
         question = pick(row, ("question", "query"), reading, where)
         context = pick(row, ("context", "passage"), reading, where)
         if question is None or context is None:
             continue
         with reading.shape(where):
             answers = answers_of(row.get("answers"), context)
-            identity = str(row["id"] if "id" in row else row["idx"])
+            identity = str(row.get("id", row.get("idx", f"{path.name}-{number}")))
             if answers is None:
                 reading.bad(where, "an answer is not in the context")
             elif not answers and not unanswerable:
                 reading.bad(where, "the question has no answer, and this dataset has no unanswerable ones")
-            else:
+            elif reading.is_new(identity, str(path), where):
                 found.append({"id": identity, "question": question, "context": context, "answers": answers})
     return found
 

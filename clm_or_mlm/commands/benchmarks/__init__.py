@@ -1,8 +1,16 @@
 """The commands of `python -m benchmarks`."""
 
 from pathlib import Path
+from typing import Annotated
 
-__all__ = ["DATA"]
+from cyclopts import Parameter
+
+from common.cli import MANY
+
+__all__ = ["DATA", "Definitions"]
 
 DATA = Path("data")
 """Folder of the datasets where none is named."""
+
+Definitions = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
+"""TOML files with datasets of one's own."""

@@ -10,12 +10,14 @@ from cyclopts import Parameter
 
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import HuggingFaceHub, fetch_all
+from benchmarks.datasets.hub_pins import add_pins
 from benchmarks.datasets.listing import list_text, show_text, verify_all
 from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, get_dataset
-from clm_or_mlm.commands.benchmarks import DATA
+from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, program
 
 __all__ = ["PARTIAL", "datasets", "fetch", "import_", "synthetic"]
@@ -31,6 +33,7 @@ def fetch(
     keep_downloads: bool = False,
     skip_bad_lines: bool = False,
     replace: bool = False,
+    definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
     """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
 
@@ -43,7 +46,11 @@ def fetch(
         keep_downloads: keep the downloaded files after use
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: fetch again what is there already
+        definitions: TOML files with datasets of your own that say where on a hub they are
     """
+    for file in definitions:
+        for definition in register(file):
+            add_pins(definition)
 
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(manifest, out / manifest.dataset) + "\n")
@@ -68,6 +75,7 @@ def import_(
     dataset: str,
     /,
     *files: Path,
+    datasets: Definitions = (),
     train: Files = (),
     validation: Files = (),
     test: Files = (),
@@ -87,10 +95,13 @@ def import_(
         test: a labelled test set; for retrieval its judgements, for mldr_en its queries
         queries: texts of the queries (msmarco, nq)
         corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
+        datasets: TOML files with datasets of your own; their files need no naming (docs/own-datasets.md)
         out: folder of the datasets
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: put this in place of another version of the dataset
     """
+    for file in datasets:
+        register(file)
     entry = get_dataset(dataset)
     roles = import_files.recognise(entry, files)
     for role, given in (
@@ -98,6 +109,8 @@ def import_(
     ):  # fmt: skip
         if given:
             roles[role] = (*roles.get(role, ()), *given)
+    if not roles and dataset in DEFINITIONS:
+        roles = dict(DEFINITIONS[dataset].files)
     text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
     sys.stdout.write(text + "\n")
 
@@ -129,12 +142,15 @@ def synthetic(
         sys.stdout.write(f"{out / name}: {counts}, made up\n")
 
 
-def list_(*, data: Path = DATA) -> None:
+def list_(*, data: Path = DATA, datasets: Definitions = ()) -> None:
     """Print the twelve datasets, their counts and licences.
 
     Args:
         data: folder of the datasets
+        datasets: TOML files with datasets of your own, listed as well
     """
+    for file in datasets:
+        register(file)
     sys.stdout.write(list_text(data) + "\n")
 
 
@@ -145,6 +161,7 @@ def show(
     data: Path = DATA,
     split: Literal["train", "validation", "test"] = "validation",
     examples: int = 3,
+    datasets: Definitions = (),
 ) -> None:
     """Print a dataset's schema, counts, source and three examples as the model sees them.
 
@@ -153,7 +170,10 @@ def show(
         data: folder of the datasets
         split: where the examples come from
         examples: how many examples
+        datasets: TOML files with datasets of your own
     """
+    for file in datasets:
+        register(file)
     sys.stdout.write(show_text(data, dataset, split=split, count=examples) + "\n")
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from benchmarks.definitions import register, register_stored
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
 from benchmarks.sweep.request import Request, dataset_names, learning_rates, model_name, seeds_of, store_of
 from benchmarks.sweep.run_state import read_score
 from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
-from clm_or_mlm.commands.benchmarks import DATA
+from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
 
@@ -41,8 +42,14 @@ class GridOptions:
     out: Path = Path("results")
     """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
 
+    datasets: Definitions = ()
+    """TOML files with datasets of your own (docs/own-datasets.md), taken in addition"""
+
     def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets, learning rates and seeds."""
+        for file in self.datasets:
+            register(file)
+        register_stored(store_of(self.out))
         return dataset_names(self.dataset), learning_rates(self.lr), seeds_of(self.seed)
 
 
@@ -65,6 +72,8 @@ class RunOptions(GridOptions):
     """longest input in tokens (default 2028)"""
     pooling: str = "mean"
     """how a text becomes a vector: mean, first, last or late"""
+    head: str = "paper"
+    """paper: each model class's own head, as the paper's code takes it; ours: the same heads on every encoder"""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1"""
     precision: str = "auto"
@@ -104,6 +113,7 @@ class RunOptions(GridOptions):
             store=store_of(self.out),
             fine_tuning=replace(FINE_TUNING, **changed),
             pooling=self.pooling,
+            head=self.head,
             device=self.device,
             precision=self.precision,
             positions=self.positions,
@@ -169,6 +179,7 @@ def status(
 ) -> int:
     """Show what a run store holds: runs done of those that belong to each cell.
 
+    Without --lr and --seed the cells are the paper's grid and every other run that the store holds of them.
     12/30 runs are done; * a process is doing it; !2 two failed (their reasons are below).
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
     exit code: 0 all done; 3 some failed; 4 some missing.
@@ -178,7 +189,8 @@ def status(
         json: print one JSON list of cells
     """
     datasets, lrs, seeds = grid.grid()
-    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds)
+    others = not (grid.lr or grid.seed)
+    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds, others=others)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import hub_pins as pins
-from benchmarks.datasets.hub_pins import LockedFile, Pin, choose, read_lock, write_lock
+from benchmarks.datasets.hub_pins import PINS, LockedFile, Pin, add_pins, choose, read_lock, write_lock
 from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.definition_file import read_definitions
 from benchmarks.protocol import PAPER_DATASETS
 from common.errors import UserError
 
@@ -74,3 +75,24 @@ def test_what_is_no_lock_is_refused_in_a_sentence(text: str, tmp_path: Path) -> 
     (tmp_path / "lock").write_text(text)
     with pytest.raises(UserError, match="is no lock file"):
         read_lock(tmp_path / "lock")
+
+
+def test_a_dataset_of_ones_own_is_pinned_at_its_commit(tmp_path: Path) -> None:
+    commit = "ab" * 20
+    (tmp_path / "my.toml").write_text(
+        f"""[mine]
+kind = "text"
+labels = ["a", "b"]
+hub = {{repo = "owner/name", revision = "{commit}", train = "data/train-*.parquet", test = ["t.tsv", "test.tsv"]}}
+"""
+    )
+    (definition,) = read_definitions(tmp_path / "my.toml")
+    add_pins(definition)
+    train, test = PINS.pop("mine")
+    assert (train.role, train.repo, train.commit, train.files) == (
+        "train",
+        "owner/name",
+        commit,
+        ("data/train-*.parquet",),
+    )
+    assert (test.role, test.files) == ("test", ("t.tsv", "test.tsv"))

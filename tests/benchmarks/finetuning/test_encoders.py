@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from benchmarks.finetuning.encoders import Encoder, load, load_tokenizer, looks_both_ways
+from benchmarks.finetuning.encoders import Encoder, load, looks_both_ways
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -35,18 +34,6 @@ def test_every_tokens_output_depends_on_later_tokens_and_not_on_padding(
         alone = encoder(ids[:, :12], torch.tensor([12]))
         padded = encoder(torch.cat([ids[:, :12], torch.full((1, 8), 7)], dim=1), torch.tensor([12]))
     torch.testing.assert_close(alone, padded[:, :12], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_tokenizer_is_that_of_the_file(kind: str, model_folder: Callable[..., Path]) -> None:
-    folder = model_folder(kind)
-    loaded = load_tokenizer(folder)
-    recorded = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    assert loaded.get_vocab() == recorded.get_vocab()
-    for text in ("a  b\tc\n", "Żelazowa Wola's 12,345 \u00ad\u200b"):
-        encoded = loaded(text, return_offsets_mapping=True)
-        assert encoded["input_ids"] == recorded.encode(text).ids
-        assert encoded["offset_mapping"] == recorded.encode(text).offsets
 
 
 def test_a_decoder_left_as_it_is_does_not_look_both_ways(model_folder: Callable[..., Path]) -> None:
@@ -167,8 +154,3 @@ def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     encoder(torch.tensor([[5, 6, 1]]), torch.tensor([3])).square().sum().backward()
     gradient = encoder.base.get_input_embeddings().weight.grad
     assert gradient[5].any() and not gradient[1].any()
-
-
-def test_limits_follow_the_positions(model_folder: Callable[..., Path]) -> None:
-    assert load(str(model_folder("ours"))).limits == (507, 512)
-    assert load(str(model_folder("ours")), max_length=100).limits == (100, 512)

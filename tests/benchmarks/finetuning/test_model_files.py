@@ -1,7 +1,8 @@
-"""Where a model is, and the hashes of what decides its scores."""
+"""Which folder holds a model, and the hashes of what decides its scores."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.model_files import tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from common.errors import UserError
 
 
@@ -37,6 +38,39 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.
     monkeypatch.setattr("benchmarks.finetuning.model_files.snapshot_download", fail)
     with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
         load("owner/name")
+
+
+@pytest.mark.parametrize("part", ["", "0_Transformer"])
+def test_a_sentence_transformers_folder_is_its_transformer(
+    part: str, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "sentences"
+    shutil.copytree(model_folder("bert"), folder / part)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    modules = [{"idx": 0, "path": part}, {"idx": 1, "path": "1_Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert resolve(str(folder)) == folder / part
+    assert load(str(folder)).weights == weights_hash(folder / part) == load(str(model_folder("bert"))).weights
+
+
+def test_a_list_of_modules_cannot_name_a_folder_outside(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    shutil.copytree(model_folder("bert"), tmp_path / "other")
+    folder = tmp_path / "sentences"
+    folder.mkdir()
+    (folder / "modules.json").write_text(json.dumps([{"path": "../other"}]))
+    with pytest.raises(UserError, match=r"no config\.json of a model"):
+        resolve(str(folder))
+    shutil.copytree(model_folder("bert"), folder / "part")
+    (folder / "part" / "config.json").write_text("{")
+    (folder / "modules.json").write_text('[{"path": "part"}]')
+    with pytest.raises(UserError, match=r"config\.json is no JSON"):
+        resolve(str(folder))
+    (folder / "modules.json").write_text("[3]")
+    with pytest.raises(UserError, match="is no list of modules"):
+        resolve(str(folder))
 
 
 def flip(path: Path, bit: int = 0) -> None:

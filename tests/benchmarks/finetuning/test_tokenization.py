@@ -46,6 +46,13 @@ def test_texts_of_single_sentences_and_pairs() -> None:
     assert tokenization.query_text("q") == "Query: q"
     assert tokenization.document_text("text") == "Document: text"
     assert tokenization.document_text("text", "Title") == "Document: Title. text"
+    assert tokenization.document_text("text", "") == "Document: text"
+
+
+def test_an_empty_title_keeps_its_full_stop_in_the_paper() -> None:
+    assert tokenization.paper_document_text("text", "") == "Document: . text"
+    assert tokenization.paper_document_text("text", "Title") == "Document: Title. text"
+    assert tokenization.paper_document_text("text") == "Document: text"
 
 
 def test_texts_end_in_end_of_text_and_begin_with_nothing() -> None:
@@ -97,20 +104,22 @@ def test_words_beyond_the_limit_have_no_tokens() -> None:
 
 def test_gold_tokens_are_those_that_overlap_the_answer() -> None:
     context = "The quick brown fox jumps over the lazy dog"
-    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200)
-    chosen = questions.overlaps(0, context.index("brown"), context.index("brown") + len("brown fox"))
+    answer = (context.index("brown"), context.index("brown") + len("brown fox"))
+    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200, [answer])
+    chosen = questions.gold[0]
     assert text_of(questions.ids[0][chosen]).strip() == "brown fox"
     assert text_of(questions.ids[0]) == f"Question: who?\nContext: {context}{END}"
     assert not cut.any()
-    assert not questions.overlaps(0, 0, 0).any()
+    assert not tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200)[0].gold.values.any()
 
 
 def test_a_long_context_is_cut_and_its_answer_may_be_lost() -> None:
     context = TEXT * 3
-    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?", "who?"], [context, "dog"], 40)
+    answers = [(len(context) - 5, len(context)), None]
+    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?", "who?"], [context, "dog"], 40, answers)
     assert cut.tolist() == [True, False]
     assert len(questions.ids[0]) == 40
-    assert not questions.overlaps(0, len(context) - 5, len(context)).any()
+    assert not questions.gold[0].any()
 
 
 def test_windows_cover_the_whole_context_and_overlap() -> None:

@@ -236,9 +236,9 @@ def test_retrieval_scores_as_the_plain_loop(data: Path, model_folder: Callable[.
     reference = Reference(folder, "IR", 0)
 
     def steps() -> Iterator[Callable[[], Tensor]]:
-        epoch = 0
+        generator = torch.Generator().manual_seed(SEED)
         while True:
-            order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(SEED + epoch)).tolist()
+            order = torch.randperm(len(pairs), generator=generator).tolist()
             for start in range(0, len(order), 32):
                 rows = order[start : start + 32]
 
@@ -252,7 +252,6 @@ def test_retrieval_scores_as_the_plain_loop(data: Path, model_folder: Callable[.
                     return loss
 
                 yield step
-            epoch += 1
 
     train(reference, steps(), STEPS)
 

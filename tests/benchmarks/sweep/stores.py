@@ -26,11 +26,6 @@ def record(store: Path, folder: str) -> dict[str, Any]:
     return json.loads((store / "results" / folder / "run.json").read_text())  # type: ignore[no-any-return]
 
 
-def made(store: Path, folder: str) -> dict[str, Any]:
-    """Return how a run was made: its `provenance.json`."""
-    return json.loads((store / "results" / folder / "provenance.json").read_text())  # type: ignore[no-any-return]
-
-
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fine-tunings at this learning rate end with a loss that is no number."""
     real = jobs.fine_tune

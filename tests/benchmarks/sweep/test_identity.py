@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import RunKey, write_results
+from benchmarks.protocol import DATASETS, PROTOCOL_VERSION
+from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
 from benchmarks.sweep import jobs
 from benchmarks.sweep.identity import difference
 from benchmarks.sweep.run import COMPLETE
@@ -56,6 +58,7 @@ def test_the_command_that_made_the_runs_finds_them_done(
     [
         (("--steps", "999", "--pooling", "first", "--max-length", "64"), ("steps 3", "999")),
         (("--pooling", "first"), ('pooling "mean"', '"first"')),
+        (("--head", "ours"), ('head "paper"', '"ours"')),
         (("--precision", "bf16"), ('precision "fp32"', '"bf16"')),
     ],
 )
@@ -119,8 +122,38 @@ def test_other_data_are_refused(
 def test_results_of_another_version_of_the_code_are_refused(
     finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.sweep.identity.RESULTS_VERSION", 2)
-    assert "results_version 1, this command has 2" in refused(finished, capsys)
+    monkeypatch.setattr("benchmarks.sweep.identity.RESULTS_VERSION", RESULTS_VERSION + 1)
+    sentence = refused(finished, capsys)
+    assert f"results_version {RESULTS_VERSION}, this command has {RESULTS_VERSION + 1}" in sentence
+
+
+def test_settings_without_a_version_are_of_the_first_protocol(
+    finished: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results" / FOLDER / "run.json"
+    content = json.loads(path.read_text())
+    assert content["settings"].pop("protocol_version") == PROTOCOL_VERSION
+    path.write_text(json.dumps(content))
+    path.with_name("provenance.json").unlink()
+    sentence = refused([*finished, "--adopt"], capsys)
+    assert f"protocol_version 1, this command has {PROTOCOL_VERSION}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "other"), [("prompt", "prompt", "Say {text}"), ("headline", "metric", "f1")]
+)
+def test_a_dataset_that_came_to_mean_something_else_is_refused(
+    field: str,
+    name: str,
+    other: str,
+    finished: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changed = dataclasses.replace(DATASETS["uner_en"], **{field: other})
+    monkeypatch.setattr("benchmarks.sweep.identity.DATASETS", {**DATASETS, "uner_en": changed})
+    sentence = refused(finished, capsys)
+    assert f"was made with {name} " in sentence and f'this command has "{other}"' in sentence
 
 
 @pytest.mark.parametrize("size", [0, 1, 300, -1])
@@ -175,7 +208,7 @@ def test_runs_without_a_record_are_never_extended_without_a_word(
     assert not (tmp_path / "results" / CELL / "lr1e-03_sd1").exists()
     assert run([*words, "--adopt"]) == COMPLETE
     assert "do not say what they were made from" in caplog.text
-    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["settings"]["results_version"] == 1
+    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["settings"]["results_version"] == RESULTS_VERSION
     first_version = {"settings": {"pooling": "last"}, "status": "complete"}
     (tmp_path / "results" / FOLDER / "run.json").write_text(json.dumps(first_version))
     capsys.readouterr()

@@ -15,7 +15,7 @@ from benchmarks.runs import RunKey
 from benchmarks.sweep import jobs
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run import COMPLETE, FAILED
-from benchmarks.tasks.retrieval import RetrievalEvaluator
+from benchmarks.tasks.ranking import RetrievalEvaluator
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import fail_at_5e_3, record, results, run, status
 

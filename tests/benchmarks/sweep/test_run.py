@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.definitions import DEFINITIONS, register, store_definitions
 from benchmarks.protocol import DATASETS, FINE_TUNING
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run import COMPLETE, run_on
@@ -123,3 +125,29 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     assert results(tmp_path / "several") == results(tmp_path)
     with pytest.raises(UserError, match="unknown pooling 'meen'; did you mean 'mean'"):
         run_on(["cpu", "cpu"], replace(request, pooling="meen", store=tmp_path / "none"))
+
+
+def test_workers_know_the_datasets_of_ones_own(arguments: list[str], tmp_path: Path) -> None:
+    """A fresh process knows the paper's alone, until it reads what the store says."""
+    file = tmp_path / "my.toml"
+    file.write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
+    store = tmp_path / "several"
+    try:
+        register(file)
+        make_synthetic(tmp_path / "data", "mine", train=96, evaluation=24)
+        store_definitions(store, ["mine"])
+        request = Request(
+            model=arguments[1],
+            name="tiny",
+            datasets=("mine",),
+            lrs=(1e-3,),
+            seeds=(0,),
+            data=tmp_path / "data",
+            store=store,
+            fine_tuning=replace(FINE_TUNING, steps=3),
+        )
+        run_on(["cpu", "cpu:0"], request)
+        assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
+    finally:
+        DEFINITIONS.pop("mine")
+        DATASETS.pop("mine")

@@ -21,8 +21,13 @@ def test_status_counts_and_foretells(
     capsys.readouterr()
     assert status(["--out", str(tmp_path), "--dataset", "uner_en", "--json"]) == 4
     cell = json.loads(capsys.readouterr().out)[0]
-    assert (cell["runs"], cell["done"], cell["missing"]) == (30, 0, 30)  # 1e-3 is not of the paper's rates
-    assert cell["seconds_left"] is None
+    # 1e-3 is not of the paper's rates: it counts in addition to them.
+    assert (cell["runs"], cell["done"], cell["missing"]) == (31, 1, 30)
+    assert (
+        status(["--out", str(tmp_path), "--dataset", "uner_en", "--lr", "1e-4", "--seed", "0", "--json"]) == 4
+    )
+    cell = json.loads(capsys.readouterr().out)[0]
+    assert (cell["runs"], cell["done"], cell["seconds_left"]) == (1, 0, None)
     options = ["--out", str(tmp_path), "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1", "2"]
     assert status([*options, "--json"]) == 4
     cell = json.loads(capsys.readouterr().out)[0]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
+from benchmarks.finetuning.input_limits import Limits
 from tests.benchmarks.tiny import make_tokenizer
 
 CPU = choose_device("cpu", "fp32")
@@ -19,9 +20,14 @@ TOKENIZER = make_tokenizer([CONTEXT] * 9, size=400)
 
 
 def loaded(limit: int = 500) -> LoadedModel:
-    encoder = Encoder(nn.Identity())
     return LoadedModel(
-        encoder=encoder, tokenizer=TOKENIZER, limits=(limit, limit), source="fake", weights="", tokens=""
+        encoder=Encoder(nn.Identity()),
+        tokenizer=TOKENIZER,
+        retrieval_tokenizer=TOKENIZER,
+        limits=Limits(labelled=limit, retrieval=limit, paper_retrieval=limit),
+        source="fake",
+        weights="",
+        tokens="",
     )
 
 
@@ -35,7 +41,7 @@ class Oracle(nn.Module):
         )
         self.padding = padding
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
         margin = torch.where(torch.isin(ids, self.chosen), 3.0, -3.0)
         margin[torch.arange(ids.shape[1]) >= lengths[:, None]] = self.padding
         return torch.stack([torch.zeros_like(margin), margin], dim=-1)

@@ -18,7 +18,7 @@ def test_a_made_up_family_is_used_for_its_datasets_alone() -> None:
 
     FAMILIES.register(Odd())
     try:
-        odd = family_of(replace(get_dataset("sst2"), task="OD"))
+        odd = family_of(replace(get_dataset("sst2"), form="OD"))
         assert odd.micro_batch(FINE_TUNING) == 3
         assert family_of(get_dataset("sst2")).micro_batch(FINE_TUNING) == 4
     finally:

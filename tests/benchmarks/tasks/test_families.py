@@ -13,6 +13,7 @@ from benchmarks.datasets.listing import PREVIEWS
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
+from benchmarks.definition_file import KINDS
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
 from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
@@ -34,9 +35,9 @@ def test_steps_of_a_dataset_follow_its_entry(data: Path) -> None:
 
 
 def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:
-    for registry in (FAMILIES, FORMS, PREVIEWS, GRAMMARS):
-        assert list(registry) == list(TASKS)
-    made_up = replace(get_dataset("sst2"), name="made_up", task="SCC")
-    for lookup in (family_of, lambda dataset: FORMS[dataset.task], lambda dataset: GRAMMARS[dataset.task]):
+    assert list(GRAMMARS) == list(TASKS)
+    assert set(FAMILIES) == set(FORMS) == set(PREVIEWS) == {kind.form for kind in KINDS.values()} > set(TASKS)
+    made_up = replace(get_dataset("sst2"), name="made_up", task="SCC", form="SCC")
+    for lookup in (family_of, lambda dataset: FORMS[dataset.form], lambda dataset: GRAMMARS[dataset.task]):
         with pytest.raises(UserError, match="unknown task 'SCC'; did you mean 'SC'"):
             lookup(made_up)

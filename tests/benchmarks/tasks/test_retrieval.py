@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,11 +17,11 @@ from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
-from benchmarks.finetuning.trainer import example_order
-from benchmarks.protocol import FINE_TUNING
+from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.tasks.families import objective_of
-from benchmarks.tasks.retrieval import ContrastiveObjective, info_nce
+from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce
+from benchmarks.tasks.sequence_classification import SequenceClassification
 
 CPU = choose_device("cpu", "fp32")
 
@@ -38,7 +41,7 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
     dataset = load_data(data, "msmarco")
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     assert isinstance(objective, ContrastiveObjective)
-    step = next(example_order(objective.size, 0, 32, 1))
+    step = next(objective.order(0))
     model = resettable.reset(dataset.dataset, 0).train()
 
     class Direct(Device):
@@ -69,5 +72,22 @@ def test_the_cached_gradient_of_the_contrastive_loss_is_the_plain_one(
 
 def test_the_loss_is_small_where_each_query_is_nearest_to_its_document() -> None:
     vectors = torch.eye(4)
-    assert info_nce(vectors, 3 * vectors, 0.05) < 1e-6 < info_nce(vectors, vectors.flip(0), 0.05)
-    assert info_nce(vectors, torch.ones(4, 4), 1.0).item() == pytest.approx(math.log(4))
+    near, far = (sum(info_nce(vectors, other, 0.05)) for other in (3 * vectors, vectors.flip(0)))
+    assert near < 1e-6 < far
+    for rows in (None, 1, 3):
+        found = sum(info_nce(vectors, torch.ones(4, 4), 1.0, rows))
+        assert float(found) == pytest.approx(math.log(4))
+
+
+def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
+    data: Path, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The config's end of text is not put on the tokenizer for retrieval, as it is for all other families (D20)."""
+    folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
+    loaded, dataset = load(str(folder)), load_data(data, "msmarco")
+    objective = Retrieval().objective(dataset, np.arange(3), loaded, FINE_TUNING, MEAN)
+    assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
+    sst2 = SequenceClassification().examples(get_dataset("sst2"), load_data(data, "sst2").test, loaded)
+    assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}

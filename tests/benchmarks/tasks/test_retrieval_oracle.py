@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
-from benchmarks.tasks.retrieval import RetrievalEvaluator
+from benchmarks.tasks.ranking import RetrievalEvaluator
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
 CPU = choose_device("cpu", "fp32")
@@ -135,6 +136,86 @@ def test_vectors_and_scores_are_those_of_its_encode(
         # Its own evaluator divides by the ideal ranking of all relevant documents, the paper's code by that of
         # the ten that were found: never less.
         assert np.mean(expected) >= found[split]["ndcg"] - 1e-9
+
+
+SEEDS = """
+class Loss(CachedMultipleNegativesRankingLoss):
+    def forward(self, *arguments, **more):
+        found = super().forward(*arguments, **more)
+        losses.append(found.item())
+        return found
+
+answer = {}
+for precision in ("fp32", "bf16"):
+    for seed in range(5):
+        losses = []
+        transformer = models.Transformer(given["model"], max_seq_length=512)
+        pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="mean")
+        model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+        model = model.to(torch.bfloat16 if precision == "bf16" else torch.float32)
+        vectors = model.encode(given["texts"], batch_size=1).tolist()
+        arguments = SentenceTransformerTrainingArguments(
+            "out", per_device_train_batch_size=32, max_steps=given["steps"], learning_rate=given["lr"],
+            warmup_ratio=0.1, adam_beta1=0.9, adam_beta2=0.95, adam_epsilon=1e-5, weight_decay=0.1,
+            lr_scheduler_type="linear", seed=seed, bf16=precision == "bf16", report_to=[], save_strategy="no",
+            use_cpu=True, disable_tqdm=True)
+        trainer = SentenceTransformerTrainer(
+            model=model, args=arguments, train_dataset=datasets.Dataset.from_dict(given["pairs"]),
+            loss=Loss(model, mini_batch_size=4), data_collator=SentenceTransformerDataCollator(tokenize_fn=tokenize))
+        trainer.train()
+        answer[f"{precision} {seed}"] = [losses, vectors]
+"""
+
+
+@pytest.fixture
+def bert(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
+    """A tiny BERT without dropout: a class that computes the same in both versions of transformers."""
+    copy = Path(shutil.copytree(model_folder("bert"), tmp_path / "bert"))
+    older_tokenizer(copy)
+    config = json.loads((copy / "config.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (copy / "config.json").write_text(json.dumps(config))
+    return copy
+
+
+def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
+    oracle: Oracle, data: Path, bert: Path, tmp_path: Path
+) -> None:
+    """Seeds 0 to 4 over more than one epoch: float32, and with exact micro-batches bfloat16 to the bit (D15, D16).
+
+    In bfloat16 the vectors of evaluation are those of its `encode`, outside autocast, to the bit.
+    """
+    dataset = load_data(data, "msmarco")
+    rows = dataset.train.to_pylist()
+    pairs = {
+        "anchor": [query_text(row["query"]) for row in rows],
+        "positive": [document_text(row["positive"]) for row in rows],
+    }
+    steps = len(rows) // 32 + 2
+    texts = [document_text(text) for text in dataset.corpus["text"].to_pylist()[:6]]
+    found = oracle.run(
+        MODEL.replace("EuroBertModel", "BertModel") + TRAIN.partition("arguments =")[0] + "import torch" + SEEDS,
+        folder=tmp_path / "run", model=bert, pairs=pairs, steps=steps, lr=LR, limit=LIMIT, texts=texts,
+    )  # fmt: skip
+    for precision, tolerance in (("fp32", 1e-5), ("bf16", 0.0)):
+        device = choose_device("cpu", precision, positions=1, exact=precision == "bf16")
+        device = replace(device, train_positions=2_048, eval_positions=1)
+        resettable = ResettableModel(loaded=load(str(bert)), device=device, pooling=MEAN)
+        fine_tuning = replace(FINE_TUNING, steps=steps)
+        objective = objective_of(dataset, resettable.loaded, fine_tuning, seeds=list(range(5)), pooling=MEAN)
+        evaluator = family_of(dataset.dataset).evaluator(
+            dataset, resettable.loaded, device, fine_tuning, MEAN
+        )
+        assert isinstance(evaluator, RetrievalEvaluator)
+        for seed in range(5):
+            losses, vectors = found[f"{precision} {seed}"]
+            model = resettable.reset(dataset.dataset, seed).eval()
+            ours = evaluator._vectors(model, evaluator.paper.documents, len(evaluator.document_ids), device)
+            expected = torch.nn.functional.normalize(torch.tensor(vectors), dim=-1)
+            torch.testing.assert_close(ours[: len(texts)], expected, rtol=0, atol=max(1e-6, tolerance))
+            log = fine_tune(model, objective, device, lr=LR, seed=seed, steps=steps, fine_tuning=fine_tuning)
+            assert len(losses) == steps and np.ptp(losses) > 0.01
+            np.testing.assert_allclose(log.losses, losses, rtol=0, atol=tolerance)
 
 
 def test_three_steps_of_its_trainer_end_in_our_weights(

@@ -23,7 +23,7 @@ def evaluated(name: str, model: Any, rows: list[dict[str, Any]]) -> Evaluation:
 
 def test_qqp_has_f1_and_the_others_do_not() -> None:
     class Constant(nn.Module):
-        def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        def forward(self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None) -> Tensor:
             return torch.tensor([[0.0, 1.0]]).expand(len(ids), 2)
 
     rows = [{"id": str(i), "first": "a", "second": "b", "label": int(i < 3)} for i in range(4)]

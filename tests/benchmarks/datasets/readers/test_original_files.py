@@ -20,6 +20,7 @@ from benchmarks.datasets.readers.original_files import (
     class_names,
     kind_of,
     lines,
+    pick,
     records,
 )
 from common.errors import UserError
@@ -105,3 +106,27 @@ def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
         assert [row for _, row in records(path, Reading())] == [{"a": "1", "b": "2"}]
     finally:
         FILE_KINDS.pop(".csv2")
+
+
+def test_a_file_without_a_header_is_told_with_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "train.tsv"
+    file.write_text("a good film\t1\na bad film\t0\n")
+    reading = Reading()
+    where, row = next(iter(records(file, reading)))
+    with pytest.raises(
+        UserError,
+        match=r"no column sentence; the first line, which must be a header, reads 'a good film', '1'",
+    ):
+        pick(row, ("sentence",), reading, where)
+
+
+def test_an_id_that_occurs_twice_is_told_with_both_places() -> None:
+    reading = Reading()
+    assert reading.is_new("q1", "dev.json", "dev.json:3") and reading.is_new(
+        "q1", "train.json", "train.json:3"
+    )
+    with pytest.raises(UserError, match=r"dev\.json:9: the id 'q1' occurs twice, first at dev.json:3"):
+        reading.is_new("q1", "dev.json", "dev.json:9")
+    lenient = Reading(skip_bad=True)
+    assert [lenient.is_new("q1", "dev.json", f"dev.json:{line}") for line in (3, 9)] == [True, False]
+    assert "bad lines left out: 1" in lenient.notes()[0]

@@ -1,0 +1,151 @@
+"""Which tokens are of a word and of an answer: as the released code has it, for three kinds of tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.datasets.readers.ner import sentences
+from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.squad import question_rows
+from benchmarks.finetuning.tokenization import encode_questions, encode_words
+from pretraining.data.tokenizer import from_tiktoken
+from tests.benchmarks.datasets.test_import_files import REAL
+from tests.benchmarks.finetuning.released_rules import Cut, answer_tokens, token_words
+from tests.benchmarks.finetuning.tokenizer_kinds import KINDS, train
+
+TEXTS = [
+    "Chopin was born in Żelazowa Wola , 46 kilometres west of Warsaw .",
+    "The price is 5 € or ₤ 4 — naïve façade , 東京 is the capital of 日本 .",
+    "She said : « it is 🙂 » and left \u200b at once .",
+]
+TOKENIZERS = {kind: train(kind, TEXTS * 4, 330) for kind in KINDS}
+CHARACTERS = st.sampled_from("ab e.Ż€東🙂é» ")
+SENTENCES = st.lists(st.text(CHARACTERS.filter(str.strip), min_size=1, max_size=5), min_size=1, max_size=7)
+
+
+def check_words(tokenizer: Any, found: list[list[str]], limit: int = 2_028) -> int:
+    """Compare sentences with the oracle and return how many tokens there were."""
+    ours = encode_words(tokenizer, found, limit)
+    for row, words in enumerate(found):
+        ids, numbers = token_words(tokenizer, words, limit)
+        assert ours.ids[row].tolist() == ids, words
+        assert ours.words[row].tolist() == numbers, words
+    return len(ours.ids.values)
+
+
+def check_answers(tokenizer: Any, rows: list[dict[str, Any]], limit: int = 2_028) -> tuple[int, int]:
+    """Compare questions with the oracle and return how many tokens there were, and how many were cut."""
+    firsts = [
+        (row["answers"][0]["start"], row["answers"][0]["text"]) if row["answers"] else None for row in rows
+    ]
+    ours, _ = encode_questions(
+        tokenizer,
+        [row["question"] for row in rows],
+        [row["context"] for row in rows],
+        limit,
+        [None if first is None else (first[0], first[0] + len(first[1])) for first in firsts],
+    )
+    cut = 0
+    for number, (row, first) in enumerate(zip(rows, firsts, strict=True)):
+        try:
+            ids, labels, kinds = answer_tokens(tokenizer, row["question"], row["context"], first, limit)
+        except Cut:
+            cut += 1
+            continue
+        assert ours.ids[number].tolist() == ids, row
+        assert ours.gold[number].tolist() == [bool(label) for label in labels], row
+        if kinds is not None:
+            assert ours.kinds is not None and ours.kinds[number].tolist() == kinds
+        assert (ours.kinds is None) == (kinds is None)
+    return len(ours.ids.values), cut
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(words=SENTENCES, limit=st.integers(1, 30))
+def test_words_of_any_sentence(kind: str, words: list[str], limit: int) -> None:
+    check_words(TOKENIZERS[kind], [words, [*words, "end"]], limit)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(context=st.text(CHARACTERS, min_size=1, max_size=30), data=st.data())
+def test_answers_in_any_context(kind: str, context: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(context) - 1))
+    end = data.draw(st.integers(start + 1, len(context)))
+    row = {"question": "a?", "context": context, "answers": [{"start": start, "text": context[start:end]}]}
+    tokenizer = TOKENIZERS[kind]
+    room = len(tokenizer("Question: a?\nContext: ", add_special_tokens=False)["input_ids"])
+    limit = data.draw(st.integers(room + 1, room + 80))
+    if tokenizer(context.strip() or "x", add_special_tokens=False)["input_ids"]:
+        check_answers(tokenizer, [row], limit)
+
+
+def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
+    """A split first letter: the last piece begins the answer. A lone space is of the next word."""
+    context = "born in Ňibo here"
+    answer = (context.index("Ň"), context.index(" here"))
+    for kind in ("llama3", "roberta"):
+        tokenizer = TOKENIZERS[kind]
+        found, _ = encode_questions(tokenizer, ["where?"], [context], 200, [answer])
+        tokens = tokenizer.convert_ids_to_tokens(found.ids[0])
+        assert tokens[tokens.index("ĩ") - 1].endswith("Å")  # Ň in two pieces
+        assert int(found.gold[0].argmax()) == tokens.index("ĩ")
+    roberta = TOKENIZERS["roberta"]
+    words = encode_words(roberta, [["x", "Ňi"]], 64)
+    tokens = roberta.convert_ids_to_tokens(words.ids[0])
+    assert words.words[0][tokens.index("Ġ")] == 1
+
+
+def test_token_types_are_the_tokenizers() -> None:
+    for kind, expected in (("llama3", None), ("roberta", None), ("bert", {0, 1})):
+        found, _ = encode_questions(TOKENIZERS[kind], ["who?"], ["nobody"], 64)
+        assert (None if found.kinds is None else set(found.kinds.values.tolist())) == expected
+
+
+def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> None:
+    """The released code makes labels that are too long there, and its collator stops."""
+    tokenizer = TOKENIZERS["llama3"]
+    context = "one two three four five six seven"
+    parts = ("Question: a?\nContext: ", "one two three")
+    room = sum(len(tokenizer(part, add_special_tokens=False)["input_ids"]) for part in parts)
+    answer = (context.index("two"), len(context))
+    with pytest.raises(Cut):
+        answer_tokens(tokenizer, "a?", context, (answer[0], context[answer[0] :]), room)
+    found, cut = encode_questions(tokenizer, ["a?"], [context], room, [answer])
+    assert cut.all()
+    assert tokenizer.decode(found.ids[0][found.gold[0]]).strip() == context[answer[0] :][: len("two three")]
+
+
+@pytest.fixture(scope="module")
+def real_rows() -> list[dict[str, Any]]:
+    reading = Reading()
+    first = question_rows(REAL / "squad_v1.1/train-v1.1.prefix.json.zst", reading, unanswerable=False)
+    return first + question_rows(REAL / "squad_v2.0/dev-v2.0.json.zst", reading, unanswerable=True)
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files")
+@pytest.mark.parametrize("kind", [*KINDS, "llama3-itself"])
+def test_no_token_of_all_real_questions_and_sentences_differs(
+    kind: str, real_rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    reading = Reading()
+    found = [words for _, words, _ in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2", reading)]
+    assert (len(real_rows), len(found)) == (10_448, 2_077)
+    if kind == "llama3-itself":
+        text = from_tiktoken(REAL / "tokenizer/llama3-tiktoken/tokenizer.model.zst")
+        text.save(tmp_path)
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    else:
+        tokenizer = train(kind, [row["context"] for row in real_rows[::10]], 8_000)
+    words = check_words(tokenizer, found)
+    tokens, cut = check_answers(tokenizer, real_rows)
+    assert words > 20_000 and tokens > 1_000_000 and cut == 0
+    assert check_answers(tokenizer, real_rows[::5], 200)[1] > 0  # with positions for a part of the context

@@ -1,0 +1,114 @@
+"""Eight families of encoders, untrained and tiny, on samples of real data of all four tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoModel,
+    BertConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    GPT2Config,
+    LlamaConfig,
+    ModernBertConfig,
+    RobertaConfig,
+)
+
+from benchmarks.datasets.local_dataset import Content, load, write
+from benchmarks.protocol import get_dataset
+from tests.benchmarks.command import command
+from tests.benchmarks.datasets.test_import_files import CASES, REAL
+from tests.benchmarks.finetuning.tokenizer_kinds import train
+from tests.benchmarks.sweep.stores import run, validate
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_data,
+    pytest.mark.skipif(
+        not REAL.is_dir(), reason="REAL_DATA names no folder with original distribution files"
+    ),
+]
+
+NAMES = ("sst2", "uner_en", "squad_v2", "msmarco")
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+SMALL = {**SHAPE, "max_position_embeddings": 256}
+MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "modernbert": ("roberta", lambda **ids: ModernBertConfig(**SMALL, **ids, local_attention=8)),
+    "bert": ("bert", lambda **ids: BertConfig(**SMALL, **ids)),
+    "llama": ("llama3", lambda **ids: LlamaConfig(**SMALL, **ids, num_key_value_heads=2)),
+    "roberta": ("roberta", lambda **ids: RobertaConfig(**SMALL, **ids)),
+    "gpt2": ("llama3", lambda **ids: GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=256, **ids)),
+    "distilbert": (
+        "bert",
+        lambda **ids: DistilBertConfig(
+            dim=32, n_layers=2, n_heads=4, hidden_dim=64, max_position_embeddings=256, **ids
+        ),
+    ),
+    "deberta-v2": (
+        "roberta",
+        lambda **ids: DebertaV2Config(**SMALL, **ids, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+    ),
+    "electra": ("bert", lambda **ids: ElectraConfig(**SMALL, **ids, embedding_size=32)),
+}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first rows of each split of real data; judged passages are few as it is."""
+    whole, folder = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("sample")
+    for name in NAMES:
+        files, _ = CASES[name]
+        arguments = [name, "--out", str(whole)]
+        for role, paths in files.items():
+            arguments += [f"--{role}", *(str(REAL / path) for path in paths)]
+        command("import")([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
+        found = load(whole, name)
+        tables = found.tables
+        if found.dataset.task != "IR":
+            tables = {split: tables[split].slice(0, 200 if split == "train" else 40) for split in tables}
+        content = Content(tables=tables, labels=found.labels, splits="the first rows")
+        write(
+            folder,
+            get_dataset(name),
+            content,
+            source={"kind": "import", "files": []},
+            licence="",
+            citation="",
+        )
+    return folder
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_a_family_of_encoders_runs_all_four_tasks(
+    family: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, config = MODELS[family]
+    texts = (
+        load(sample, "sst2").train["first"].to_pylist()
+        + load(sample, "squad_v2").train["context"].to_pylist()
+    )
+    tokenizer = train(kind, texts, 1_000)
+    torch.manual_seed(0)
+    folder = tmp_path / family
+    ids = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    for name in ("bos", "eos", "cls", "sep"):
+        if (number := getattr(tokenizer, f"{name}_token_id")) is not None:
+            ids[f"{name}_token_id"] = number
+    AutoModel.from_config(config(**ids)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    arguments = ["--model", str(folder), "--data", str(sample), "--out", str(tmp_path), "--device", "cpu"]
+    arguments += ["--dataset", *NAMES, "--lr", "1e-3", "--seed", "0", "--steps", "2", "--workers", "1"]
+    assert validate([*arguments, "--tflops", "1"]) == 0
+    assert run(arguments) == 0
+    assert "4 of 4 runs done, 0 failed" in capsys.readouterr().out
+    for name in NAMES:
+        (found,) = (tmp_path / "results" / family).glob(f"*/{name}/*/run.json")
+        record = json.loads(found.read_text())
+        assert record["status"] == "complete" and all(0 < loss < 20 for loss in record["losses"])

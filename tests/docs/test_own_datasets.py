@@ -1,0 +1,149 @@
+"""docs/own-datasets.md does what it says: its file is imported, run and scored as it stands, all eight kinds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModel
+
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+from analysis.__main__ import main as analysis
+from benchmarks.__main__ import main as benchmarks
+from benchmarks.datasets.local_dataset import load, verify
+from benchmarks.definition_file import read_definitions
+from benchmarks.definitions import DEFINITIONS
+from benchmarks.protocol import DATASETS
+from tests.benchmarks.tiny import make_config, make_tokenizer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/own-datasets.md"
+NAMES = ("reviews", "paraphrases", "topics", "similarity", "places", "trivia", "doubtful", "manuals")
+TOPICS = ("sports", "politics", "music")
+THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    for name in list(DEFINITIONS):
+        DEFINITIONS.pop(name)
+        DATASETS.pop(name)
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def tsv(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = ["\t".join(rows[0]), *("\t".join(str(value) for value in row.values()) for row in rows)]
+    path.write_text("\n".join(text) + "\n")
+
+
+def things(start: int, count: int) -> Iterator[tuple[int, str]]:
+    for number in range(start, start + count):
+        yield number, f"the {THINGS[number % 6]} number {number}"
+
+
+def answered(start: int, count: int, *, some_without: bool) -> list[dict[str, Any]]:
+    rows = []
+    for number, thing in things(start, count):
+        context = f"Ada found {thing} in Lyon."
+        answers = {"text": ["Lyon"], "answer_start": [context.index("Lyon")]}
+        if some_without and number % 3 == 0:
+            answers = {"text": [], "answer_start": []}
+        rows.append(
+            {"id": f"q{number}", "question": f"Where is {thing}?", "context": context, "answers": answers}
+        )
+    return rows
+
+
+def write_files(folder: Path) -> None:
+    """The files that the page's tables name."""
+    for part, start, count in (("train", 0, 60), ("test", 60, 12)):
+        own = list(things(start, count))
+        tsv(
+            folder / f"reviews-{part}.tsv",
+            [{"body": t, "stars": ("bad", "fair", "good")[n % 3]} for n, t in own],
+        )
+        lines(
+            folder / f"topics-{part}.jsonl",
+            [{"text": t, "labels": [TOPICS[i] for i in range(3) if n >> i & 1]} for n, t in own],
+        )
+        tsv(folder / f"similarity-{part}.tsv",
+            [{"sentence1": t, "sentence2": f"a {t}", "score": n % 11 / 2} for n, t in own])  # fmt: skip
+        (folder / f"places-{part}.bio").write_text(
+            "".join(f"Ada\tO\nsaw\tO\nNew\tB-LOC\n{thing.split()[1]}{n}\tI-LOC\n\n" for n, thing in own)
+        )
+        lines(folder / f"doubtful-{part}.jsonl", answered(start, count, some_without=True))
+        squad = [
+            {"context": row["context"], "qas": [{
+                "id": row["id"], "question": row["question"],
+                "answers": [{"text": "Lyon", "answer_start": row["answers"]["answer_start"][0]}],
+            }]}
+            for row in answered(start, count, some_without=False)
+        ]  # fmt: skip
+        (folder / f"trivia-{part}.json").write_text(json.dumps({"data": [{"paragraphs": squad}]}))
+    for part, start, count in (("train", 0, 60), ("dev", 60, 8), ("test", 70, 8)):
+        rows = [{"sentence1": t, "sentence2": t[::-1], "label": n % 2} for n, t in things(start, count)]
+        lines(folder / f"pairs-{part}.jsonl", rows)
+    lines(
+        folder / "manuals-pairs.jsonl", [{"query": f"where is {t}", "positive": t} for _, t in things(0, 60)]
+    )
+    lines(
+        folder / "manuals-queries.jsonl", [{"_id": f"q{n}", "text": f"find {t}"} for n, t in things(60, 12)]
+    )
+    lines(
+        folder / "manuals-corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": t} for n, t in things(60, 12)]
+    )
+    tsv(folder / "manuals-qrels.tsv",
+        [{"query-id": f"q{n}", "corpus-id": f"d{n}", "score": 1} for n, _ in things(60, 12)])  # fmt: skip
+
+
+@pytest.fixture
+def my_toml(tmp_path: Path) -> Path:
+    (code,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "my.toml").write_text(code)
+    write_files(tmp_path)
+    return tmp_path / "my.toml"
+
+
+def test_from_the_file_to_a_row_of_scores(
+    my_toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tuple(definition.name for definition in read_definitions(my_toml)) == NAMES
+    data, out = tmp_path / "data", tmp_path / "out"
+    for name in NAMES:
+        assert not benchmarks(["import", name, "--datasets", str(my_toml), "--out", str(data)])
+        assert verify(data, name) == []
+    assert load(data, "reviews").manifest.counts == {"train": 57, "validation": 3, "test": 12}
+    assert load(data, "paraphrases").manifest.counts == {"train": 60, "validation": 8, "test": 8}
+    assert load(data, "manuals").manifest.counts == {"train": 60, "validation": 6, "test": 6}
+    assert not benchmarks(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
+    assert "| Review: the " in capsys.readouterr().out
+    model = tmp_path / "tiny"
+    tokenizer = make_tokenizer([text for _, text in things(0, 80)])
+    torch.manual_seed(0)
+    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
+    options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
+    assert not benchmarks(["validate", *options, "--tflops", "1"])
+    assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
+    for name in NAMES:  # what follows takes the definitions from the store
+        DEFINITIONS.pop(name)
+        DATASETS.pop(name)
+    capsys.readouterr()
+    grid = ["--lr", "1e-3", "--seed", "0"]
+    assert benchmarks(["status", "--out", str(out), *grid, "--json"]) == 4  # of the twelve nothing is there
+    cells = {cell["dataset"]: cell for cell in json.loads(capsys.readouterr().out)}
+    assert all(cells[name]["done"] == cells[name]["runs"] == 1 for name in NAMES)
+    for protocol in ("paper", "standard"):
+        assert not analysis(["scores", "--source", str(out), "--add-model", "tiny", "--protocol", protocol])
+        shown = "".join(capsys.readouterr())
+        for name in NAMES:
+            assert re.search(rf"^tiny,\w+,{name},", shown, re.MULTILINE), name
