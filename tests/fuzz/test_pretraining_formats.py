@@ -78,6 +78,7 @@ def checkpoint(folder: Path) -> Path:
         "stage": "a", "objective": "clm", "ratio": None, "tokens": 5, "precision": "fp32", "compile": "off",
         "attention": {"backend": "sdpa", "measured": False}, "results": 1, "shape": asdict(TINY),
         "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
+        "interventions": TrainingConfig().interventions(3),
     }  # fmt: skip
     return checkpoints.save(folder, 3, *tiny(), state).path
 
