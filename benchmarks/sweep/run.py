@@ -109,22 +109,22 @@ def run_on(devices: Sequence[str], request: Request) -> None:
                 free.append(job)
             else:
                 log.info("%s on %s: another process is doing it", request.name, job.trained_on)
-        datasets = tuple(name for job in free for name in job.datasets)
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="clm-or-mlm-claims-")))
         if not any(pending(job) for job in free):
             return
         with ForkPool(len(devices), fresh=True) as pool:
             for number, device in enumerate(devices):
-                alone = dataclasses.replace(request, device=device, workers=1, datasets=datasets)
+                alone = dataclasses.replace(request, device=device, workers=1)
+                jobs = [dataclasses.replace(job, request=alone) for job in free]
                 share = Share(folder=folder, first=number / len(devices))
-                pool.submit(functools.partial(_worker, alone, share), lambda _: None)
+                pool.submit(functools.partial(_worker, jobs, alone, share), lambda _: None)
             pool.finish()
 
 
-def _worker(request: Request, share: Share) -> None:
+def _worker(jobs: list[Job], request: Request, share: Share) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     register_stored(request.store)
-    _work(compared_jobs(request), request, share)
+    _work(jobs, request, share)
 
 
 def _work(jobs: list[Job], request: Request, share: Share | None = None) -> None:
