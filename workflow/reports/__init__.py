@@ -1,0 +1,1 @@
+"""What a study will do, does and has done, for its user."""

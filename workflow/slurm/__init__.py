@@ -1,0 +1,1 @@
+"""What the workflow says to Slurm and asks of it."""
