@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.definition_file import Definition, definition_of, read_definitions
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
-from common.doors import read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.doors import read_bounded, strict_json
 from common.registry import Registry
 
 __all__ = ["DEFINITIONS", "register", "register_stored", "store_definitions"]

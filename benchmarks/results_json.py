@@ -14,8 +14,8 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.runs import SPLITS
-from common.doors import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
-from common.seals import sha256_bytes
+from common.integrity.doors import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
+from common.integrity.seals import sha256_bytes
 
 __all__ = ["AGAIN", "MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
 

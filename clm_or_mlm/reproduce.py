@@ -18,10 +18,10 @@ from analysis.tables.render import FORMATS as TABLE_FORMATS
 from analysis.tables.score_list import scores_csv
 from common.errors import UserError
 from common.files import sha256_file, write_text
+from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance, write_provenance
-from common.seals import sha256_bytes
 from paper_figures.inputs import Inputs
 from paper_figures.output.results import draw_figures
 from paper_figures.registry import FIGURES, FigureEntry

@@ -16,11 +16,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import sha256_file, write_text
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.integrity.seals import BrokenSealError, check_seal, sealed
 from common.plain_text import redacted_words, visible
-from common.seals import BrokenSealError, check_seal, sealed
 
 __all__ = [
     "FILES", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path",

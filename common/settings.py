@@ -18,8 +18,8 @@ from cyclopts import App, CycloptsError, Parameter
 from docstring_parser import parse_from_object
 
 from common.cli import sentence, whole_numbers
-from common.doors import UnreadableError, read_bounded
 from common.errors import UserError, nearest
+from common.integrity.doors import UnreadableError, read_bounded
 from common.plain_text import visible
 
 __all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]

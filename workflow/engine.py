@@ -28,7 +28,7 @@ from common.locks import try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
 from workflow.jobs import Job, Workflow, save, write_marker
-from workflow.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
+from workflow.slurm.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
 
 __all__ = ["LEASE", "PROFILES", "prefix_of", "reconcile", "run_workflow"]
 

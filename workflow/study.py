@@ -337,7 +337,7 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         name=target,
         commands=(
             ("analysis", "ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
-            ("workflow.study_report", runs, "--pretraining", "pretraining", "--out", out),
+            ("workflow.reports.study_report", runs, "--pretraining", "pretraining", "--out", out),
             ("analysis", "reproduce", "--source", runs, "--out", out),
         ),
         makes=(f"{out}/reproduce.json",),

@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.protocol import get_dataset
 from benchmarks.runs import SPLITS
-from common.doors import strict_json
 from common.errors import UserError, first_line
 from common.files import atomic_path, write_text
+from common.integrity.doors import strict_json
 from common.plain_text import visible
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
-from common.doors import read_bounded, strict_json
 from common.errors import UserError, nearest
 from common.files import cache_folder, write_text
+from common.integrity.doors import read_bounded, strict_json
 from common.locks import wait_for_lock
 from common.plain_text import redacted
 from common.progress import progress

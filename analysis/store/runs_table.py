@@ -29,11 +29,11 @@ import pyarrow.parquet as pq
 from analysis.csv_text import csv_text
 from analysis.store.model_names import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, PROTOCOLS, TASKS, format_lr
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError, first_line, nearest
 from common.files import write_bytes
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.integrity.seals import sha256_bytes
 from common.plain_text import name_fault, visible
-from common.seals import sha256_bytes
 from pretraining.study import MODELS
 
 __all__ = ["COLUMNS", "KEYS", "added_models", "protocol_of", "read_runs", "sort_runs", "write_runs"]

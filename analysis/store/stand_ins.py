@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.protocol import datasets_of
-from common.doors import inside, read_bounded, strict_json
 from common.errors import UserError
+from common.integrity.doors import inside, read_bounded, strict_json
 from common.plain_text import visible
 
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]

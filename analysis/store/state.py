@@ -18,9 +18,9 @@ from analysis.store.instances import cell_path
 from analysis.store.problems import Problem
 from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
-from common.doors import read_bounded
 from common.files import write_bytes
-from common.seals import open_sealed, seal_bytes
+from common.integrity.doors import read_bounded
+from common.integrity.seals import open_sealed, seal_bytes
 
 __all__ = ["State", "state_path"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks.protocol import DATASETS, TASKS
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.progress import progress
 from common.provenance import provenance_path, read_provenance
 from common.registry import Registry

@@ -19,9 +19,9 @@ from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
-from common.doors import inside
 from common.errors import UserError
 from common.files import sha256_file
+from common.integrity.doors import inside
 
 __all__ = ["HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
 

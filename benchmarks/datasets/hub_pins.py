@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from benchmarks.definition_file import Definition
-from common.doors import UnreadableError, inside, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.doors import UnreadableError, inside, read_bounded, strict_json
 from common.plain_text import visible
 
 __all__ = ["LOCK", "PINS", "LockedFile", "Pin", "add_pins", "choose", "read_lock", "write_lock"]

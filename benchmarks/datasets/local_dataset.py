@@ -29,9 +29,9 @@ from benchmarks.datasets.schema import (
     table_names,
 )
 from benchmarks.protocol import Dataset, get_dataset
-from common.doors import read_bounded
 from common.errors import UserError, first_line
 from common.files import remove_leftovers, sha256_file, temporary_name, write_text
+from common.integrity.doors import read_bounded
 from common.plain_text import visible
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]

@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.protocol import DATASETS, Dataset
-from common.doors import strict_json
 from common.errors import UserError
+from common.integrity.doors import strict_json
+from common.integrity.seals import BrokenSealError, check_seal, sealed
 from common.plain_text import visible
 from common.registry import Registry
-from common.seals import BrokenSealError, check_seal, sealed
 
 __all__ = [
     "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo", "schema_of",

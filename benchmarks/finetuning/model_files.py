@@ -8,9 +8,9 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_file
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
 
 __all__ = ["resolve", "tokenizer_hash", "weights_hash"]
 

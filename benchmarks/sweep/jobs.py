@@ -30,10 +30,10 @@ from benchmarks.tasks.base import Evaluator
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path, write_provenance
-from common.seals import sha256_bytes
 
 __all__ = [
     "Job", "Outcome", "Prepared", "check_labels", "check_sources", "jobs_of", "pending", "prepare", "remove_leftovers",

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey
-from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.errors import UserError
+from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.integrity.seals import sha256_bytes
 from common.plain_text import visible
 from common.provenance import FILES, provenance_path, read_provenance
-from common.seals import sha256_bytes
 
 __all__ = [
     "failure", "fault", "folder_of", "is_done", "lock_path", "model_source", "read_record", "read_score", "timings",

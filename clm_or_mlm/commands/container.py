@@ -18,7 +18,7 @@ from container.apptainer import stream
 from container.build import get_image
 from container.launch import launch
 from workflow.settings import load_settings
-from workflow.site_check import check_site
+from workflow.slurm.site_check import check_site
 from workflow.study import workflow_of
 
 __all__ = ["build", "doctor", "pass_on", "run", "sign", "test", "verify"]

@@ -14,17 +14,17 @@ from cyclopts import Parameter
 from common.errors import UserError, nearest
 from common.locks import holder_of
 from common.settings import describe_settings
-from workflow import study_status
 from workflow.detached import start_detached
 from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
 from workflow.jobs import Job
-from workflow.live_jobs import queued
 from workflow.measured import measure
+from workflow.reports import study_status
+from workflow.reports.summary import summary
 from workflow.requirements import check_requirements
 from workflow.settings import Settings, load_settings
-from workflow.site_check import refuse_what_slurm_refuses
+from workflow.slurm.live_jobs import queued
+from workflow.slurm.site_check import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
-from workflow.summary import summary
 
 __all__ = ["cancel", "detach", "pass_on", "status", "study"]
 

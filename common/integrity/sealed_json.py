@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.files import write_text
-from common.seals import BrokenSealError, check_seal, sealed
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.integrity.seals import BrokenSealError, check_seal, sealed
 
 __all__ = ["read_sealed", "sealed_text", "write_sealed"]
 

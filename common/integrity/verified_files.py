@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.doors import open_plain
+from common.integrity.doors import open_plain
 
 __all__ = ["DamagedError", "VerifiedFile", "check_file"]
 

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from analysis.csv_text import csv_text
 from analysis.sources import Source
 from common.files import write_bytes
+from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path, write_provenance
-from common.seals import sha256_bytes
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure_types import FigureSpec
 from paper_figures.inputs import Inputs

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.sealed_json import read_sealed, write_sealed
+from common.integrity.sealed_json import read_sealed, write_sealed
 from pretraining.data.shard_files import damages, entries_of
 from pretraining.data.shard_index import RECORD, ShardEntry
 from pretraining.data.tokenizer import load_tokenizer

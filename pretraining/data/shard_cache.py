@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from common.doors import open_plain
 from common.errors import UserError
-from common.private_folders import private_folder
-from common.verified_files import DamagedError, VerifiedFile
+from common.integrity.doors import open_plain
+from common.integrity.private_folders import private_folder
+from common.integrity.verified_files import DamagedError, VerifiedFile
 from pretraining.data.shard_index import ShardFile
 from pretraining.data.shard_settings import shard_cache_folder
 

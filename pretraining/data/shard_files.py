@@ -25,8 +25,8 @@ from streaming.base.format.mds.reader import MDSReader
 
 from common.errors import UserError
 from common.files import sha256_file, write_bytes
+from common.integrity.verified_files import DamagedError, VerifiedFile
 from common.registry import Registry
-from common.verified_files import DamagedError, VerifiedFile
 from pretraining.data.shard_cache import Decompress, ShardCache
 from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, read_index, shard_name
 

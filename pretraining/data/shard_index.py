@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from pretraining.formats import Format, Hash, Positive
 
 __all__ = [

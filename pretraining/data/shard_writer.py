@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from common.doors import read_bounded
 from common.errors import UserError
 from common.files import write_bytes
-from common.sealed_json import read_sealed, write_sealed
+from common.integrity.doors import read_bounded
+from common.integrity.sealed_json import read_sealed, write_sealed
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
 from pretraining.data.shard_files import Compression, write_shard

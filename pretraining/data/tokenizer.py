@@ -27,9 +27,9 @@ import tiktoken
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from common.doors import read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.doors import read_bounded, strict_json
 from common.plain_text import visible
 from common.processes import worker_pool
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import sha256_file
-from common.sealed_json import read_sealed, write_sealed
-from common.seals import SEAL
-from common.verified_files import DamagedError, check_file
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.integrity.sealed_json import read_sealed, write_sealed
+from common.integrity.seals import SEAL
+from common.integrity.verified_files import DamagedError, check_file
 from pretraining.formats import Format, Hash, Positive
 
 __all__ = ["FILES", "MANIFEST", "check_model", "file_seals", "read_model_manifest", "seal_model"]

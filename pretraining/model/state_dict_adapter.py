@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from common.doors import BadJsonError, read_bounded, strict_json
 from common.errors import UserError
+from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.plain_text import visible
 from pretraining.formats import Count, Format, Positive, Text
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of

@@ -23,8 +23,8 @@ from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import atomic_folder, sha256_file
-from common.sealed_json import read_sealed, write_sealed
-from common.verified_files import DamagedError, check_file
+from common.integrity.sealed_json import read_sealed, write_sealed
+from common.integrity.verified_files import DamagedError, check_file
 from pretraining.formats import Count, Format, Hash, Positive, Text
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from common.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.errors import UserError
 from common.files import write_text
+from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.plain_text import name_fault
 
 __all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "read_timings", "write_log"]

@@ -29,8 +29,8 @@ from benchmarks.protocol import get_dataset
 from benchmarks.results_json import ResultsError, parse_results, read_results
 from benchmarks.runs import RESULTS, RunKey, results_text, write_results
 from common.errors import UserError
+from common.integrity.seals import sha256_bytes
 from common.provenance import provenance, provenance_path, read_provenance, write_provenance
-from common.seals import sha256_bytes
 from paper_figures.training_curves import training_losses
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat

@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 from common.cli import call, program, run
-from common.verified_files import VerifiedFile
+from common.integrity.verified_files import VerifiedFile
 from pretraining.data.shard_files import COMPRESSIONS, TokenStream, write_shard
 from pretraining.data.shard_index import RECORD, write_index
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from common.files import sha256_file
-from common.sealed_json import read_sealed, write_sealed
+from common.integrity.sealed_json import read_sealed, write_sealed
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
 from pretraining.data.shard_settings import ShardSettings

@@ -1,4 +1,4 @@
-"""`python -m workflow.study_report`: a study's own scores and training losses as a table and a picture.
+"""`python -m workflow.reports.study_report`: a study's own scores and training losses as a table and a picture.
 
 The paper's tables and figures hold the paper's models; a study of one's own, a trial or a miniature has others,
 and is shown here: a row a model, a column a dataset; losses by step above scores with their intervals.
@@ -83,7 +83,7 @@ def draw(scores: pd.DataFrame, losses: pd.DataFrame) -> Figure:
 
 def main(argv: Sequence[str]) -> int | None:
     parser = argparse.ArgumentParser(
-        "python -m workflow.study_report", description=__doc__, allow_abbrev=False
+        "python -m workflow.reports.study_report", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("source", help="a runs table or a run store")
     parser.add_argument("--pretraining", type=Path, metavar="DIR", help="folder of the trained models")

@@ -16,8 +16,8 @@ from common.locks import holder_of
 from common.text_tables import grid
 from workflow.engine import LEASE, prefix_of, reconcile
 from workflow.jobs import WORKFLOW, Job, Workflow, load
-from workflow.live_jobs import LiveJob, live_jobs
 from workflow.path import critical_hours
+from workflow.slurm.live_jobs import LiveJob, live_jobs
 
 __all__ = ["StudyStatus", "hours_used", "pace", "share", "status_code", "status_text", "study_status"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from workflow.jobs import Job, Workflow
 from workflow.path import critical_path
+from workflow.reports.study_status import pace, share
 from workflow.settings import Settings
-from workflow.study_status import pace, share
 
 __all__ = ["summary", "warnings"]
 

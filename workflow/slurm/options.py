@@ -53,7 +53,7 @@ def options_of(words: str, where: str) -> list[str]:
 
 
 def check_extra(words: str, where: str) -> None:
-    """Refuse options that the workflow sets itself; others are asked of sbatch (`workflow.site_check`).
+    """Refuse options that the workflow sets itself; others are asked of sbatch (`workflow.slurm.site_check`).
 
     Raises:
         UserError: one of these, with what to use in its place.

@@ -12,9 +12,9 @@ from common.errors import UserError
 from container.doctor import Line
 from container.site import Site
 from workflow.jobs import Job, Workflow
-from workflow.live_jobs import minutes_of
 from workflow.settings import Settings
 from workflow.sites import QUEUES
+from workflow.slurm.live_jobs import minutes_of
 
 __all__ = ["check_site", "refusal", "refuse_what_slurm_refuses", "sbatch_words"]
 

@@ -24,9 +24,9 @@ from clm_or_mlm.options import (
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
+from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
-from common.seals import sha256_bytes
 from pretraining.study import TABLES
 
 __all__ = ["audit", "report", "reproduce", "scores", "table"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.sealed_json import read_sealed, sealed_text, write_sealed
+from common.integrity.sealed_json import read_sealed, sealed_text, write_sealed
 
 CONTENT = {
     "name": "é\n",

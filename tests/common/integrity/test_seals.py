@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from common.seals import SEAL, BrokenSealError, check_seal, open_sealed, seal_bytes, sealed
+from common.integrity.seals import SEAL, BrokenSealError, check_seal, open_sealed, seal_bytes, sealed
 
 DOCUMENT = {"a": (1, 2), "b": 1e-5, "c": {"é": None}}
 

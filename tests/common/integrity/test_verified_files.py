@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.verified_files import DamagedError, VerifiedFile, check_file
+from common.integrity.verified_files import DamagedError, VerifiedFile, check_file
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.sealed_json import write_sealed
+from common.integrity.sealed_json import write_sealed
 from pretraining.__main__ import main
 from pretraining.data.manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer

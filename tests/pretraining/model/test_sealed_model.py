@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.sealed_json import read_sealed, write_sealed
+from common.integrity.sealed_json import read_sealed, write_sealed
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.hf_export import export
 from pretraining.model.modeling import EuroBertModel

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from pretraining.training.log import LOG, write_log
-from workflow.study_report import draw, losses_of, score_table
+from workflow.reports.study_report import draw, losses_of, score_table
 
 SCORES = pd.DataFrame(
     [("b", "sst2", 80.0, 79.0, 81.0), ("b", "nq", 20.0, 18.0, 22.0), ("a", "sst2", 70.0, 69.5, 70.5)],

@@ -8,8 +8,16 @@ import pytest
 
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save, write_marker
-from workflow.live_jobs import LiveJob
-from workflow.study_status import StudyStatus, hours_used, pace, share, status_code, status_text, study_status
+from workflow.reports.study_status import (
+    StudyStatus,
+    hours_used,
+    pace,
+    share,
+    status_code,
+    status_text,
+    study_status,
+)
+from workflow.slurm.live_jobs import LiveJob
 
 DONE, HALF, BROKEN = (
     Job(kind=KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)

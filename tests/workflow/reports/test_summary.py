@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from workflow.reports.summary import summary, warnings
 from workflow.settings import Settings
 from workflow.study import workflow_of
-from workflow.summary import summary, warnings
 
 
 def test_jobs_to_do_are_counted_by_kind_and_in_all() -> None:

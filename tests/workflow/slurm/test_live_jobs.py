@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
-from workflow.live_jobs import (
+from workflow.slurm.live_jobs import (
     comment_of,
     forget_ended,
     live_jobs,

@@ -14,7 +14,7 @@ from common.provenance import ROOT
 from container.site import Site
 from tests.workflow.private_slurm import PrivateSlurm, private_slurm, why_not
 from workflow.settings import load_settings
-from workflow.site_check import check_site, refuse_what_slurm_refuses
+from workflow.slurm.site_check import check_site, refuse_what_slurm_refuses
 from workflow.study import workflow_of
 
 pytestmark = [
