@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zstandard
-from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 
 from common.errors import UserError
 from common.integrity.verified_files import VerifiedFile
@@ -24,6 +23,7 @@ from pretraining.data.shard_cache import held, make_shard_cache_folder
 from pretraining.data.shard_files import TokenStream
 from pretraining.data.shard_index import INDEX, RECORD
 from pretraining.data.shard_settings import ShardSettings
+from tests.common.integrity.test_private_folders import NOBODY, as_another_user, needs_root
 from tests.pretraining.data.made_up_shards import SETTINGS, flips, sources, stream, with_content
 
 STEP = RECORD * SETTINGS.shard_records
