@@ -22,7 +22,7 @@ from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
 from workflow.sites import QUEUES, Queue, SiteProfile, load_site
-from workflow.slurm.options import check_extra
+from workflow.slurm_options import check_extra
 
 __all__ = ["Settings", "load_settings"]
 
