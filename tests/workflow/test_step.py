@@ -94,7 +94,12 @@ def test_killed_it_leaves_no_training_behind(tmp_path: Path) -> None:
 
 
 def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit(130)"]
+    # A shell's background job starts with SIGINT ignored, and so would this one.
+    code = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try: time.sleep(60)\nexcept KeyboardInterrupt: exit(130)"
+    )
+    command = [sys.executable, "-c", code]
     assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
 
 
