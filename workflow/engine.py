@@ -11,6 +11,7 @@ run is done again and nothing else is, and a store that was copied here counts.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -214,8 +215,9 @@ def _snakemake(
     environ.setdefault("XDG_CACHE_HOME", str(folder / ".cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
     # its own: a Ctrl-C that reached it would cancel every job.
+    with_us = functools.partial(end_with_parent, os.getpid())
     process = subprocess.Popen(
-        [*command, *words], env=environ, cwd=folder, preexec_fn=end_with_parent, start_new_session=slurm
+        [*command, *words], env=environ, cwd=folder, preexec_fn=with_us, start_new_session=slurm
     )
     with _ending(process, slurm), _watching(folder, slurm, process, lost):
         code = process.wait()

@@ -9,6 +9,7 @@ make is there. `--finished MARKER` writes the marker of a job that is complete a
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -136,7 +137,7 @@ def run_until(
             stderr=subprocess.STDOUT,
             env=dict(environ),
             start_new_session=True,
-            preexec_fn=_in_the_child,
+            preexec_fn=functools.partial(_in_the_child, os.getpid()),
         )
         try:
             while process.poll() is None:
@@ -162,11 +163,11 @@ def run_until(
     return AGAIN if ended and code != 0 else code
 
 
-def _in_the_child() -> None:
+def _in_the_child(parent: int) -> None:
     # Slurm's warning reaches launchers and shells in between, too.
     ignore_stop_signal()
     # Killed, this process leaves nothing behind that the next call would meet.
-    end_with_parent()
+    end_with_parent(parent)
 
 
 def _ask(group: int, stop: signal.Signals | Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from common.errors import UserError
 from common.processes import AGAIN
 from common.provenance import ROOT
+from tests.common.test_processes import alive
 from workflow.jobs import KINDS, Job, Workflow, save
 from workflow.step import do, launcher_of, prefix_of, run_until, seconds_left, site_environment
 
@@ -88,7 +89,7 @@ def test_killed_it_leaves_no_training_behind(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     end = time.monotonic() + 10
-    while Path(f"/proc/{found[0]}").exists():
+    while alive(int(found[0])):
         assert time.monotonic() < end
         time.sleep(0.05)
 
