@@ -257,7 +257,7 @@ def test_a_rate_set_at_batch_start_is_the_rate_of_that_update() -> None:
     same(model, reference)
 
 
-def test_an_optimizers_state_goes_on_in_a_second_trainer() -> None:
+def test_an_optimizers_state_continues_in_a_second_trainer() -> None:
     model, reference = pair()
     optimizer, other = (torch.optim.AdamW(item.parameters(), lr=0.01) for item in (model, reference))
     fit(model, optimizer, Record(), end=3)

@@ -163,7 +163,7 @@ def _as_module(script: re.Match[str]) -> str:
 
 
 def is_file(name: str) -> bool:
-    """Tell whether it is a file's name, such as `analysis.sif`, and no module."""
+    """Return whether it is a file's name, such as `analysis.sif`, and no module."""
     return name.endswith((".py", ".sif"))
 
 
