@@ -1,0 +1,56 @@
+"""Each error that docs/faq.md quotes is what its command says now."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.rooms import main_of
+from common.errors import UserError
+from common.provenance import ROOT
+from tests.docs.console import Step, steps
+
+STEPS = steps((ROOT / "docs" / "faq.md").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the page's reader has: a store with one run of a model of their own, its table, and a few documents."""
+    run = tmp_path / "results" / "results" / "bert-base" / "SC" / "sst2" / "lr1e-04_sd0"
+    run.mkdir(parents=True)
+    split = {"score": 0.5, "scores_i": [1, 0]}
+    (run / "results.json").write_text(json.dumps({"validation": split, "test": split}))
+    (tmp_path / "runs.csv").write_text(
+        (ROOT / "tests/data/released_sst2_610m-mlm40-42k.csv").read_text(encoding="utf-8")
+    )
+    (tmp_path / "documents.jsonl").write_text('{"text": "a few words"}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    # No name is resolved: a machine without network.
+    for key, value in {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "url.file:///nowhere/.insteadOf",
+                       "GIT_CONFIG_VALUE_0": "https://"}.items():  # fmt: skip
+        monkeypatch.setenv(key, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command.strip()[10:60])
+def test_the_command_gives_the_quoted_error(step: Step, folder: Path) -> None:
+    python, dash, room, *words = shlex.split(step.command)
+    assert (python, dash) == ("python", "-m")
+    with pytest.raises(UserError) as raised:
+        main_of(room)(words)
+    assert step.agrees(f"error: {raised.value}\n"), raised.value
+
+
+def test_the_error_without_torch_is_the_quoted_one() -> None:
+    quoted = "this command needs torch, which is not installed"
+    assert quoted in (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    source = (ROOT / "clm_or_mlm" / "rooms.py").read_text(encoding="utf-8")
+    assert quoted.replace("torch", "{package}") in source
+
+
+def test_the_page_quotes_a_dozen_errors() -> None:
+    assert len(STEPS) >= 10
