@@ -34,7 +34,7 @@ class Kind:
     form: str
     """Its local form: a name in `benchmarks.datasets.schema.FORMS`."""
     columns: Mapping[str, tuple[str, ...]]
-    """The fields, each with the names of columns that are understood without being told."""
+    """The fields, each with the names of columns that need no entry in the file."""
     roles: tuple[str, ...] = ("train", "validation", "test")
     """What its files can be."""
     labelled: bool = False

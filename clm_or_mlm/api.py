@@ -165,7 +165,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return the difference between models, a row for each pair and each dataset, task and all of them.
 
-    Columns: first, second, scope, effect, low, high (first minus second, in points), p, p_holm, outcome, and more.
+    Columns: first, second, task, dataset (or `average`), effect, low, high (first minus second, in points), p, p_holm,
+    outcome, and more.
 
     Args:
         names: two models or more, or shell patterns.

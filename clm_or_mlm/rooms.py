@@ -10,8 +10,9 @@ from typing import Any
 
 from cyclopts import App
 
+from clm_or_mlm.examples import epilogue
 from clm_or_mlm.version import version_line
-from common.cli import call, program
+from common.cli import call, command_name, program
 from common.errors import UserError
 from common.registry import Registry
 
@@ -38,9 +39,15 @@ class Room:
     def program(self, prefix: str = "python -m") -> App:
         """Return the room's command line; `prefix` and the room's name are how it is started."""
         commands = {f"clm_or_mlm.commands.{path}": line for path, line in self.commands.items()}
+        below = {path: epilogue(f"{self.name} {command_name(path)}", prefix) or None for path in commands}
         default = _function(self.default) if self.default else None
         return program(
-            f"{prefix} {self.name}", self.description, commands, examples=self.examples, default=default
+            f"{prefix} {self.name}",
+            self.description,
+            commands,
+            examples=self.examples,
+            default=default,
+            epilogues=below,
         )
 
 

@@ -50,6 +50,7 @@ def program(
     *,
     examples: str = "",
     default: Callable[..., int | None] | None = None,
+    epilogues: Mapping[str, str | None] | None = None,
 ) -> App:
     """Return a program.
 
@@ -60,6 +61,7 @@ def program(
             which has its name.
         examples: shown below the description as they are.
         default: the function of a program that needs no command; its docstring is the description then.
+        epilogues: for some of `commands`, what stands below the command's help as it is.
     """
     made = App(
         name=name,
@@ -77,7 +79,10 @@ def program(
     )
     made["--help"].help = "show this and exit"
     for order, (path, line) in enumerate(commands.items()):
-        made.command(path, name=command_name(path), help=line, sort_key=order)
+        below = (epilogues or {}).get(path)
+        # A program in a program takes no such option, so none is given where there is nothing to show.
+        more = {"help_epilogue": below} if below else {}
+        made.command(path, name=command_name(path), help=line, sort_key=order, **more)
     return made
 
 

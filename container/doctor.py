@@ -211,7 +211,7 @@ def clock(site: Site) -> Line:
         return _fail("clock", f"{site.study}: {error.strerror}", "choose a study folder you can write to")
     if abs(skew) > 2:
         return _warn("clock", f"the file server of {site.study.resolve()} is {skew:+.0f} s off",
-                     "jobs may look out of date to Snakemake: tell the site, or use another file system")  # fmt: skip
+                     "jobs may look out of date to Snakemake: report it to the site, or move")  # fmt: skip
     newest = max((path.stat().st_mtime for path in (ROOT / "container").glob("*.py")), default=0.0)
     if time.time() < newest - 60:
         return _fail("clock", "it is earlier than this code was written here", "set the clock (chrony, ntpd)")

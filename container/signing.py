@@ -1,6 +1,6 @@
 """Signed images: a signature in the image's file that a public key verifies, by Apptainer itself.
 
-A record beside an image guards against accidents; a signature also against someone who replaces both.
+A record next to an image guards against accidents; a signature also against someone who replaces both.
 """
 
 from __future__ import annotations

@@ -228,14 +228,14 @@ def _snakemake(
 
 @contextlib.contextmanager
 def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
-    """End the process when this one is asked to end; on Slurm say that jobs live on."""
+    """End the process when this one is asked to end; on Slurm say that jobs keep running."""
 
     def end(number: int, _: object) -> None:
         # Not waited for here: this may run in the middle of the other wait, which holds a lock.
         process.kill() if slurm else process.terminate()
         if slurm:
             sys.stderr.write(
-                "\nstopped. Jobs that are queued or running live on, and the same call goes on with them; "
+                "\nstopped. Jobs that are queued or running keep running, and the same call resumes with them; "
                 "`python -m workflow status` shows them, `python -m workflow cancel` ends them\n"
             )
         sys.exit(128 + number)

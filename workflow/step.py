@@ -37,7 +37,7 @@ MISTAKE = 2
 """Exit code of every room for what the user has to correct; the same job would end with it again."""
 
 RESUME = -1
-"""What `do` returns when the time limit stopped a job that had come further: it goes on in the next."""
+"""What `do` returns when the time limit stopped a job that had come further: it continues in the next."""
 
 _NEAR = 90.0
 """Seconds from the end of a job's time at which a stop was for the time limit, not somebody's wish: Slurm's own

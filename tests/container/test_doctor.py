@@ -36,7 +36,7 @@ class FakeSite(Site):
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Callable[..., FakeSite]:
-    """Return a maker of healthy machines whose files lie under tmp_path and whose parts a test breaks."""
+    """Return a maker of healthy machines whose files are under tmp_path and whose parts a test breaks."""
     for name in ("proc/sys/user", "proc/sys/kernel", "dev/shm", "tmp", "etc", "home/me", "study"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("10000\n")

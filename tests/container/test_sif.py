@@ -17,7 +17,7 @@ TIME = 1_700_000_000
 
 
 def _image(path: Path, date: str, seed: int, signed: bool = False) -> Path:
-    """Write a small image file as Apptainer lays it out, with times, ids and users that follow from the seed."""
+    """Write a small image file in Apptainer's layout, with times, ids and users that follow from the seed."""
     draw = random.Random(seed)
     inner = {"labels": {BUILD_DATE: date, "a": "b"}, "environment": {}}
     metadata = json.dumps({"data": {"attributes": inner}, "type": "container"}).encode()

@@ -68,7 +68,7 @@ def test_one_that_hangs_where_no_namespace_can_be_made(site: Site, monkeypatch: 
         UserError, match=r"no answer within 1 s \(no user namespaces can be made here: `unshare"
     ):
         version_of(site, 1.0)
-    # A user other than root is told without waiting.
+    # A user other than root is answered without waiting.
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(
         UserError, match=r"^no user namespaces can be made here \(`unshare --user true` fails"

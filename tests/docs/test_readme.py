@@ -9,7 +9,8 @@ import pytest
 from common.provenance import ROOT
 from tests.test_imports import ALLOWED
 
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+INDEX = "docs/README.md"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -21,9 +22,12 @@ def test_relative_links_lead_somewhere(page: str) -> None:
             assert (path.parent / target).exists(), target
 
 
-def test_every_page_is_found_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page for page in PAGES[1:] if page not in readme] == []
+def test_every_page_is_in_the_index_and_the_index_in_the_readme() -> None:
+    index = (ROOT / INDEX).read_text(encoding="utf-8")
+    linked = re.findall(r"\]\(([^)]+)\)", index)
+    assert [page for page in PAGES[1:] if page != INDEX and page.removeprefix("docs/") not in linked] == []
+    assert f"({INDEX})" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert index.count("\n## ") == 3
 
 
 @pytest.mark.parametrize("page", PAGES)

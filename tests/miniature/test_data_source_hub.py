@@ -65,7 +65,7 @@ def repos() -> Repos:
     texts = [{"_id": f"d{n}", "title": "", "text": f"passage {n}"} for n in range(90)]
     questions = [{"_id": f"q{n}", "title": "", "text": f"question {n}"} for n in range(90)]
     relevant = tsv([(f"q{n}", f"d{n}", 1) for n in range(90)])
-    pairs = [{"query": f"ask {n}", "positive": f"told {n}"} for n in range(50)]
+    pairs = [{"query": f"ask {n}", "positive": f"answer {n}"} for n in range(50)]
 
     def splits(rows: list[dict[str, object]], *names: str) -> dict[str, bytes]:
         return {f"{name}.parquet": parquet([{**row, **_own(row, name)} for row in rows]) for name in names}

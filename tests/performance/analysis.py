@@ -1,4 +1,4 @@
-"""Timings of the analysis on a store of the release's size, beside reference timings of the same run.
+"""Timings of the analysis on a store of the release's size, next to reference timings of the same run.
 
     python tests/performance/standin.py /tmp/release          (once: 5 GB)
     python tests/performance/analysis.py /tmp/release
@@ -146,7 +146,7 @@ def ingest_timings(setting: Setting) -> Iterator[Timing]:
 
 
 def figure_timings(setting: Setting) -> Iterator[Timing]:
-    """Figures from the runs table, PDF, PNG and SVG each, beside what importing their libraries takes."""
+    """Figures from the runs table, PDF, PNG and SVG each, next to what importing their libraries takes."""
     if not setting.runs.exists():
         yield from ingest_timings(setting)
     yield timed_command("import only: pandas, pyarrow, matplotlib", "-c",
@@ -163,7 +163,7 @@ def figure_timings(setting: Setting) -> Iterator[Timing]:
 
 
 def table_timings(setting: Setting) -> Iterator[Timing]:
-    """Every table and the hierarchical scores, 10,000 resamples each, beside scipy's bootstrap of the same cells."""
+    """Every table and the hierarchical scores, 10,000 resamples each, next to scipy's bootstrap of the same cells."""
     if not setting.runs.exists():
         yield from ingest_timings(setting)
     source = ("--source", setting.runs)

@@ -4,7 +4,7 @@
     python tests/performance/benchmarks.py --data data --model PATH --full           # the paper's 30 runs, long
     python tests/performance/benchmarks.py --data data --grid --steps 100 --in-proportion
 
-The reference loads model and data anew in a process for every run, accumulates 8 micro-batches of 4, evaluates
+The reference loads model and data afresh in a process for every run, accumulates 8 micro-batches of 4, evaluates
 the validation split ten times in training and both splits at the end, four examples at a time, with as many threads
 as torch takes. Both sides start from the same weights and draw the same examples, so their scores must agree.
 

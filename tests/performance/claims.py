@@ -1,4 +1,4 @@
-"""Timings of the claims on a runs table and instances of the release's size, and of the bootstrap beside plain loops.
+"""Timings of the claims on a runs table and instances of the release's size, and of the bootstrap next to plain loops.
 
     python tests/performance/standin.py /tmp/release          (once: 5 GB)
     python -m analysis ingest /tmp/release --out /tmp/release/runs.parquet --instances /tmp/release/instances.parquet
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="a runs table with its instances.parquet beside it")
+    parser.add_argument("runs", type=Path, help="a runs table with its instances.parquet next to it")
     parser.add_argument("--resamples", type=int, default=10_000)
     parser.add_argument(
         "--loop-resamples", type=int, default=20, help="resamples that the array loop is timed on"

@@ -1,4 +1,4 @@
-"""Validation losses of trained models beside a unigram model's, as a table and a picture.
+"""Validation losses of trained models next to a unigram model's, as a table and a picture.
 
     python tests/performance/curves.py --data SHARDS --out DIR --image FILE.svg MODEL ...
 

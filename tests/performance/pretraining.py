@@ -1,4 +1,4 @@
-"""Speed and memory of one pretraining step, beside the same model built from transformers' Llama.
+"""Speed and memory of one pretraining step, next to the same model built from transformers' Llama.
 
     python -m tests.performance.pretraining                # CPU: ours and the reference, MLM 40 % and CLM
     python -m tests.performance.pretraining --device cuda  # GPU: tokens/s, MFU and memory of the three sizes

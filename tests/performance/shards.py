@@ -1,10 +1,10 @@
-"""Tokens per second and core of the shard writer beside the bare tokenizer's, from one run on the same text.
+"""Tokens per second and core of the shard writer next to the bare tokenizer's, from one run on the same text.
 
     python -m tests.performance.shards --source FILES --tokenizer ID_OR_PATH [--characters 40e6] [--repeats 3]
 
 All read the same documents with one core: Rust threads are off, the writer works in its own process. The bare
 tokenizer is the package that the writer encodes with, tiktoken where it gives the same ids, with the split as
-Llama 3's own code writes it; Hugging Face's is measured beside it. The writer's time is the whole `build`:
+Llama 3's own code writes it; Hugging Face's is measured next to it. The writer's time is the whole `build`:
 reading, decompression, hashing, deduplication, splitting, packing, zstd, SHA-256, disk and manifest. Times are
 CPU seconds, so that a busy machine shows less. Start-up (imports, loading the tokenizer) is in none of them.
 """

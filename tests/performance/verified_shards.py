@@ -1,4 +1,4 @@
-"""What it costs to believe nothing: shards hashed when they are opened, and that cost beside a training step.
+"""What it costs to believe nothing: shards hashed when they are opened, and that cost next to a training step.
 
     python -m tests.performance.verified_shards [--megabytes 256] [--tokens-per-second 800000]
 

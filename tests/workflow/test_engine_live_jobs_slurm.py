@@ -169,7 +169,7 @@ def test_jobs_outlive_the_call_and_the_next_waits_for_them(
     first.send_signal(number)
     assert first.wait(30) == (-number if number == signal.SIGKILL else 128 + number)
     study.wait_until(lambda: _gone(controller))
-    assert ("live on" in study.text()) == (number != signal.SIGKILL)
+    assert ("keep running" in study.text()) == (number != signal.SIGKILL)
     live = slurm.output("squeue", "-h", "-o", "%i").split()
     assert live
     third = study.start()

@@ -112,7 +112,7 @@ def _wait_for(process: subprocess.Popen[str], *rules: str) -> str:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill a call as `kill -9` of it and of what it started does; its Slurm jobs live on."""
+    """Kill a call as `kill -9` of it and of what it started does; its Slurm jobs keep running."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 

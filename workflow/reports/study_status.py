@@ -1,4 +1,4 @@
-"""How far a study is: jobs done, running, waiting and failed, hours used, time left; read beside a call that works.
+"""How far a study is: jobs done, running, waiting and failed, hours used, time left; read next to a call that works.
 
 Nothing is changed and nothing is locked. What runs and waits on Slurm comes from Slurm, the rest from the folder.
 """
@@ -131,7 +131,7 @@ def status_text(status: StudyStatus) -> str:
     lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in status.failed.items()]
     lines.append(_hours(status))
     lines.append(
-        f"{status.caller} works here" if status.caller else "nobody works here: the same call goes on"
+        f"{status.caller} works here" if status.caller else "nobody works here: the same call resumes it"
     )
     return "\n".join(lines) + "\n"
 

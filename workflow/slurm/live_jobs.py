@@ -65,7 +65,7 @@ def queued(prefix: str) -> list[LiveJob]:
     if answer.returncode:
         last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
         raise UserError(
-            f"squeue does not answer ({last[0]}): without it live jobs cannot be told from lost ones"
+            f"squeue does not answer ({last[0]}): without it live jobs cannot be distinguished from lost ones"
         )
     jobs = []
     for line in answer.stdout.splitlines():
@@ -133,7 +133,7 @@ def _notes(folder: Path) -> dict[str, str]:
 
 
 def write_live(folder: Path, live: Mapping[str, LiveJob]) -> None:
-    """Write down which markers are of live jobs, and lay a file for each job that is gone once the job is."""
+    """Write down which markers are of live jobs, and write a file for each job that is gone once the job is."""
     shutil.rmtree(folder / _LIVE, ignore_errors=True)
     for job in live.values():
         write_text(folder / _LIVE / job.number, "")

@@ -77,7 +77,7 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="The second half, that 75 % CLM is comparable, is judged beside it and not in the verdict: it "
+        remark="The second half, that 75 % CLM is comparable, is judged apart and is not in the verdict: it "
         "also fails where 75 % CLM is better than MLM alone.",
     ),
     Claim(
@@ -120,7 +120,7 @@ CLAIMS = (
         where="a public summary; Tables 10-13",
         family="two-stage",
         body=AtLeast(
-            label="25 % CLM - MLM alone lies between 1 and 3 points at 42k",
+            label="25 % CLM - MLM alone is between 1 and 3 points at 42k",
             count=3,
             parts=tuple(
                 difference(

@@ -104,7 +104,7 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, verdict)]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
-        lines += ["  beside it, not part of the verdict:", *_explain_branch(branch, "    ")]
+        lines += ["  next to it, not part of the verdict:", *_explain_branch(branch, "    ")]
     if mixed is not None:
         lines.append(f"  mixed model (objective x size fixed; dataset and seed random): {sentence(mixed)}")
         lines += [f"    {note}" for note in mixed_notes(mixed)]

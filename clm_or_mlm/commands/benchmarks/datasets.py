@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,7 @@ from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, get_dataset
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
+from clm_or_mlm.examples import epilogue
 from common.cli import MANY, program
 
 __all__ = ["PARTIAL", "datasets", "fetch", "import_", "synthetic"]
@@ -116,8 +118,9 @@ def import_(
 
 
 _KNOWN = "\n".join(f"  {name:13}{reader_of(entry).files}" for name, entry in DATASETS.items())
-import_.__doc__ = (import_.__doc__ or "").replace(
-    "\n    Args:",
+# Python 3.13 strips a docstring's indentation by itself, earlier ones do not.
+import_.__doc__ = inspect.cleandoc(import_.__doc__ or "").replace(
+    "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
     "  python -m benchmarks import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
 )
@@ -199,4 +202,12 @@ datasets = program(
         f"{__name__}:show": "schema, counts, source and three examples as the model sees them",
         f"{__name__}:verify": "check every file and every row against the manifest's hashes",
     },
+    epilogues={
+        f"{__name__}:{name}": epilogue(f"benchmarks datasets {name.rstrip('_')}")
+        for name in ("list_", "show", "verify")
+    },
 )
+datasets.help_epilogue = """\
+examples:
+  python -m benchmarks datasets list
+  python -m benchmarks datasets show sst2 --split test"""

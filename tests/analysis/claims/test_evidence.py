@@ -1,4 +1,4 @@
-"""What runs say about contrasts: pairing, partial runs, spreads, instances; and the mixed model beside it."""
+"""What runs say about contrasts: pairing, partial runs, spreads, instances; and the mixed model next to it."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class _SmallMemory(nn.Module):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_out_of_memory_goes_on_in_smaller_passes_with_the_same_gradient(
+def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
     name: str, data: Path, model_folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, name)

@@ -1,4 +1,4 @@
-"""The files of a figure: the same bytes everywhere, no dates, the data beside the picture."""
+"""The files of a figure: the same bytes everywhere, no dates, the data next to the picture."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_the_generator_is_philox_with_the_documented_key_and_counter() -> None:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_ratio_lies_within_binomial_bounds(ratio: float) -> None:
+def test_ratio_is_within_binomial_bounds(ratio: float) -> None:
     tokens = np.zeros(2_000, np.int64)
     counts = [sample_mask(tokens, rule(ratio), sample_id=i, epoch=0).sum() for i in range(200)]
     total = stats.binomtest(int(sum(counts)), 200 * 2_000, ratio)

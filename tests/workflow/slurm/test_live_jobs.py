@@ -1,4 +1,4 @@
-"""Jobs of a study in Slurm's queue, told from a made-up squeue."""
+"""Jobs of a study in Slurm's queue, read from a made-up squeue."""
 
 from __future__ import annotations
 

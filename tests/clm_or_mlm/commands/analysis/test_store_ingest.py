@@ -36,14 +36,14 @@ def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
     assert done.returncode == 1
     assert "180 runs of 2 models" in done.stderr  # the copy stands in for the broken file
     assert "1 problem (1 broken)" in done.stderr
-    told = json.loads((tmp_path / "problems.json").read_text())
-    assert [set(problem) for problem in told] == [{"path", "kind", "sentence"}]
-    assert f"WARNING: {told[0]['path']}: {told[0]['sentence']}" in done.stderr
+    reported = json.loads((tmp_path / "problems.json").read_text())
+    assert [set(problem) for problem in reported] == [{"path", "kind", "sentence"}]
+    assert f"WARNING: {reported[0]['path']}: {reported[0]['sentence']}" in done.stderr
     done = command(
         "ingest", store, "--out", tmp_path / "no.parquet", "--strict", "--problems-out", tmp_path / "p.json"
     )
     assert done.returncode == 2
-    assert json.loads((tmp_path / "p.json").read_text()) == told
+    assert json.loads((tmp_path / "p.json").read_text()) == reported
     assert not (tmp_path / "no.parquet").exists()
     for wrong in (
         ["ingset"],

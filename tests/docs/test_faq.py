@@ -1,0 +1,80 @@
+"""Each error that docs/faq.md quotes is what its command says now."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import clm_or_mlm as cm
+from clm_or_mlm.rooms import main_of
+from common.errors import UserError
+from common.provenance import ROOT
+from pretraining.plan.plan import plan_of
+from pretraining.plan.report import render
+from pretraining.plan.study_file import load_study
+from tests.docs.console import Step, steps
+
+PAGE = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+TEXT = " ".join(PAGE.split())
+STEPS = steps(PAGE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the page's reader has: a store with one run of a model of their own, its table, and a few documents."""
+    run = tmp_path / "results" / "results" / "bert-base" / "SC" / "sst2" / "lr1e-04_sd0"
+    run.mkdir(parents=True)
+    split = {"score": 0.5, "scores_i": [1, 0]}
+    (run / "results.json").write_text(json.dumps({"validation": split, "test": split}))
+    (tmp_path / "runs.csv").write_text(
+        (ROOT / "tests/data/released_sst2_610m-mlm40-42k.csv").read_text(encoding="utf-8")
+    )
+    (tmp_path / "documents.jsonl").write_text('{"text": "a few words"}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    # No name is resolved: a machine without network.
+    for key, value in {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "url.file:///nowhere/.insteadOf",
+                       "GIT_CONFIG_VALUE_0": "https://"}.items():  # fmt: skip
+        monkeypatch.setenv(key, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command.strip()[10:60])
+def test_the_command_gives_the_quoted_error(step: Step, folder: Path) -> None:
+    python, dash, room, *words = shlex.split(step.command)
+    assert (python, dash) == ("python", "-m")
+    with pytest.raises(UserError) as raised:
+        main_of(room)(words)
+    assert step.agrees(f"error: {raised.value}\n"), raised.value
+
+
+def test_the_error_without_torch_is_the_quoted_one() -> None:
+    quoted = "this command needs torch, which is not installed"
+    assert quoted in TEXT
+    source = (ROOT / "clm_or_mlm" / "rooms.py").read_text(encoding="utf-8")
+    assert quoted.replace("torch", "{package}") in source
+
+
+def test_the_effects_it_states_are_those_that_compare_prints() -> None:
+    compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(["task", "dataset"])
+    for task in ("SC", "TC", "QA", "IR"):
+        one = compared.loc[(task, "average")]
+        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in TEXT
+
+
+def test_the_hours_it_states_are_those_of_the_plan() -> None:
+    study = load_study(None)
+    for name, hours in (("210m-mlm40-42k", 75), ("610m-clm-10k-mlm40-42k", 261), ("1b-mlm40-42k", 498)):
+        text = render(plan_of([study.model(name)], study), "tree", device="H100", utilisation=0.4)
+        assert re.search(rf"H100 hours +{hours} ", text)
+        assert str(hours) in TEXT
+    everything = render(plan_of(list(study.models.values()), study), "tree", device="H100", utilisation=0.4)
+    assert re.search(r"H100 hours +5,680 ", everything) and "5,680" in TEXT
+
+
+def test_the_page_quotes_a_dozen_errors() -> None:
+    assert len(STEPS) >= 10
