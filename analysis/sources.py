@@ -21,7 +21,7 @@ from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Int
 from analysis.statistics.scores import Settings, published_scores, run_scores
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
-from analysis.store.runs_table import protocol_of, read_runs
+from analysis.store.runs_table import is_sealed, protocol_of, read_runs
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
 from benchmarks.protocol import PAPER, STANDARD, TASKS
@@ -62,6 +62,8 @@ class Source:
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
     """Whose metrics the scores are: the paper's, or `standard`, the field's."""
+    sealed: bool = True
+    """Whether a change of the scores would be noticed; not so for a table that somebody else wrote."""
 
     @property
     def is_published(self) -> bool:
@@ -126,6 +128,11 @@ class Source:
         if self.stand_ins is None:
             return "all three datasets of a task"
         return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())
+
+    @property
+    def given_as(self) -> str:
+        """The label for a provenance, which says where no change of the scores would be noticed."""
+        return self.label if self.sealed else f"{self.label} (without a seal: not written by this package)"
 
     @property
     def words(self) -> str:
@@ -284,13 +291,13 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     recorded = (protocol or PAPER) if path.suffix.lower() == ".csv" else protocol_of(path)
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    runs = read_runs(path, add_models=request.add_models)
+    runs, sealed = read_runs(path, add_models=request.add_models), is_sealed(path)
     if recorded != PAPER:
-        return Source(label=_label(source, recorded), runs=runs, protocol=recorded)
+        return Source(label=_label(source, recorded), runs=runs, protocol=recorded, sealed=sealed)
     instances, neighbour = request.instances, path.with_name("instances.parquet")
     if instances is None and path.suffix == ".parquet" and neighbour.exists():
         instances = neighbour
-    return Source(label=source, runs=runs, instances=instances)
+    return Source(label=source, runs=runs, instances=instances, sealed=sealed)
 
 
 SOURCES: Registry[NamedSource] = Registry(

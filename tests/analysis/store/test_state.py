@@ -98,17 +98,18 @@ def test_a_model_that_was_taken_away_leaves_nothing_behind(store: Path, tmp_path
 
 
 @pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("most", [60, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_no_flipped_bit_of_a_state_passes(
-    store: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, most: int
 ) -> None:
-    """A thousand bits: nothing of such a state is believed, and the log says that the store is read afresh."""
+    """Nothing of such a state is believed, and the log says that the store is read afresh."""
     caplog.set_level(logging.INFO)
     read(store, tmp_path)
     expected = contents(tmp_path)
     cells, path, results = scan_store(store).cells, state_path(tmp_path / "runs.parquet"), store / "results"
     content, draw = path.read_bytes(), random.Random(0)
     assert all(State(path, results, None).known(cell) for cell in cells) and not caplog.messages
-    for count in range(1, 1_001):
+    for count in range(1, most + 1):
         bit = draw.randrange(8 * len(content))
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
