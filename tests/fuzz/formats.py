@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from analysis.store.cell import read_cell
 from analysis.store.ingest import ingest
 from analysis.store.instances import read_instances
-from analysis.store.release import _Clone
+from analysis.store.release import COMMIT, _Clone
 from analysis.store.runs_table import read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
@@ -186,13 +186,13 @@ def make_stand_ins(folder: Path) -> Path:
 
 
 def make_record(folder: Path) -> Path:
-    path = _Clone(folder, "url", "1" * 40)._record
+    path = _Clone(folder / "cache", "url", COMMIT)._record
     write_sealed(path, {"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}})
     return path
 
 
 def recorded(path: Path) -> Any:
-    clone = _Clone(path.parents[2], "url", "1" * 40)
+    clone = _Clone(path.parents[2], "url", COMMIT)
     found = clone.record()
     if not found["models"]:
         raise UserError("not believed, so fetched again")
