@@ -111,10 +111,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 MODEL, STAGE = f"models/{small_study.MODEL}", f"stages/{small_study.MODEL}"
 OF_TRAIN = {
-    "model": f"{MODEL}/model.safetensors", "model's manifest": f"{MODEL}/manifest.json",
-    "config": f"{MODEL}/config.json", "log": f"{MODEL}/log.jsonl", "moments": f"{STAGE}/step-00000024/optimizer.safetensors",
-    "log of a stage": f"{STAGE}/log.jsonl", "timings": f"{STAGE}/timings.jsonl",
-}  # fmt: skip
+    "model": f"{MODEL}/model.safetensors",
+    "model's manifest": f"{MODEL}/manifest.json",
+    "config": f"{MODEL}/config.json",
+    "log": f"{MODEL}/log.jsonl",
+    "moments": f"{STAGE}/step-00000024/optimizer.safetensors",
+    "log of a stage": f"{STAGE}/log.jsonl",
+    "timings": f"{STAGE}/timings.jsonl",
+}
 """Files that `train` reads again when it finds them: of a finished model, and of one that only lacks its export."""
 UNSEALED = {"log of a stage", "timings"}
 
