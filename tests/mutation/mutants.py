@@ -27,7 +27,10 @@ class Mutant:
 
 
 def mutants(module: str, source: str, operators: Sequence[str]) -> Iterator[Mutant]:
-    """Yield all mutants that some operators make, but for those that differ in annotations alone."""
+    """Yield all mutants that some operators make, but for those that compute the same by construction.
+
+    They differ in annotations alone, or in how a function or a record may be called: a bare `*`, `frozen`, `kw_only`.
+    """
     tree, same = get_ast(source), _running(source)
     provider, wanted = OperatorProvider(), re.compile("|".join(operators))
     seen = {source}
@@ -47,7 +50,7 @@ def mutants(module: str, source: str, operators: Sequence[str]) -> Iterator[Muta
 
 
 def _running(source: str) -> str:
-    """Return what of a source can matter when it runs: without annotations, which nothing here evaluates."""
+    """Return what of a source decides results: no annotations, which nothing here evaluates, no kinds of parameters."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -57,6 +60,12 @@ def _running(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.FunctionDef):
             node.returns = None
+        elif isinstance(node, ast.arguments):
+            node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+            node.defaults = [*node.defaults, *filter(None, node.kw_defaults)]
+            node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dataclass":
+            node.keywords = [word for word in node.keywords if word.arg not in ("frozen", "kw_only")]
     return ast.dump(tree)
 
 
