@@ -9,6 +9,7 @@ same, so a killed call resumes.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import gc
 import hashlib
@@ -17,7 +18,6 @@ import importlib.machinery
 import importlib.util
 import json
 import os
-import re
 import signal
 import sys
 import time
@@ -93,14 +93,23 @@ def forked(module: str, files: Sequence[str], mutated: _Mutated | None, log: Pat
 
 def _shared(module: str) -> list[str]:
     """Return the imported modules that do not import `module`, directly or through others: forks may share them."""
-    users, found = {}, {module}
-    for name in filter(_is_ours, sys.modules):
-        source = getattr(sys.modules[name], "__file__", None) or os.devnull
-        users[name] = set(re.findall(r"^\s*(?:from|import) ([\w.]+)", Path(source).read_text(), re.MULTILINE))
+    users, found = {name: _used(name) for name in sys.modules if _is_ours(name)}, {module}
     while more := {name for name, used in users.items() if used & found} - found:
         found |= more
-    packages = {name for name in users if any(item.startswith(f"{name}.") for item in found)}
-    return [name for name in sys.modules if name not in found | packages and "conftest" not in name]
+    return [name for name in sys.modules if name not in found and "conftest" not in name]
+
+
+def _used(name: str) -> set[str]:
+    """Return what a module imports, its own packages among it."""
+    parts = name.split(".")
+    used = {".".join(parts[:count]) for count in range(1, len(parts))}
+    source = getattr(sys.modules[name], "__file__", None) or os.devnull
+    for node in ast.walk(ast.parse(Path(source).read_text())):
+        if isinstance(node, ast.Import):
+            used |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            used |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return used
 
 
 def _is_ours(name: str) -> bool:
