@@ -8,13 +8,19 @@ import pandas as pd
 
 from pretraining.study import TABLES
 
-__all__ = ["NORMAL_QUANTILE", "N_SEEDS", "published_cells", "published_values"]
+__all__ = ["NORMAL_QUANTILE", "N_SEEDS", "TEST_INSTANCES", "published_cells", "published_values"]
 
 N_SEEDS = 5
 """Seeds behind every published cell."""
 
 NORMAL_QUANTILE = 1.96
 """The factor of the published intervals: 1.96 sd / sqrt(5), with the sample standard deviation."""
+
+TEST_INSTANCES = {
+    "sst2": 872, "qqp": 40_430, "mnli_m": 9_815, "ontonotes": 8_262, "conll2003_en": 3_453, "uner_en": 2_077,
+    "squad": 10_570, "squad_v2": 11_873, "record": 10_000, "nq": 1_726, "msmarco": 43, "mldr_en": 800,
+}  # fmt: skip
+"""Test instances behind every published score of a dataset."""
 
 
 def published_cells() -> pd.DataFrame:

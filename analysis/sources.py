@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,20 +16,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.published_cells import TEST_INSTANCES
 from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.scores import Settings, published_scores, run_scores
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
-from analysis.store.runs_table import protocol_of, read_runs
+from analysis.store.runs_table import is_sealed, protocol_of, read_runs
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
 from benchmarks.protocol import PAPER, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
+from common.plain_text import visible
 from common.registry import Registry
 
 __all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
 
+logger = logging.getLogger(__name__)
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -58,6 +62,8 @@ class Source:
     """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
     protocol: str = PAPER
     """Whose metrics the scores are: the paper's, or `standard`, the field's."""
+    sealed: bool = True
+    """Whether a change of the scores would be noticed; not so for a table that somebody else wrote."""
 
     @property
     def is_published(self) -> bool:
@@ -122,6 +128,11 @@ class Source:
         if self.stand_ins is None:
             return "all three datasets of a task"
         return "; ".join(f"{task}: {', '.join(names)}" for task, names in self.stand_ins.families.items())
+
+    @property
+    def given_as(self) -> str:
+        """The label for a provenance, which says where no change of the scores would be noticed."""
+        return self.label if self.sealed else f"{self.label} (without a seal: not written by this package)"
 
     @property
     def words(self) -> str:
@@ -243,7 +254,26 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     if stand_ins is not None:
         request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
         return _open_stand_ins(source, path, stand_ins, request)
-    return (_open_folder if path.is_dir() else _open_table)(source, path, request)
+    opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
+    _warn_of_other_sizes(source, opened)
+    return opened
+
+
+def _warn_of_other_sizes(name: str, source: Source) -> None:
+    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    runs = source.need_runs("test sets").dropna(subset="n_test")
+    runs = runs[runs["n_test"] != runs["dataset"].map(TEST_INSTANCES)]
+    found = runs.drop_duplicates("dataset")[["dataset", "n_test"]]
+    other = [
+        f"{visible(dataset)} ({count:,} test examples, the paper's has {TEST_INSTANCES[dataset]:,})"
+        for dataset, count in zip(found["dataset"], found["n_test"], strict=True)
+        if dataset in TEST_INSTANCES
+    ]
+    if other:
+        logger.warning(
+            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
+            name, ", ".join(other),
+        )  # fmt: skip
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
@@ -261,13 +291,13 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     recorded = (protocol or PAPER) if path.suffix.lower() == ".csv" else protocol_of(path)
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    runs = read_runs(path, add_models=request.add_models)
+    runs, sealed = read_runs(path, add_models=request.add_models), is_sealed(path)
     if recorded != PAPER:
-        return Source(label=_label(source, recorded), runs=runs, protocol=recorded)
+        return Source(label=_label(source, recorded), runs=runs, protocol=recorded, sealed=sealed)
     instances, neighbour = request.instances, path.with_name("instances.parquet")
     if instances is None and path.suffix == ".parquet" and neighbour.exists():
         instances = neighbour
-    return Source(label=source, runs=runs, instances=instances)
+    return Source(label=source, runs=runs, instances=instances, sealed=sealed)
 
 
 SOURCES: Registry[NamedSource] = Registry(

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
 from common.files import write_text
+from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.provenance import PROVENANCE
 
 __all__ = [
     "MOST_RECORD",
@@ -28,6 +30,7 @@ __all__ = [
     "RunKey",
     "cell_keys",
     "found_keys",
+    "lacks_provenance",
     "parse_run_folder",
     "results_text",
     "write_results",
@@ -117,3 +120,18 @@ def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]
     path = store / "results" / key.folder / RESULTS
     write_text(path, results_text(scores))
     return path
+
+
+def lacks_provenance(folder: Path) -> bool:
+    """Return whether a run was written with a `provenance.json` that is gone, and the hashes of its files with it.
+
+    The release and the first version wrote none; their runs have no `run.json`, or one without `results_version`.
+    """
+    if (folder / PROVENANCE).exists():
+        return False
+    try:
+        record = strict_json(read_bounded(folder / RUN, MOST_RECORD))
+    except (FileNotFoundError, UnreadableError, BadJsonError):
+        return False
+    settings = record.get("settings") if isinstance(record, dict) else None
+    return isinstance(settings, dict) and "results_version" in settings

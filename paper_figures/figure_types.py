@@ -91,7 +91,7 @@ class FigureSpec(Generic[T]):
 
     def given_as(self, inputs: Inputs) -> str:
         """Return what its data come from, as the user named it."""
-        return str(inputs.logs) if self.from_logs else inputs.source.label
+        return str(inputs.logs) if self.from_logs else inputs.source.given_as
 
 
 @dataclass(frozen=True, kw_only=True)

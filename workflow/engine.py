@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 LEASE = ".lease"
 """File in a workflow's folder that names the call that works there."""
 
+_CACHE = ".cache"
+"""Folder in a workflow's folder where Snakemake keeps copies of rule files."""
+
 _ROUNDS = 3
 """How often one call starts Snakemake: again after it was killed, or when jobs were lost."""
 
@@ -92,6 +95,9 @@ def run_workflow(
                 for name in (job.refused, job.saved, job.crashed):
                     (folder / name).unlink(missing_ok=True)
         save(workflow, folder)
+        if not live:  # what a killed Snakemake copied for itself alone
+            copies = folder / _CACHE / "snakemake/snakemake/source-cache/snakemake-runtime-cache"
+            shutil.rmtree(copies, ignore_errors=True)
         for number in range(_ROUNDS):
             _forget_interrupted(folder)
             write_live(folder, live)
@@ -212,7 +218,7 @@ def _snakemake(
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
-    environ.setdefault("XDG_CACHE_HOME", str(folder / ".cache"))
+    environ.setdefault("XDG_CACHE_HOME", str(folder / _CACHE))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
     # its own: a Ctrl-C that reached it would cancel every job.
     with_us = functools.partial(end_with_parent, os.getpid())

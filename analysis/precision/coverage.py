@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
+from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
 from analysis.statistics.intervals import INTERVALS, Sample
 from analysis.statistics.resampling import draw_picks
@@ -39,12 +39,6 @@ KINDS = INTERVALS
 
 TARGETS = ("seeds", "seeds and instances")
 """The two truths: with these test instances, and with any."""
-
-TEST_INSTANCES = {
-    "sst2": 872, "qqp": 40_430, "mnli_m": 9_815, "ontonotes": 8_262, "conll2003_en": 3_453, "uner_en": 2_077,
-    "squad": 10_570, "squad_v2": 11_873, "record": 10_000, "nq": 1_726, "msmarco": 43, "mldr_en": 800,
-}  # fmt: skip
-"""Test instances of each dataset, for sources that do not say."""
 
 COMMON_SHARE = 0.7
 """Assumed for published cells: the share of a run's variance over test instances that all seeds have in common."""

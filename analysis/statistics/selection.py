@@ -55,7 +55,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
-    ordered = rows.sort_values([*by, score, "lr"], ascending=[True] * len(by) + [False, True], kind="stable")
+    ordered = rows.sort_values([score, "lr"], ascending=[False, True], kind="stable")
     return ordered.drop_duplicates(by)
 
 

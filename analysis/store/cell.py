@@ -15,7 +15,7 @@ from analysis.store.run_json import read_standard
 from analysis.store.scan import Cell, RunFiles, Stamp
 from benchmarks.protocol import PAPER
 from benchmarks.results_json import AGAIN, ResultsError, read_results
-from benchmarks.runs import RESULTS, RUN, RunKey
+from benchmarks.runs import RESULTS, RUN, RunKey, lacks_provenance
 from common.errors import UserError
 from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
 
@@ -74,7 +74,7 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     for key, files in _usual_names_first(cell):
         below = f"{cell.name}/{files.folder}"
         try:
-            run, run_scores = _read_run(results / below, key, files, protocol)
+            run, run_scores = _read_run(results / below, key, protocol)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -103,8 +103,8 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     )
 
 
-def _read_run(folder: Path, key: RunKey, files: RunFiles, protocol: str) -> tuple[Run, RunScores]:
-    hashes = _hashes(folder) if files.provenance is not None else {}
+def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]:
+    hashes = _hashes(folder)
     validation, test = read_results(folder / RESULTS, hashes.get(RESULTS))
     paper = validation.score, test.score
     scores = paper if protocol == PAPER else read_standard(folder, key, hashes.get(RUN))
@@ -122,6 +122,8 @@ def _read_run(folder: Path, key: RunKey, files: RunFiles, protocol: str) -> tupl
 
 def _hashes(folder: Path) -> dict[str, str]:
     """Return what a run recorded of its files."""
+    if lacks_provenance(folder):
+        raise ResultsError("changed", f"lacks the {PROVENANCE} that was written with it; {AGAIN}")
     try:
         return dict(read_provenance(provenance_path(folder, folder=True)).get(FILES, {}))
     except UserError:

@@ -8,10 +8,10 @@ hooks, filters or submodules, and links are written as plain files.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
 from common.errors import UserError, nearest
-from common.files import cache_folder, write_text
-from common.integrity.doors import read_bounded, strict_json
+from common.files import cache_folder
+from common.integrity.sealed_json import read_sealed, write_sealed
 from common.locks import wait_for_lock
-from common.plain_text import redacted
+from common.plain_text import redacted, visible
 from common.progress import progress
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def released_store(
         commit: the pinned commit.
 
     Raises:
-        UserError: no network, no git, no such commit there, or the release holds none of the models.
+        UserError: no network, no git, no such commit there, the release holds none of the models, or a file of
+            one was changed since it was fetched.
     """
     clone = _Clone(cache or cache_folder(), url, commit)
     if not clone.complete(models):
@@ -99,6 +100,7 @@ def released_store(
             if not clone.complete(models):  # the one we waited for may have brought them
                 clone.fetch(models)
     absent = [name for name in models if name in clone.record()["absent"]]
+    clone.check([name for name in models if name not in absent])
     if absent and len(absent) == len(models):
         known = nearest(absent[0], clone.record()["released"])
         raise UserError(f"the release holds no runs of {', '.join(absent)}{known}")
@@ -123,9 +125,9 @@ class _Clone:
         """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
         empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
         try:
-            record = strict_json(read_bounded(self._record, 1 << 24))
+            record = read_sealed(self._record, "it is made again")
             counts = [record[name] for name in empty]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, UserError, KeyError):
             return empty
         whole = all(
             isinstance(part, dict) and all(isinstance(count, int) for count in part.values())
@@ -143,6 +145,22 @@ class _Clone:
         """Whether nothing needs to be fetched."""
         absent = self.record()["absent"]
         return all(model in absent or self.holds(model) for model in models)
+
+    def check(self, models: Sequence[str]) -> None:
+        """Compare the models' files with the commit by git's own hashes; nobody can where there is no git.
+
+        Git hashes only files whose size or times are not those of its checkout.
+        """
+        if not models or shutil.which("git") is None:
+            return
+        options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all")
+        changed = self.git("status", *options, "--", *(f"results/{name}" for name in models))
+        if changed:
+            first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
+            raise UserError(
+                f"{self.folder / visible(first)}: was changed since it was fetched; delete {self.folder} and "
+                "fetch again"
+            )
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Let only one process at a time change the clone."""
@@ -177,12 +195,12 @@ class _Clone:
             self.git("sparse-checkout", "set", "--stdin", given=patterns)
             self.git("checkout", "--quiet", "--force", "--detach", _REF)
             record["models"][name] = counts[name]
-            write_text(self._record, json.dumps(record))
+            write_sealed(self._record, record)
             if not self.holds(name):
                 raise UserError(
                     f"{self.folder}: {name} is not whole after its fetch; delete that folder and fetch again"
                 )
-        write_text(self._record, json.dumps(record))
+        write_sealed(self._record, record)
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit and its folders, without file contents."""
@@ -215,6 +233,7 @@ class _Clone:
             "GIT_ASKPASS": "true",
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
             "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
             "GIT_CEILING_DIRECTORIES": str(self.folder.parent.resolve()),
             "LC_ALL": "C",
         }

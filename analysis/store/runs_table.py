@@ -8,7 +8,7 @@
 
 Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (other
 models after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
-with the header `model,task,dataset,lr,seed,val_score,test_score`.
+with the header `model,task,dataset,lr,seed,val_score,test_score`. What is written here is sealed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,24 @@ import pyarrow.parquet as pq
 
 from analysis.csv_text import csv_text
 from analysis.store.model_names import model_error
+from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, PROTOCOLS, TASKS, format_lr
 from common.errors import UserError, first_line, nearest
 from common.files import write_bytes
 from common.integrity.doors import BadJsonError, read_bounded, strict_json
-from common.integrity.seals import sha256_bytes
 from common.plain_text import name_fault, visible
 from pretraining.study import MODELS
 
-__all__ = ["COLUMNS", "KEYS", "added_models", "protocol_of", "read_runs", "sort_runs", "write_runs"]
+__all__ = [
+    "COLUMNS",
+    "KEYS",
+    "added_models",
+    "is_sealed",
+    "protocol_of",
+    "read_runs",
+    "sort_runs",
+    "write_runs",
+]
 
 KEYS = ("model", "dataset", "lr", "seed")
 """The columns that name a run."""
@@ -81,6 +90,11 @@ def added_models(path: Path) -> tuple[str, ...]:
 def protocol_of(path: Path) -> str:
     """Return the protocol whose scores a runs table holds, as a Parquet file records it; a CSV holds `paper`'s."""
     return str(_recorded(path).get("protocol", PAPER))
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a runs table carries a seal, as those do that this package wrote; `read_runs` compares it."""
+    return seal_path(path).exists() if path.suffix.lower() == ".csv" else "seal" in _recorded(path)
 
 
 def _recorded(path: Path) -> dict[str, Any]:
@@ -156,11 +170,7 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _seal(runs: pd.DataFrame, record: Mapping[str, Any]) -> str:
-    """Return the hash of a table's content and of what is recorded with it."""
-    rest = {name: record.get(name) for name in ("added_models", "protocol")}
-    return sha256_bytes(
-        f"{json.dumps(rest, sort_keys=True)}\n{csv_text(runs.loc[:, list(COLUMNS)])}".encode()
-    )
+    return content_seal(csv_text(runs.loc[:, list(COLUMNS)]), record)
 
 
 def _check_types(table: pa.Table, path: Path) -> None:
@@ -200,6 +210,8 @@ def write_runs(
         content = sink.getvalue().to_pybytes()
     if not path.is_file() or path.read_bytes() != content:
         write_bytes(path, content)
+    if path.suffix.lower() == ".csv":
+        write_seal(path, content)
 
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -242,7 +254,9 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     try:
-        text = read_bounded(path, _MOST).decode("utf-8-sig")
+        content = read_bounded(path, _MOST)
+        check_seal(path, content)
+        text = content.decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey
+from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance
 from common.errors import UserError
 from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.integrity.seals import sha256_bytes
 from common.plain_text import visible
-from common.provenance import FILES, provenance_path, read_provenance
+from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
 
 __all__ = [
     "failure", "fault", "folder_of", "is_done", "lock_path", "model_source", "read_record", "read_score", "timings",
@@ -107,6 +107,8 @@ def _looked(folder: Path, results: object, record: object, provenance: object) -
     try:
         hashes = read_provenance(provenance_path(folder, folder=True)).get(FILES, {})
         found = read_results(folder / RESULTS, hashes.get(RESULTS))
+        if lacks_provenance(folder):
+            return _Looked(None, f"lacks the {PROVENANCE} that was written with it")
         if RUN in hashes and sha256_bytes(read_bounded(folder / RUN, MOST_RECORD)) != hashes[RUN]:
             return _Looked(None, f"has a {RUN} that is not what its run wrote")
     except ResultsError as error:

@@ -115,3 +115,23 @@ def test_a_new_named_source_is_opened_with_all_that_is_wanted_of_it(named: list[
     assert named == [Request(need_instances=True, add_models=("x*",), models=["y"], protocol="standard")]
     with pytest.raises(UserError, match="give published, released, miniature, mine, or a path"):
         open_source("nowhere")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_runs_on_other_test_sets_than_the_papers_are_announced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ending: str
+) -> None:
+    runs = pd.read_csv(RELEASED).assign(n_validation=3_368, n_test=872)
+    runs = runs.rename(columns={"val_score": "validation_score"})
+    write_runs(tmp_path / f"paper.{ending}", runs)
+    assert open_source(str(tmp_path / f"paper.{ending}")).comparable and not caplog.messages
+    write_runs(tmp_path / f"other.{ending}", runs.assign(n_test=4))
+    open_source(str(tmp_path / f"other.{ending}"))
+    (said,) = caplog.messages
+    assert "other" in said and "sst2 (4 test examples, the paper's has 872)" in said
+
+
+def test_a_store_with_a_toy_test_set_is_announced(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    open_source(str(store))
+    (said,) = caplog.messages
+    assert "nq (3 test examples, the paper's has 1,726)" in said and "sst2 (5 test" in said

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,82 +11,33 @@ from transformers import AutoModel
 import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
-from common.provenance import ROOT
 from tests.benchmarks.datasets.test_fetch import COMMIT, conll_rows
 from tests.benchmarks.fake_hub import FakeHub
 from tests.benchmarks.tiny import make_config, make_tokenizer
+from tests.kills import finished, survives
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-
-KILLS = 10
-
-
-def call(words: Sequence[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
-    folder.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, "-m", *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "CLM_OR_MLM_CACHE": str(folder.parent / "cache")} | environment,
-    )  # fmt: skip
-
-
-def finished(words: Sequence[str], folder: Path, **environment: str) -> None:
-    process = call(words, folder, **environment)
-    _, said = process.communicate(timeout=600)
-    assert process.returncode in (0, 1), said.decode()
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Return all files but locks, the provenance of a call, and the times of files that an ingest remembers."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not path.name.endswith(("provenance.json", ".ingest.json", ".lock"))
-        and path.name != "lock"
-    }
-
-
-def survives(words: Sequence[str], tmp_path: Path, **environment: str) -> None:
-    """Do a call once whole, then ten times killed and once whole elsewhere, and compare."""
-    began = time.monotonic()
-    finished(words, tmp_path / "clean", **environment)
-    lasts = time.monotonic() - began
-    draw = random.Random(7)
-    killed = 0
-    for _ in range(KILLS):
-        process = call(words, tmp_path / "killed", **environment)
-        try:
-            process.wait(draw.uniform(0.25, 1.0) * lasts)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            killed += 1
-        process.communicate()
-    assert killed
-    finished(words, tmp_path / "killed", **environment)
-    clean, after = tree(tmp_path / "clean"), tree(tmp_path / "killed")
-    assert sorted(after) == sorted(clean)
-    assert [name for name in clean if clean[name] != after[name]] == []
 
 
 def test_ingest(store: Path, tmp_path: Path) -> None:
     survives(
-        ["analysis", "ingest", str(store), "--out", "runs.parquet", "--instances", "instances"], tmp_path
+        ["-m", "analysis", "ingest", str(store), "--out", "runs.parquet", "--instances", "instances"],
+        tmp_path,
     )
 
 
 def test_figures(tmp_path: Path) -> None:
-    survives(["paper_figures", "2", "3", "claims", "--out", "figures"], tmp_path)
+    survives(["-m", "paper_figures", "2", "3", "claims", "--out", "figures"], tmp_path)
 
 
 def test_claims(tmp_path: Path) -> None:
-    survives(["analysis", "claims", "--out", "claims.json"], tmp_path)
+    survives(["-m", "analysis", "claims", "--out", "claims.json"], tmp_path)
 
 
 def test_report(tmp_path: Path) -> None:
     drawn = tmp_path / "figures"
-    finished(["paper_figures", "2", "3", "--out", str(drawn)], tmp_path / "other")
-    survives(["analysis", "report", "--figures", str(drawn), "--out", "index.html"], tmp_path)
+    finished(["-m", "paper_figures", "2", "3", "--out", str(drawn)], tmp_path / "other")
+    survives(["-m", "analysis", "report", "--figures", str(drawn), "--out", "index.html"], tmp_path)
 
 
 def test_import(tmp_path: Path) -> None:
@@ -102,7 +47,7 @@ def test_import(tmp_path: Path) -> None:
         rows = "".join(f"a film number {i} of {count}\t{i % 2}\n" for i in range(count))
         (originals / name).write_text(f"sentence\tlabel\n{rows}")
     files = ["--train", str(originals / "train.tsv"), "--validation", str(originals / "dev.tsv")]
-    survives(["benchmarks", "import", "sst2", *files, "--out", "data"], tmp_path)
+    survives(["-m", "benchmarks", "import", "sst2", *files, "--out", "data"], tmp_path)
 
 
 @pytest.fixture
@@ -115,7 +60,7 @@ def hub() -> Iterator[str]:
 
 
 def test_fetch(hub: str, tmp_path: Path) -> None:
-    survives(["benchmarks", "fetch", "conll2003_en", "--out", "data"], tmp_path, HF_ENDPOINT=hub)
+    survives(["-m", "benchmarks", "fetch", "conll2003_en", "--out", "data"], tmp_path, HF_ENDPOINT=hub)
 
 
 def test_run(tmp_path: Path) -> None:
@@ -124,7 +69,7 @@ def test_run(tmp_path: Path) -> None:
     tokenizer = make_tokenizer(texts)
     AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    words = ["benchmarks", "run", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
+    words = ["-m", "benchmarks", "run", "--model", str(tmp_path / "model"), "--data", str(tmp_path / "data")]
     words += [
         "--device",
         "cpu",

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from analysis.store.cell import read_cell
 from analysis.store.ingest import ingest
 from analysis.store.instances import read_instances
-from analysis.store.release import _Clone
+from analysis.store.release import COMMIT, _Clone
 from analysis.store.runs_table import read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
 from analysis.store.state import state_path
+from analysis.store.table_seal import seal_path
 from benchmarks.datasets.hub_pins import LockedFile, read_lock, write_lock
 from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load, read_manifest
@@ -29,6 +30,7 @@ from benchmarks.protocol import get_dataset
 from benchmarks.results_json import ResultsError, parse_results, read_results
 from benchmarks.runs import RESULTS, RunKey, results_text, write_results
 from common.errors import UserError
+from common.integrity.sealed_json import write_sealed
 from common.integrity.seals import sha256_bytes
 from common.provenance import provenance, provenance_path, read_provenance, write_provenance
 from paper_figures.training_curves import training_losses
@@ -129,6 +131,12 @@ def make_table(name: str) -> Callable[[Path], Path]:
     return make
 
 
+def make_bare_table(folder: Path) -> Path:
+    path = make_table("runs.csv")(folder)
+    seal_path(path).unlink()
+    return path
+
+
 def make_data(name: str) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         make_synthetic(folder, "uner_en", train=8, evaluation=4)
@@ -178,15 +186,17 @@ def make_stand_ins(folder: Path) -> Path:
 
 
 def make_record(folder: Path) -> Path:
-    path = _Clone(folder, "url", "1" * 40)._record
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}}))
+    path = _Clone(folder / "cache", "url", COMMIT)._record
+    write_sealed(path, {"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}})
     return path
 
 
 def recorded(path: Path) -> Any:
-    clone = _Clone(path.parents[2], "url", "1" * 40)
-    return clone.record(), clone.holds("m"), clone.complete(["x"])
+    clone = _Clone(path.parents[2], "url", COMMIT)
+    found = clone.record()
+    if not found["models"]:
+        raise UserError("not believed, so fetched again")
+    return found, clone.holds("m"), clone.complete(["x"])
 
 
 def make_provenance(folder: Path) -> Path:
@@ -288,7 +298,19 @@ FORMATS = [
         sealed=True,
     ),
     FileFormat(
-        name="runs.csv", make=make_table("runs.csv"), read=lambda p: read_runs(p).to_csv(), sealed=False
+        name="runs.csv", make=make_table("runs.csv"), read=lambda p: read_runs(p).to_csv(), sealed=True
+    ),
+    FileFormat(
+        name="runs.csv of somebody else",
+        make=make_bare_table,
+        read=lambda p: read_runs(p).to_csv(),
+        sealed=False,
+    ),
+    FileFormat(
+        name="seal of runs.csv",
+        make=lambda folder: seal_path(make_table("runs.csv")(folder)),
+        read=lambda path: read_runs(path.with_suffix("")).to_csv(),
+        sealed=True,
     ),
     FileFormat(
         name="manifest.json of a dataset",
@@ -302,7 +324,7 @@ FORMATS = [
     FileFormat(
         name="stand_ins.json", make=make_stand_ins, read=lambda p: read_stand_ins(p.parent), sealed=False
     ),
-    FileFormat(name="record of the release", make=make_record, read=recorded, sealed=False),
+    FileFormat(name="record of the release", make=make_record, read=recorded, sealed=True),
     originals("sst2", ".tsv", SST2.encode()),
     originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),
     originals("squad", ".json", json.dumps(SQUAD).encode()),

@@ -18,6 +18,14 @@ CASES = 10
 Words = Callable[[Path, Path], Sequence[str | Path]]
 """(folder, file) -> the command."""
 
+
+def imported(dataset: str, at: Path, file: Path) -> list[str | Path]:
+    """Return the import of a file as the training examples, next to a whole one for validation."""
+    validation = at / f"validation{''.join(file.suffixes)}"
+    words: list[str | Path] = ["benchmarks", "import", dataset, "--train", file, "--validation", validation]
+    return [*words, "--out", at / "data", "--replace"]
+
+
 COMMANDS: dict[str, Words] = {
     "results.json": lambda at, _: ["analysis", "ingest", at, "--out", at / "out.parquet"],
     "run.json": lambda at, _: [
@@ -36,8 +44,15 @@ COMMANDS: dict[str, Words] = {
     "hub.lock.json": lambda at, file: ["benchmarks", "fetch", "sst2", "--out", at / "data", "--lock", file],
     "log.jsonl": lambda at, _: ["paper_figures", "12", "--logs", at, "--out", at / "out"],
     "stand_ins.json": lambda at, _: ["analysis", "scores", "--source", at],
-    "sst2.tsv": lambda at, file: ["benchmarks", "import", "sst2", "--train", file, "--validation",
-                                  at / "validation.tsv", "--out", at / "data", "--replace"],
+    "results.json of the release": lambda at, _: ["analysis", "ingest", at, "--out", at / "out.parquet"],
+    "runs.csv of somebody else": lambda at, file: ["analysis", "scores", "--source", file],
+    "seal of runs.csv": lambda at, file: ["analysis", "scores", "--source", file.with_suffix("")],
+    "record of the release": lambda *_: ["analysis", "scores", "--source", "released"],
+    "sst2.tsv": lambda at, file: imported("sst2", at, file),
+    "sst2.tsv.gz": lambda at, file: imported("sst2", at, file),
+    "squad.json": lambda at, file: imported("squad", at, file),
+    "record.jsonl": lambda at, file: imported("record", at, file),
+    "conll2003_en.parquet": lambda at, file: [*imported("conll2003_en", at, file), "--test", at / "test.parquet"],
 }  # fmt: skip
 
 
@@ -64,5 +79,6 @@ def test_a_damaged_file_ends_in_a_sentence(name: str, tmp_path: Path) -> None:
             )
 
 
-def test_every_command_is_for_a_format() -> None:
-    assert set(COMMANDS) <= {form.name for form in FORMATS}
+def test_every_format_goes_through_a_command() -> None:
+    """A provenance of its own is read as that of a run is."""
+    assert set(COMMANDS) | {"provenance.json"} == {form.name for form in FORMATS}

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
-import io
 import logging
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from benchmarks.datasets.readers.packed_files import most_unpacked, open_packed, unpacks_too_much
 from common.errors import UserError, first_line
 from common.plain_text import visible
 from common.progress import progress
@@ -31,6 +32,10 @@ Row = dict[str, Any]
 log = logging.getLogger(__name__)
 
 _BATCH = 1 << 14
+_LONGEST = 1 << 29
+"""Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""
+_MOST_WHOLE = 1 << 32
+"""Bytes of the largest JSON file that is read at once."""
 
 
 class Reading:
@@ -110,12 +115,21 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     Only a newline ends a line, so that a form feed or a Unicode separator inside a text is kept.
 
     Raises:
-        UserError: the file is absent, cut short, or not UTF-8; the line is named.
+        UserError: the file is absent, cut short, not UTF-8, a line is endless, or it unpacks to far more than text
+            does; the line is named.
     """
-    number = 0
+    number = total = 0
     try:
-        with _open(path) as file:
-            for number, line in enumerate(file, 1):
+        with open_packed(path) as file:
+            most = most_unpacked(path)
+            for number, line in enumerate(iter(functools.partial(file.readline, _LONGEST), b""), 1):
+                total += len(line)
+                if len(line) == _LONGEST:
+                    raise UserError(
+                        f"{path}:{number}: the line has {_LONGEST:,} bytes or more, and none needs that many"
+                    )
+                if total > most:
+                    raise unpacks_too_much(path)
                 yield (
                     number,
                     line.removesuffix(b"\n")
@@ -134,9 +148,17 @@ def json_of(path: Path) -> Any:
     """Return a JSON file's content.
 
     Raises:
-        UserError: the file is no JSON; the line is named.
+        UserError: the file is no JSON, with its line, or too large to be read at once.
     """
-    text = "\n".join(line for _, line in lines(path))
+    parts, total = [], 0
+    for _, line in lines(path):
+        parts.append(line)
+        total += len(line) + 1
+        if total > _MOST_WHOLE:
+            raise UserError(
+                f"{path}: holds more than {_MOST_WHOLE:,} bytes of JSON; convert it to one row a line"
+            )
+    text = "\n".join(parts)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -191,6 +213,9 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; `UserError` when it is absent, or turns out damaged while it is read."""
     try:
         with pq.ParquetFile(path) as file:
+            groups = (file.metadata.row_group(group) for group in range(file.metadata.num_row_groups))
+            if sum(group.total_byte_size for group in groups) > most_unpacked(path, packed=True):
+                raise unpacks_too_much(path)
             yield file
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
@@ -198,51 +223,6 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise UserError(f"{path} cannot be read as Parquet: {visible(first_line(error))}") from None
-
-
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    if not path.is_file():
-        raise UserError(f"there is no file {path}")
-    suffix = path.suffix.lower()
-    with path.open("rb") as raw:
-        if suffix == ".gz":
-            with gzip.open(raw) as file:
-                yield cast(IO[bytes], file)
-        elif suffix == ".zst":
-            yield io.BufferedReader(_Zstandard(raw), 1 << 20)
-        else:
-            yield raw
-
-
-class _Zstandard(io.RawIOBase):
-    """Decompressed bytes of all frames; unlike the library's reader it notices a file that is cut short."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._left = b""
-        self._inside = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            packed = self._frame.unused_data if self._frame.eof else b""
-            if self._frame.eof:
-                self._frame, self._inside = zstandard.ZstdDecompressor().decompressobj(), False
-            packed = packed or self._raw.read(1 << 18)
-            if not packed:
-                if self._inside:
-                    raise EOFError("it ends inside a frame")
-                return 0
-            self._inside = True
-            self._left = self._frame.decompress(packed)
-        taken = self._left[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._left = self._left[len(taken) :]
-        return len(taken)
 
 
 def _is_json_lines(path: Path) -> bool:

@@ -17,7 +17,7 @@ from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.model_names import model_error
 from analysis.store.problems import Problem, problem_records, summary
-from analysis.store.runs_table import protocol_of, read_runs, write_runs
+from analysis.store.runs_table import is_sealed, protocol_of, read_runs, write_runs
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 from benchmarks.protocol import PAPER
 from common.cli import MANY
@@ -120,6 +120,8 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
             f"{table}: a table of the paper's protocol; the standard metrics are in the run store it was made of"
         )
     runs = read_runs(table, add_models=add_models)
+    if not is_sealed(table):
+        logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
     added = [name for name in runs["model"].unique() if model_error(name) is not None]
     if (added or recorded != PAPER) and out.suffix.lower() == ".csv":
         what = "models taken with --add-model" if added else "protocol"
@@ -195,13 +197,23 @@ def provenance(
 ) -> int:
     """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
 
-    Exit status: 0 all agree; 1 some differ.
+    Of a runs table it says whether it carries a seal. Exit status: 0 all agree; 1 some differ.
 
     Args:
-        store: a run store, or its results folder
+        store: a run store, its results folder, or a runs table
         logs: the workflow's logs (default: logs next to results)
         json: print JSON
     """
+    if store.is_file():
+        runs, sealed = len(read_runs(store, add_models=("*",))), is_sealed(store)
+        said = (
+            "as they were written"
+            if sealed
+            else "without a seal: not written by this package, or changed since"
+        )
+        record = {"runs": runs, "sealed": sealed}
+        sys.stdout.write(f"{json_format.dumps(record)}\n" if json else f"{runs:,} runs, {said}\n")
+        return 0
     result = audit_provenance(store, logs)
     sys.stdout.write((provenance_json if json else provenance_text)(result))
     return 1 if result.mismatches else 0

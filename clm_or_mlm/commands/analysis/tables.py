@@ -180,7 +180,7 @@ def report(
 
     opened = source.open(need_instances=True)
     content = gather(opened, figures, scores.settings(opened))
-    around = {"source": redacted(source.source)} | provenance("analysis", PACKAGES)
+    around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
     if out.is_file() and not out.is_symlink():

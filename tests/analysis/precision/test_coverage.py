@@ -10,7 +10,6 @@ from scipy import stats
 
 from analysis.precision.coverage import (
     KINDS,
-    TEST_INSTANCES,
     Cells,
     _wishart_root,
     observed_cells,
@@ -18,6 +17,7 @@ from analysis.precision.coverage import (
     simulate,
     simulate_dataset,
 )
+from analysis.published_cells import TEST_INSTANCES
 from analysis.sources import Source
 from analysis.statistics import bounds
 from analysis.statistics.resampling import draw_picks

@@ -111,3 +111,20 @@ def test_an_unknown_rule_is_refused_at_every_entry(name: str) -> None:
 def test_an_unknown_rule_is_refused_with_the_nearest(released: pd.DataFrame) -> None:
     with pytest.raises(UserError, match="did you mean 'pooled'"):
         select_runs(released, "poold")
+
+
+def test_pooled_shares_a_rate_within_a_task_and_no_further() -> None:
+    """SC is best at the first rate, TC at the last; averaged over both a rate between them would win."""
+    falling, rising = np.linspace(0.9, 0.1, 6)[:, None], np.linspace(0.1, 0.9, 6)[:, None]
+    middle = np.array([0.5, 0.5, 0.58, 0.5, 0.5, 0.5])[:, None]
+    runs = pd.concat([
+        grid((falling + middle) / 2 * np.ones((6, 5))),
+        grid((rising + middle) / 2 * np.ones((6, 5)), dataset="uner_en", task="TC"),
+    ])  # fmt: skip
+    chosen = select_runs(runs, "pooled").groupby("task")["lr"].unique().map(list).to_dict()
+    assert chosen == {"SC": [1e-5], "TC": [5e-4]}
+
+
+def test_which_runs_share_a_rate() -> None:
+    shared = {name: rule.shares_rate for name, rule in SELECTIONS.items()}
+    assert shared == {"seed": (), "mean": ("model", "task", "dataset"), "pooled": ("model", "task")}

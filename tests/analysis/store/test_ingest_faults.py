@@ -291,3 +291,8 @@ def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_p
     other = run_folder(store, name="lr1e-05_sd0") / RESULTS
     shutil.copyfile(other, folder / RESULTS)
     assert kinds(read(store, tmp_path / "copied")) == ["changed"]
+    (folder / "provenance.json").unlink()
+    assert kinds(read(store, tmp_path / "taken away")) == [], "as a run of the release"
+    (folder / "run.json").write_text('{"settings": {"results_version": 2}}')
+    (problem,) = (problem for problem in read(store, tmp_path / "missed").problems if not problem.harmless)
+    assert problem.kind == "changed" and "lacks the provenance.json that was written with it" in str(problem)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -79,14 +80,19 @@ def test_only_the_wanted_models_arrive(fetch: Fetch, origin: tuple[str, str], tm
     assert cached_release(tmp_path / "cache", commit=origin[1]) == (HELD[0],)
 
 
-def test_a_second_call_does_nothing_and_a_later_one_adds(
+def test_a_second_call_only_compares_and_a_later_one_adds(
     fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = fetch(HELD[0])
     before = {name: (store / name).stat().st_mtime_ns for name in files(store)}
+    steps: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(release.subprocess, "run", None)
+        patch.setattr(release._Clone, "git", lambda self, step, *words: steps.append(step) or "")
         fetch(HELD[0])
+        assert steps == ["status"]
+        patch.setattr(release.shutil, "which", lambda name: None)
+        fetch(HELD[0])
+        assert steps == ["status"], "without git what is here is used all the same"
     fetch(HELD[0], HELD[1])
     assert {Path(name).parts[1] for name in files(store)} == set(HELD[:2])
     assert {name: (store / name).stat().st_mtime_ns for name in before} == before
@@ -99,6 +105,29 @@ def test_lost_files_come_back(fetch: Fetch) -> None:
     next((store / "results" / HELD[0]).rglob("results.json")).unlink()
     fetch(*HELD)
     assert files(store) == before
+
+
+def test_a_file_that_was_changed_after_its_fetch_is_refused(fetch: Fetch, tmp_path: Path) -> None:
+    store = fetch(*HELD)
+    file = next((store / "results" / HELD[1]).rglob("results.json"))
+    content, times = file.read_bytes(), file.stat()
+    file.write_bytes(content.replace(b"1.0", b"0.9", 1))
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    fetch(HELD[0])
+    with pytest.raises(UserError, match=f"{file}: was changed since it was fetched; delete {store}"):
+        fetch(*HELD)
+    file.write_bytes(content)
+    fetch(*HELD)
+    copy = shutil.copytree(tmp_path / "cache", tmp_path / "copied")
+    (tmp_path / "cache").rename(tmp_path / "before")
+    copy.rename(tmp_path / "cache")
+    fetch(*HELD)  # other times and inodes, the same content
+
+
+def test_an_edited_record_of_the_release_is_not_believed(fetch: Fetch, tmp_path: Path) -> None:
+    record = fetch(HELD[0]) / ".git" / "clm_or_mlm.json"
+    record.write_text(record.read_text().replace(HELD[0], HELD[1]))
+    assert {Path(name).parts[1] for name in files(fetch(HELD[1]))} == {HELD[1]}
 
 
 def test_what_arrives_is_what_the_authors_have(fetch: Fetch, origin: tuple[str, str], tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 from analysis.store.ingest import ingest
 from analysis.store.instances import cell_path, read_instances
-from analysis.store.state import state_path
+from analysis.store.scan import scan_store
+from analysis.store.state import State, state_path
 from benchmarks.runs import RESULTS, cell_keys, write_results
 from common.errors import UserError
 from tests.analysis.stores import MODELS, contents, read, run_folder, scores_of
@@ -92,3 +95,27 @@ def test_a_model_that_was_taken_away_leaves_nothing_behind(store: Path, tmp_path
     assert read(store, tmp_path / "out").cells_read == 0
     read(store, tmp_path / "fresh")
     assert contents(tmp_path / "out", state=False) == contents(tmp_path / "fresh", state=False)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("most", [60, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_of_a_state_passes(
+    store: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, most: int
+) -> None:
+    """Nothing of such a state is believed, and the log says that the store is read afresh."""
+    caplog.set_level(logging.INFO)
+    read(store, tmp_path)
+    expected = contents(tmp_path)
+    cells, path, results = scan_store(store).cells, state_path(tmp_path / "runs.parquet"), store / "results"
+    content, draw = path.read_bytes(), random.Random(0)
+    assert all(State(path, results, None).known(cell) for cell in cells) and not caplog.messages
+    for count in range(1, most + 1):
+        bit = draw.randrange(8 * len(content))
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        state = State(path, results, None)
+        assert not any(state.known(cell) for cell in cells), bit
+        assert len(caplog.messages) == count and "the store is read afresh" in caplog.messages[-1], bit
+    assert read(store, tmp_path).cells_read == len(cells)
+    assert contents(tmp_path) == expected

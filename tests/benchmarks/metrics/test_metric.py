@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,37 @@ def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
     finally:
         METRICS.pop(metric.name)
     assert "errors" not in evaluate(get_dataset("sst2"), PREDICTIONS).standard
+
+
+def test_which_datasets_have_a_metric() -> None:
+    """All of its task; or those it names and those whose headline it is; or, on request, the latter alone."""
+    sst2, qqp = DATASETS["sst2"], DATASETS["qqp"]
+    own = dataclasses.replace(sst2, name="own", in_paper=False)
+    named = {
+        "sst2": sst2, "sst2, headline": dataclasses.replace(sst2, headline="k"), "qqp": qqp,
+        "qqp, headline": dataclasses.replace(qqp, headline="k"), "own": own,
+        "own, headline": dataclasses.replace(own, headline="k"), "squad": DATASETS["squad"],
+    }  # fmt: skip
+
+    def having(**rest: object) -> list[str]:
+        metric = Metric(key="k", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, **rest)  # type: ignore[arg-type]
+        return [name for name, dataset in named.items() if metric.is_of(dataset)]
+
+    assert having() == [name for name in named if name != "squad"]
+    assert having(datasets=("sst2",)) == ["sst2", "sst2, headline", "own, headline"]
+    assert having(on_request=True) == ["own, headline"]
+    assert having(on_request=True, datasets=("sst2",)) == ["sst2, headline", "own, headline"]
+    assert having(form="QA") == ["squad"]
+
+
+def test_documents_and_similarities_belong_together() -> None:
+    made = RankingPredictions(
+        query_ids=["q"], qrels={}, paper_similarities=np.ones((1, 1)), paper_documents=[["a"]],
+        similarities=np.array([[0.5, 0.25]]), documents=[["a", "b"]],
+    )  # fmt: skip
+    assert made.run == {"q": {"a": 0.5, "b": 0.25}} and made.run is made.run
+    with pytest.raises(ValueError, match="zip"):
+        _ = dataclasses.replace(made, documents=[["a"]]).run
 
 
 def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:

@@ -182,6 +182,18 @@ def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path
         }
 
 
+def test_a_run_whose_provenance_was_taken_away_is_made_again(
+    finished: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "results" / FOLDER / "provenance.json"
+    before = results(tmp_path)
+    path.unlink()
+    flip(path.with_name("results.json"))
+    assert run(finished) == COMPLETE
+    assert "lacks the provenance.json that was written with it" in caplog.text
+    assert results(tmp_path) == before and path.exists()
+
+
 def test_a_run_holds_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
     """Made again elsewhere, results.json and run.json have the same bytes; provenance.json alone differs."""
     folder = tmp_path / "results" / FOLDER

@@ -114,7 +114,29 @@ def test_rule_of_a_configuration() -> None:
     assert made.special_ids == (128_000, 128_001, 128_002) and made.mask_token_id == 128_002
 
 
-@pytest.mark.parametrize("bad", [{"ratio": 40}, {"ratio": 0.0}, {"seed": -1}])
+def test_validation_masks_are_those_of_stream_one_in_epoch_zero() -> None:
+    """The number is part of the protocol: another one would give every validation loss other masks."""
+    counter = np.array([0, 0, 7, 0], dtype=np.uint64)
+    uniform = np.random.Generator(np.random.Philox(key=[42, 1], counter=counter)).random(500)
+    fixed = rule(0.3, 42, stream=VALIDATION_STREAM)
+    found = sample_mask(np.zeros(500, np.int64), fixed, sample_id=7, epoch=3)
+    assert (found == (uniform < 0.3)).all()
+
+
+def test_a_token_is_masked_below_the_ratio_and_not_at_it() -> None:
+    counter = np.array([0, 0, 7, 1], dtype=np.uint64)
+    uniform = np.random.Generator(np.random.Philox(key=[42, 0], counter=counter)).random(500)
+    found = sample_mask(np.zeros(500, np.int64), rule(float(uniform[17]), 42), sample_id=7, epoch=1)
+    assert not found[17] and found[uniform < uniform[17]].all()
+
+
+def test_the_largest_seed_is_taken() -> None:
+    assert rule(seed=2**64 - 1).seed == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ratio": 40}, {"ratio": 1.5}, {"ratio": 1.0}, {"ratio": 0.0}, {"seed": -1}, {"seed": 2**64}]
+)
 def test_wrong_rules_are_refused(bad: dict) -> None:
     with pytest.raises(UserError):
         MaskRule(**{"ratio": 0.4, "seed": 0, **bad})

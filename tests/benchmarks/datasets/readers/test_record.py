@@ -39,6 +39,15 @@ def test_record(put: Put) -> None:
         read("record", train=path, validation=path)
 
 
+@pytest.mark.parametrize("query", [None, 5, ["a"]])
+def test_a_question_that_is_no_text_is_refused(put: Put, query: object) -> None:
+    found = {"text": "Ada met Bob.", "entities": [{"start": 0, "end": 2}]}
+    qas = [{"idx": 1, "query": query, "answers": [{"start": 0, "end": 2, "text": "Ada"}]}]
+    path = put("train.jsonl", [{"source": "CNN", "idx": 7, "passage": found, "qas": qas}])
+    with pytest.raises(UserError):
+        read("record", train=path, validation=path)
+
+
 def test_record_hub_rows(tmp_path: Path) -> None:
     flat = [
         {"idx": i, "question": "@placeholder?", "context": "Ada won", "answers": ["Ada"]} for i in range(20)
