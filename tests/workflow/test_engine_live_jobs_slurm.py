@@ -1,6 +1,6 @@
 """A controller that is killed, asked to end or left alone, jobs that are put back: on a Slurm of one's own.
 
-Jobs take seconds and write down each thing they do (`stand_in_apptainer`), so that what was repeated can be counted.
+Jobs take seconds and write down each thing they do (`stand_ins.apptainer`), so that what was repeated can be counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from common.provenance import ROOT
-from tests.workflow.private_slurm import PrivateSlurm, private_slurm, why_not
+from tests.workflow.stand_ins.slurm import PrivateSlurm, private_slurm, why_not
 
 pytestmark = [
     pytest.mark.slow,
@@ -75,7 +75,7 @@ class Study:
         self.before = len(slurm.jobs())
         program = folder / "bin" / "apptainer"
         program.parent.mkdir(parents=True)
-        stand_in = Path(__file__).with_name("stand_in_apptainer.py")
+        stand_in = Path(__file__).with_name("stand_ins") / "apptainer.py"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
         program.chmod(0o755)
         (folder / "x.sif").touch()
