@@ -6,6 +6,7 @@ Jobs take seconds and write down each thing they do (`stand_ins.apptainer`), so 
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import os
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from common.provenance import ROOT
+from tests.workflow.stand_ins.apptainer import CONTENT
 from tests.workflow.stand_ins.slurm import PrivateSlurm, private_slurm, why_not
 
 pytestmark = [
@@ -33,15 +35,19 @@ from pathlib import Path
 from common.errors import UserError
 from workflow.engine import run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
+from workflow.settings import load_settings
+from workflow.study import workflow_of
 
 logging.basicConfig(level=logging.INFO)
 folder, limit = Path(sys.argv[1]), float(sys.argv[2])
 size = dict(gpus=2, cpus=2, memory_gb=0.5)
+# At a site: what its profile asks for, with a stage on one GPU, so that there is a job of each kind.
+site = workflow_of("610m-clm-42k", load_settings(Path(sys.argv[3]))) if sys.argv[3] else None
 first = Job(kind=KINDS["shards"], name="shards", commands=(("analysis", "shards"),), makes=("shards",), memory_gb=0.5)
 stage = Job(
     kind=KINDS["stage"], name="s", commands=(("pretraining", "train", "s", "--stop-file", "logs/stage/s.stop"),),
     checkpoints="pretraining/stages/s/step-*/state.json", makes=("pretraining/stages/s/done",),
-    needs=(first.marker,), limit_hours=limit, **size,
+    needs=(first.marker,), limit_hours=limit, **size | (dict(gpus=1) if site else {}),
 )
 packs = [
     Job(kind=KINDS["pack"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
@@ -52,7 +58,10 @@ last = Job(
     kind=KINDS["analysis"], name="all", commands=(("analysis", "tables"),), makes=("tables",),
     needs=tuple(job.marker for job in (stage, *packs)), memory_gb=0.5,
 )
-workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=str(folder / "x.sif"))
+asked = {} if site is None else {
+    name: getattr(site, name) for name in ("queues", "gres", "modules", "environ", "binds")
+}
+workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=str(folder / "x.sif"), **asked)
 often = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
 try:
     sys.exit(not run_workflow(workflow, folder, profile="slurm", words=often))
@@ -62,7 +71,16 @@ except UserError as error:
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A scratch of four megabytes, there before Slurm's nodes are, which see no later mounts."""
+    folder = tmp_path_factory.mktemp("small")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "small", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def slurm(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
     with private_slurm(tmp_path_factory.mktemp("slurm") / "cluster") as made:
         yield made
 
@@ -70,8 +88,11 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
 class Study:
     """A study's folder and its calls."""
 
-    def __init__(self, slurm: PrivateSlurm, folder: Path, limit: float = 0.5) -> None:
-        self.slurm, self.folder, self.limit = slurm, folder, limit
+    def __init__(
+        self, slurm: PrivateSlurm, folder: Path, limit: float = 0.5, *, settings: str = "", notes: Path | None = None
+    ) -> None:
+        self.slurm, self.folder, self.limit, self.settings = slurm, folder, limit, settings
+        self.notes = notes or folder
         self.before = len(slurm.jobs())
         program = folder / "bin" / "apptainer"
         program.parent.mkdir(parents=True)
@@ -83,18 +104,19 @@ class Study:
             "PYTHONPATH": str(ROOT),
             "PATH": f"{program.parent}:{os.environ['PATH']}",
             "CLM_OR_MLM_SCRATCH": str(folder),
+            "STAND_IN_EVENTS": str(self.notes / "events"),
         }
 
     def start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", STUDY, str(self.folder), str(self.limit)]
-        with (self.folder / "out").open("ab") as sink:
+        command = [sys.executable, "-c", STUDY, str(self.folder), str(self.limit), self.settings]
+        with (self.notes / "out").open("ab") as sink:
             return subprocess.Popen(command, env=self.environ, cwd=ROOT, stdout=sink, stderr=sink)
 
     def text(self) -> str:
-        return (self.folder / "out").read_text()
+        return (self.notes / "out").read_text()
 
     def events(self, *what: str) -> list[list[str]]:
-        path = self.folder / "events"
+        path = self.notes / "events"
         rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
         return [row for row in rows if row[0] in what]
 
@@ -113,6 +135,10 @@ class Study:
         """Return how many Slurm jobs there were of each of the study's."""
         comments = [row["Comment"].removeprefix("rule_") for row in self.slurm.jobs()[self.before :]]
         return dict(collections.Counter(comments))
+
+    def restarted(self) -> list[str]:
+        """Return what Slurm has put back into its queue, once for each time."""
+        return [row["Comment"] for row in self.slurm.jobs()[self.before :] for _ in range(int(row["Restarts"]))]
 
     def repeated(self) -> tuple[int, int]:
         """Return how many runs were begun again, and how many that were finished were."""
@@ -244,3 +270,75 @@ def test_a_time_limit_is_met_and_no_step_that_was_saved_is_repeated(
     assert steps == list(range(1, 91))
     assert all(after > before for before, after in itertools.pairwise(resumed))
     assert study.repeated() == (0, 0)
+
+
+def test_a_full_scratch_stops_the_study_and_the_same_call_finishes_it(
+    slurm: PrivateSlurm, small: Path, tmp_path: Path
+) -> None:
+    study = Study(slurm, small / "study", notes=tmp_path)
+    call = study.start()
+    study.wait_until(lambda: len(study.events("finish")) > 2, call)
+    filler = small / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(b"x" * 4096):
+            pass
+    assert call.wait(400) != 0, study.text()[-5000:]
+    before = {row[1] for row in study.events("finish")}
+    assert 2 < len(before) < 24, "the space ended too late to be missed"
+    filler.unlink()
+    study.finish(study.start())
+    begun, finished = study.repeated()
+    # Each job that was stopped loses at most a run a stand-in.
+    stopped = sum(study.submitted().values()) - 6 + len(study.restarted())
+    assert finished == 0 and begun <= 2 * max(stopped, 3)
+    assert {path.read_text() for path in (study.folder / "results").glob("*/[0-9]")} == {CONTENT}
+
+
+SITES = {
+    "generic": {"cpu": "main", "gpu": "main", "gpus": "main"},
+    "whole-node": {"cpu": "main", "gpu": "main exclusive", "gpus": "main exclusive"},
+    "gres-by-name": {"cpu": "main", "gpu": "main", "gpus": "main"},
+    "jean-zay": {
+        "cpu": "cpu_p1 abc@cpu",
+        "gpu": "main abc@h100 h100 qos_gpu_h100-t3",
+        "gpus": "main abc@h100 h100 qos_gpu_h100-t3",
+    },
+    "lumi": {"cpu": "small abc", "gpu": "small-g abc", "gpus": "standard-g abc exclusive"},
+    "adastra": {"cpu": "main abc GENOA", "gpu": "main abc MI250 exclusive", "gpus": "main abc MI250 exclusive"},
+}
+"""What a site's profile asks for, by kind of job: partition, then account, feature, quality and whole nodes."""
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, name: str) -> None:
+    """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
+    account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
+    (tmp_path / "site.toml").write_text(
+        f'base = "{name}"\n[settings]\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
+        '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\n'
+    )
+    settings = tmp_path / "w.toml"
+    settings.write_text(f'site = "site.toml"\naccount = "{account}"\n')
+    study = Study(slurm, tmp_path / "study", settings=str(settings))
+    module = study.folder / "bin" / "module"
+    module.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/modules\n')
+    module.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    study.environ |= dict.fromkeys(("STAND_IN_SCRATCH", "SCRATCH", "WORK", "SCRATCHDIR", "WORKDIR"), str(scratch))
+    study.finish(study.start())
+    assert study.submitted() == ONCE
+    assert study.repeated() == (0, 0)
+    rows = {row["Comment"].removeprefix("rule_"): row for row in slurm.jobs()[study.before :]}
+    for marker, kind in (("shards_wildcards_shards", "cpu"), ("stage_wildcards_s", "gpu"), ("pack_wildcards_a", "gpus")):
+        row = rows[marker]
+        found = [row["Partition"], row["Account"], row["Features"], row["QOS"]]
+        found += ["exclusive"] if row["OverSubscribe"] == "NO" else []
+        partition, *more = SITES[name][kind].split()
+        assert row["Partition"] == partition
+        assert set(more) - {"exclusive"} <= set(found) and ("exclusive" in more) == ("exclusive" in found), row
+        gpus = {"cpu": "", "gpu": "1", "gpus": "2"}[kind]
+        gres = "gres:gpu:h100" if name == "gres-by-name" else "gres:gpu"
+        assert row.get("TresPerNode", "") == (f"{gres}:{gpus}" if gpus else "")
+    loaded = (tmp_path / "modules").read_text().splitlines() if (tmp_path / "modules").is_file() else []
+    assert set(loaded) == ({"load arch/h100 singularity"} if name == "jean-zay" else set())

@@ -27,7 +27,8 @@ def why_not() -> str | None:
         return f"{', '.join(missing)} not installed"
     if os.geteuid():
         return "starting a Slurm of one's own takes root"
-    return None if Path("/run/munge/munge.socket.2").exists() else "munged does not run"
+    # The socket alone may be that of a munged that was killed.
+    return "munged does not run" if subprocess.run(["munge", "-n"], capture_output=True).returncode else None
 
 
 def _port() -> int:
@@ -94,11 +95,15 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 GresTypes=gpu
 SlurmdParameters=config_overrides
-NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
-NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
+NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east} CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
+NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west} CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=cpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
 PartitionName=gpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
+PartitionName=cpu_p1 Nodes=ALL MaxTime=6000 State=UP PriorityTier=1
+PartitionName=small Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
+PartitionName=small-g Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
+PartitionName=standard-g Nodes=ALL MaxTime=2880 State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=600 State=UP PriorityTier=9
 """
 
@@ -122,16 +127,16 @@ StorageLoc=slurm_acct_db
 def private_slurm(folder: Path) -> Iterator[PrivateSlurm]:
     """Start a cluster in a folder and end it with the block.
 
-    Two nodes are `east` and `west`, with two stand-ins for GPUs and the feature `h100` each; partitions are `main`,
-    `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc@cpu` and `abc@h100`, qualities of service `normal`,
-    `short` and `long`.
+    Two nodes are `east` and `west`, with two stand-ins for GPUs (`gpu:h100`) and the feature `h100` each; partitions are
+    `main`, `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc`, `abc@cpu` and `abc@h100`, qualities of service
+    `normal`, `short` and `long`. Partitions, features and qualities that the site profiles name are there too.
     """
     ports = {name: _port() for name in ("controller", "accounting", "database", *NODES)}
     values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports}
     (folder / "state").mkdir(parents=True)
     (folder / "etc").mkdir()
     (folder / "etc" / "slurm.conf").write_text(_CONF.format(**values))
-    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu File=/dev/tty[1-2]\n")
+    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu Type=h100 File=/dev/tty[1-2]\n")
     (folder / "etc" / "slurmdbd.conf").write_text(_ACCOUNTING.format(**values))
     (folder / "etc" / "slurmdbd.conf").chmod(0o600)
     slurm = PrivateSlurm(folder)
@@ -141,11 +146,11 @@ def private_slurm(folder: Path) -> Iterator[PrivateSlurm]:
         _until(lambda: slurm.output("sacctmgr", "-n", "list", "cluster") is not None)
         manage = ("sacctmgr", "-i")
         slurm.output(*manage, "add", "cluster", "private")
-        for name in ("short", "long"):
+        for name in ("short", "long", "qos_gpu_h100-t3"):
             slurm.output(*manage, "add", "qos", name)
-        for name in ("abc@cpu", "abc@h100"):
+        for name in ("abc@cpu", "abc@h100", "abc"):
             slurm.output(*manage, "add", "account", name)
-            words = (f"account={name}", "qos=normal,short,long", "defaultqos=normal")
+            words = (f"account={name}", "qos=normal,short,long,qos_gpu_h100-t3", "defaultqos=normal")
             slurm.output(*manage, "add", "user", getpass.getuser(), *words)
         _start(stack, slurm, "slurmctld", "-D")
         for node in NODES:
