@@ -71,7 +71,8 @@ def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | Non
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
     places = (Template(place).safe_substitute(environ or {}) for place in workflow.binds)
-    outside = [place for place in places if not Path(place).is_relative_to(folder) and "$" not in place]
+    there = [place for place in places if Path(place.split(":")[0]).exists()]
+    outside = [place for place in there if not Path(place).is_relative_to(folder)]
     binds = [word for place in outside for word in ("--bind", place)]
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 

@@ -49,8 +49,8 @@ def check_crate(folder: Path, part: str = "") -> int:
     if problems:
         more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
         raise UserError(
-            f"{folder} is not what its {CRATE} says: {'; '.join(problems[:_SHOWN])}{more}; bring the archive again, or, if "
-            "it was changed on purpose, archive it again (python -m workflow archive) or delete that file"
+            f"{folder} is not what its {CRATE} says: {'; '.join(problems[:_SHOWN])}{more}; bring the archive again, "
+            "or, if it was changed on purpose, archive it again (python -m workflow archive) or delete that file"
         )
     return len(listed)
 

@@ -1,8 +1,11 @@
-"""`python -m tests.performance.scheduler`: what a controller of the whole study costs, on a Slurm that simulates time.
+"""What a controller of the whole study costs, on a Slurm that simulates time.
 
-The controller is the real one: `run_workflow` and Snakemake with its Slurm executor, on all of the paper's models. Slurm
-is a stand-in of this script: `sbatch`, `squeue` and the others ask a process that gives 64 GPUs to jobs in the order
-of their submission, lets an hour pass in a second or less, and makes the files that a job would. One job fails.
+    python -m tests.performance.scheduler [--trace]
+
+The controller is the real one: `run_workflow` and Snakemake with its Slurm executor, on all of the paper's models.
+Slurm is a stand-in of this script: `sbatch`, `squeue` and the others ask a process that gives 64 GPUs to jobs in the
+order of their submission, lets an hour pass in a second or less, and makes the files that a job would. One cell in
+fifty fails once.
 
 With `--trace` the controller runs under strace and its calls that name files of the study are counted, which takes
 longer; CPU times are then not its own.
@@ -57,10 +60,12 @@ sys.exit(not run_workflow(load(folder), folder, profile="slurm", words=sys.argv[
 class Cluster:
     """Jobs in a queue, so many GPUs, and a clock that runs `speed` times as fast as the real one."""
 
-    def __init__(self, workflow: Workflow, folder: Path, gpus: int, speed: float, fails: str) -> None:
-        self.jobs, self.folder, self.free, self.speed, self.fails = workflow.jobs, folder, gpus, speed, fails
+    def __init__(self, workflow: Workflow, folder: Path, gpus: int, speed: float) -> None:
+        self.folder, self.free, self.speed = folder, gpus, speed
+        self.fails = {job.name for job in workflow.of_kind("cell")[::50]}
         self.by_comment = {
-            f"rule_{job.kind.name}_wildcards_{job.name.replace('/', '_')}": job for job in workflow.jobs.values()
+            f"rule_{job.kind.name}_wildcards_{job.name.replace('/', '_')}": job
+            for job in workflow.jobs.values()
         }
         self.rows: dict[int, dict[str, str]] = {}
         self.mine: dict[int, Job] = {}
@@ -68,7 +73,7 @@ class Cluster:
         self.running: list[tuple[float, int]] = []
         self.calls: collections.Counter[str] = collections.Counter()
         self.submitted: list[float] = []
-        self.failed_at = 0.0
+        self.failed_at: list[float] = []
         self.lock = threading.Lock()
 
     def pass_time(self) -> None:
@@ -80,7 +85,10 @@ class Cluster:
                 job = self.mine[number]
                 self.free += job.nodes * job.gpus
                 self._end(number, job)
-            while self.waiting and self.mine[self.waiting[0]].nodes * self.mine[self.waiting[0]].gpus <= self.free:
+            while (
+                self.waiting
+                and self.mine[self.waiting[0]].nodes * self.mine[self.waiting[0]].gpus <= self.free
+            ):
                 number = self.waiting.popleft()
                 job = self.mine[number]
                 self.free -= job.nodes * job.gpus
@@ -88,8 +96,10 @@ class Cluster:
                 heapq.heappush(self.running, (now + job.hours * 3600 / self.speed, number))
 
     def _end(self, number: int, job: Job) -> None:
-        if job.name == self.fails and not self.failed_at:
-            self.rows[number]["T"], self.failed_at = "FAILED", time.time()
+        if job.kind.name == "cell" and job.name in self.fails:
+            self.fails.discard(job.name)
+            self.failed_at.append(time.monotonic())
+            self.rows[number]["T"] = "FAILED"
             # A job that ended without a sentence left a log: it is submitted again.
             (self.folder / job.log).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / job.log).touch()
@@ -110,12 +120,23 @@ class Cluster:
                 return 0, f"{self._submit(rest)}\n"
             if program == "squeue":
                 return 0, self._queue(" ".join(rest))
-            return (0, "MinJobAge = 300 sec\nAccountingStorageType = (null)\n") if program == "scontrol" else (0, "")
+            return (
+                (0, "MinJobAge = 300 sec\nAccountingStorageType = (null)\n")
+                if program == "scontrol"
+                else (0, "")
+            )
 
     def _submit(self, words: list[str]) -> int:
         number = len(self.rows) + 1
         name, comment = (words[words.index(option) + 1] for option in ("--job-name", "--comment"))
-        self.rows[number] = {"i": str(number), "T": "PENDING", "r": "Resources", "M": "0:01", "j": name, "k": comment}
+        self.rows[number] = {
+            "i": str(number),
+            "T": "PENDING",
+            "r": "Resources",
+            "M": "0:01",
+            "j": name,
+            "k": comment,
+        }
         self.mine[number] = self.by_comment[comment]
         self.waiting.append(number)
         self.submitted.append(time.monotonic())
@@ -141,23 +162,16 @@ def _serve(cluster: Cluster, door: Path) -> socketserver.ThreadingUnixStreamServ
     return server
 
 
-def _cpu(number: int) -> dict[str, float]:
-    """Return the CPU seconds of a process and its children that run, by what they are; not of those that ended."""
-    found = {}
-    todo = [number]
-    while todo:
-        one = todo.pop()
+def _look(number: int, found: dict[int, tuple[str, float, float]]) -> None:
+    """Note what a process and its Snakemake are, their CPU seconds and their largest memory in MB, by number."""
+    for one in (number, *map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())):
         with contextlib.suppress(OSError, IndexError):
             fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-            words = Path(f"/proc/{one}/cmdline").read_text()
-            memory = Path(f"/proc/{one}/status").read_text()
-            kind = "snakemake" if "snakemake" in words else "call"
-            found[kind] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            peak = re.search(r"VmHWM:\s+(\d+)", memory)
-            found[f"{kind} MB"] = int(peak[1]) / 1024 if peak else 0.0
-            todo += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
-            todo = [child for child in todo if b"snakemake" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    return found
+            peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{one}/status").read_text())
+            if one == number or b"snakemake" in Path(f"/proc/{one}/cmdline").read_bytes():
+                seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                name = "the call" if one == number else "snakemake"
+                found[one] = (name, seconds, int(peak[1]) / 1024 if peak else 0.0)
 
 
 _NAMED = re.compile(r"^\d+ +(\w+)\((?:AT_FDCWD, )?\"([^\"]*)\"")
@@ -179,8 +193,7 @@ def measure(folder: Path, target: str, gpus: int, speed: float, every: int, trac
     workflow = workflow_of(target, Settings(gpus_per_node=8, nodes=1))
     save(workflow, folder)
     workflow = load(folder)
-    cell = workflow.of_kind("cell")[len(workflow.of_kind("cell")) // 2]
-    cluster = Cluster(workflow, folder, gpus, speed, cell.name)
+    cluster = Cluster(workflow, folder, gpus, speed)
     door, programs = folder / ".door", folder / ".bin"
     programs.mkdir()
     for name in PROGRAMS:
@@ -191,18 +204,33 @@ def measure(folder: Path, target: str, gpus: int, speed: float, every: int, trac
     command = [sys.executable, "-c", CALL, str(folder), "--seconds-between-status-checks", str(every)]
     command += ["--slurm-init-seconds-before-status-checks", str(every)]
     if trace:
-        command = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-o", str(folder / ".trace"), *command]
+        command = [
+            "strace",
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-e",
+            "trace=%file",
+            "-o",
+            str(folder / ".trace"),
+            *command,
+        ]
     runs = sum(len(job.makes) for job in workflow.of_kind("cell"))
-    sys.stdout.write(f"{target}: {len(workflow.jobs)} jobs, {runs:,} runs, {gpus} GPUs, an hour in {3600 / speed:.2g} s\n")
-    started, seen, cpu = time.monotonic(), 0.0, {}
+    sys.stdout.write(
+        f"{target}: {len(workflow.jobs)} jobs, {runs:,} runs, {gpus} GPUs, an hour in {3600 / speed:.2g} s\n"
+    )
+    started = time.monotonic()
+    seen: list[float] = []
+    cpu: dict[int, tuple[str, float, float]] = {}
     log = folder / ".log"
     with log.open("wb") as sink:
         process = subprocess.Popen(command, env=environ, cwd=ROOT, stdout=sink, stderr=sink)
         while process.poll() is None:
             cluster.pass_time()
-            cpu = {**cpu, **_cpu(process.pid)}
-            if cluster.failed_at and not seen and f"Error in rule {cell.kind.name}" in log.read_text("utf-8", "replace"):
-                seen = time.time() - cluster.failed_at
+            with contextlib.suppress(OSError):
+                _look(process.pid, cpu)
+            shown = log.read_text("utf-8", "replace").count("Error in rule cell")
+            seen += [time.monotonic() - at for at in cluster.failed_at[len(seen) : shown]]
             time.sleep(0.1)
     server.shutdown()
     took = time.monotonic() - started
@@ -210,19 +238,25 @@ def measure(folder: Path, target: str, gpus: int, speed: float, every: int, trac
     jobs = len(cluster.rows)
     span = cluster.submitted[-1] - cluster.submitted[0]
     most = max(sum(0 <= other - one < 10 for other in cluster.submitted) for one in cluster.submitted)
-    print(f"ended with {process.returncode} after {took:.0f} s; {done:,} runs done; {jobs} sbatch in {span:.0f} s, most {most / 10:.1f} a second")
-    print("calls of Slurm's commands: " + ", ".join(f"{count} {name}" for name, count in cluster.calls.most_common()))
-    print("controller: " + ", ".join(f"{name} {value:.1f}" for name, value in sorted(cpu.items())) + " (CPU seconds unless MB)")
-    print(f"a failure was seen {seen:.0f} s after it, with {every} s between looks")
+    slurm = ", ".join(f"{count} {name}" for name, count in cluster.calls.most_common())
+    print(f"ended with {process.returncode} after {took:.0f} s; {done:,} runs done")
+    print(f"calls of Slurm: {slurm}; sbatch for {span:.0f} s, {most / 10:.1f} a second at most")
+    print(
+        f"{len(seen)} failures were seen {min(seen):.1f} to {max(seen):.1f} s after them, looking each {every} s"
+    )
     if trace:
         found = _traced(folder / ".trace", folder)
-        total = sum(found.values())
-        print(f"calls that name a file of the study: {total:,}, {total / took:.0f} a second: "
-              + ", ".join(f"{count:,} {name}" for name, count in found.most_common(8)))  # fmt: skip
+        names = ", ".join(f"{count:,} {name}" for name, count in found.most_common(8))
+        print(f"calls that name a file of the study: {sum(found.values()):,}: {names}")
+        return
+    for name, seconds, memory in cpu.values():
+        print(f"{name}: {seconds:.1f} CPU seconds, {memory:.0f} MB at most")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m tests.performance.scheduler", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "python -m tests.performance.scheduler", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--target", default="all")
     parser.add_argument("--gpus", type=int, default=64)
     parser.add_argument("--speed", type=float, default=3600.0, help="simulated seconds in one")

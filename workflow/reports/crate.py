@@ -72,7 +72,9 @@ def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
         for path in progress(paths, "hashing the study's files", unit="file")
     }
     newest = max(path.stat().st_mtime for path in paths)
-    graph = _graph(folder, list(workflow.jobs.values()), files, _date(newest), name or workflow.target, agent, licence)
+    graph = _graph(
+        folder, list(workflow.jobs.values()), files, _date(newest), name or workflow.target, agent, licence
+    )
     document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
     write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return len(files)
@@ -109,7 +111,13 @@ def _ids(names: Iterable[str]) -> list[Entity]:
 
 
 def _graph(
-    folder: Path, jobs: Sequence[Job], files: dict[str, Entity], date: str, name: str, agent: str, licence: str
+    folder: Path,
+    jobs: Sequence[Job],
+    files: dict[str, Entity],
+    date: str,
+    name: str,
+    agent: str,
+    licence: str,
 ) -> list[Entity]:
     profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in ("process", "workflow")] + [_WORKFLOW_CRATE]
     who = agent if agent.startswith("https://") else "#agent"
@@ -128,8 +136,13 @@ def _graph(
         "hasPart": _ids(["#package"]),
     }
     files[WORKFLOW]["exampleOfWork"] = {"@id": "#jobs"}
-    results: Entity = {"@id": "results/", "@type": "Dataset", "name": "Runs", "exampleOfWork": {"@id": "#results"},
-                       "description": "Scores of every fine-tuning, with how each was made (provenance.json)."}  # fmt: skip
+    results: Entity = {
+        "@id": "results/",
+        "@type": "Dataset",
+        "name": "Runs",
+        "description": "Scores of every fine-tuning, with how each was made (provenance.json).",
+        "exampleOfWork": {"@id": "#results"},
+    }
     runs = f"{len(jobs)} jobs, {len(made)} of their files, by {commit}"
     return [
         {

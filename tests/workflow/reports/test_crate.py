@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -42,7 +41,8 @@ from rocrate_validator.models import Severity, ValidationSettings
 answer = {}
 for name, folder in given["crates"].items():
     settings = ValidationSettings(
-        rocrate_uri=folder, profile_identifier="workflow-run-crate-0.5", requirement_severity=Severity.REQUIRED, no_cache=True
+        rocrate_uri=folder, profile_identifier="workflow-run-crate-0.5", no_cache=True,
+        requirement_severity=Severity.REQUIRED,
     )
     issues = services.validate(settings).get_issues()
     answer[name] = [f"{issue.check.identifier}: {issue.message}" for issue in issues]
@@ -107,7 +107,11 @@ def test_it_lists_what_is_archived_and_is_the_same_when_written_again(crate: Pat
 
 def test_ingest_and_audit_read_it_back(crate: Path, tmp_path: Path) -> None:
     ingested = ingest(crate, tmp_path / "runs.parquet", jobs=1)
-    assert len(read_runs(tmp_path / "runs.parquet")) == len(ingested.runs) == len(list(crate.rglob("results.json")))
+    assert (
+        len(read_runs(tmp_path / "runs.parquet"))
+        == len(ingested.runs)
+        == len(list(crate.rglob("results.json")))
+    )
     assert audit_provenance(crate).runs == len(ingested.runs)
 
 
@@ -130,7 +134,9 @@ def _smuggle(crate: Path) -> None:
 def _climb(crate: Path) -> None:
     text = (crate / CRATE).read_text()
     name = _results(crate).relative_to(crate).as_posix()
-    (crate / CRATE).write_text(text.replace(f'"@id": "{name}",\n   "@type"', '"@id": "results/../../x",\n   "@type"'))
+    (crate / CRATE).write_text(
+        text.replace(f'"@id": "{name}",\n   "@type"', '"@id": "results/../../x",\n   "@type"')
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,9 @@ def _climb(crate: Path) -> None:
         (lambda crate: (crate / CRATE).write_text('{"@graph": [7]}'), "no metadata of an RO-Crate"),
     ],
 )
-def test_a_crate_that_was_changed_is_refused(crate: Path, tmp_path: Path, change: object, message: str) -> None:
+def test_a_crate_that_was_changed_is_refused(
+    crate: Path, tmp_path: Path, change: object, message: str
+) -> None:
     assert callable(change)
     change(crate)
     with pytest.raises(UserError, match=message):
@@ -168,6 +176,6 @@ def test_what_is_not_finished_is_not_archived(crate: Path, tmp_path: Path) -> No
 
 def test_links_that_lead_elsewhere_are_not_archived(crate: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
-    os.symlink(tmp_path / "secret", crate / "analysis" / "secret.md")
+    (crate / "analysis" / "secret.md").symlink_to(tmp_path / "secret")
     write_crate(crate, name="", agent="x", licence=LICENCE)
     assert "secret.md" not in (crate / CRATE).read_text()

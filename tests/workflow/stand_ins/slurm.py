@@ -95,8 +95,9 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 GresTypes=gpu
 SlurmdParameters=config_overrides
-NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east} CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
-NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west} CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
+NodeName=DEFAULT CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
+NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east}
+NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=cpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
 PartitionName=gpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
@@ -127,9 +128,9 @@ StorageLoc=slurm_acct_db
 def private_slurm(folder: Path) -> Iterator[PrivateSlurm]:
     """Start a cluster in a folder and end it with the block.
 
-    Two nodes are `east` and `west`, with two stand-ins for GPUs (`gpu:h100`) and the feature `h100` each; partitions are
-    `main`, `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc`, `abc@cpu` and `abc@h100`, qualities of service
-    `normal`, `short` and `long`. Partitions, features and qualities that the site profiles name are there too.
+    Two nodes are `east` and `west`, with two stand-ins for GPUs (`gpu:h100`) and the feature `h100` each; partitions
+    are `main`, `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc`, `abc@cpu` and `abc@h100`, qualities of
+    service `normal`, `short` and `long`. Partitions, features and qualities that the site profiles name are there too.
     """
     ports = {name: _port() for name in ("controller", "accounting", "database", *NODES)}
     values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports}
