@@ -235,7 +235,6 @@ def measure(folder: Path, target: str, gpus: int, speed: float, every: int, trac
     server.shutdown()
     took = time.monotonic() - started
     done = sum((folder / name).is_file() for job in workflow.of_kind("cell") for name in job.makes)
-    jobs = len(cluster.rows)
     span = cluster.submitted[-1] - cluster.submitted[0]
     most = max(sum(0 <= other - one < 10 for other in cluster.submitted) for one in cluster.submitted)
     slurm = ", ".join(f"{count} {name}" for name, count in cluster.calls.most_common())
