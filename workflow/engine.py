@@ -189,7 +189,7 @@ def _status_words() -> list[str]:
         return ["--slurm-status-command", "squeue"]
     # Jobs on GPUs leave most cores idle: no warning for each.
     report = ["--slurm-efficiency-report", "--slurm-efficiency-report-path", "logs"]
-    report += ["--slurm-efficiency-threshold", "0"]
+    report += ["--slurm-efficiency-threshold", "0.01"]
     if remembers:
         return ["--slurm-status-command", "squeue", *report]
     log.warning(
