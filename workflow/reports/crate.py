@@ -71,7 +71,7 @@ def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
         path.relative_to(folder).as_posix(): _file(path, folder)
         for path in progress(paths, "hashing the study's files", unit="file")
     }
-    newest = max(path.stat().st_mtime for path in paths)
+    newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
     graph = _graph(
         folder, list(workflow.jobs.values()), files, _date(newest), name or workflow.target, agent, licence
     )

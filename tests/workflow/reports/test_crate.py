@@ -73,6 +73,7 @@ def crate(archived: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(archived, tmp_path / "crate"))
 
 
+@pytest.mark.slow
 def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
     archived: Path, validators: Oracle, tmp_path: Path
 ) -> None:

@@ -164,7 +164,7 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
         for node in NODES:
             # Jobs see this cluster at Slurm's usual place too: Snakemake's job steps drop SLURM_CONF.
             mounted = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
-            inside = ("ip", "netns", "exec", f"{_PREFIX}{node}") if networks else ()
+            inside = ("nsenter", f"--net=/run/netns/{_PREFIX}{node}") if networks else ()
             _start(
                 stack,
                 slurm,

@@ -83,7 +83,7 @@ class Study:
         self.environ = slurm.environ | {
             "PYTHONPATH": str(ROOT),
             "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "CLM_OR_MLM_SCRATCH": str(folder),
+            "CLM_OR_MLM_SCRATCH": str(self.notes),
             "STAND_IN_EVENTS": str(self.notes / "events"),
         }
 
