@@ -28,6 +28,7 @@ from common.errors import UserError
 from common.locks import try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
+from container.site import Site
 from workflow.jobs import Job, Workflow, save, write_marker
 from workflow.slurm.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
 
@@ -68,7 +69,7 @@ def run_workflow(
         dry_run: stop after `announce`.
 
     Raises:
-        UserError: another call works in the folder, or Slurm does not answer.
+        UserError: another call works in the folder, it cannot be written any more, or Slurm does not answer.
     """
     if dry_run:
         todo, _ = reconcile(workflow, folder, change=False)
@@ -103,6 +104,10 @@ def run_workflow(
                     numbers,
                 )
             code = _snakemake(workflow, folder, profile, words, lost)
+            if code and (problem := Site().write_problem(folder)):
+                raise UserError(
+                    f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
+                )
             again, _ = reconcile(workflow, folder)
             if code == 0 or number == _ROUNDS - 1 or not _repeats(code, again, live, folder, profile):
                 return code == 0

@@ -13,6 +13,7 @@ import functools
 import json
 import logging
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -97,7 +98,9 @@ def launcher_of(job: Job, environ: Mapping[str, str], gres: str = "gpu") -> tupl
         raise UserError(f"{job.name} takes {job.nodes} nodes, which only Slurm gives; set nodes = 1 here")
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
-    meet = f"{first_host(environ.get('SLURM_JOB_NODELIST', 'localhost'))}:{12_000 + number % 20_000}"
+    # Snakemake's job step drops the list of nodes; this runs on the first of them.
+    hosts = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURMD_NODENAME") or platform.node()
+    meet = f"{first_host(hosts)}:{12_000 + number % 20_000}"
     torchrun += [
         f"--nnodes={job.nodes}",
         "--rdzv-backend=c10d",

@@ -210,6 +210,9 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
     assert outside[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert "--gres=gpu:h100:4" in outside and "--cpus-per-task=32" in outside
     assert "--nnodes=2" in inside and "--rdzv-endpoint=gpu03:12007" in inside and inside[-1] == "-m"
+    # Snakemake's job steps hide the list of nodes: the first is the one that this runs on.
+    _, inside = launcher_of(many, {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "gpu03"})
+    assert "--rdzv-endpoint=gpu03:12007" in inside
     with pytest.raises(UserError, match="which only Slurm gives"):
         launcher_of(many, {})
 

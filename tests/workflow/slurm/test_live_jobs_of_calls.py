@@ -111,34 +111,36 @@ def test_a_killed_controller_is_started_again_by_its_call(slurm: PrivateSlurm, t
 
 def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlurm, tmp_path: Path) -> None:
     study = Study(slurm, tmp_path)
+    study.environ["STAND_IN_SECONDS"] = "3"
     call = study.start()
+    used: list[str] = []
 
-    def running(name: str) -> str:
-        found: list[str] = []
+    def running() -> str:
+        """Return the number of a running pack that has finished a run, of another one each time."""
+        found: list[list[str]] = []
 
         def look() -> bool:
-            rows = [
-                line.split("|")
-                for line in slurm.output("squeue", "-h", "-t", "R", "-o", "%i|%k").splitlines()
-            ]
-            found[:] = [number for number, comment in rows if comment == f"rule_pack_wildcards_{name}"]
-            mine = [row for row in study.events("finish") if row[1].startswith(f"{name}/")]
-            return bool(found) and bool(mine)
+            text = slurm.output("squeue", "-h", "-t", "R", "-o", "%i|%k")
+            rows = [line.split("|rule_pack_wildcards_") for line in text.splitlines() if "_pack_" in line]
+            begun = {row[1][0] for row in study.events("finish")}
+            found[:] = [row for row in rows if row[1] in begun and row[1] not in used]
+            return bool(found)
 
         study.wait_until(look, call)
-        return found[0]
+        used.append(found[0][1])
+        return found[0][0]
 
     # As after preemption; then a node that is taken away; then a user's scancel.
-    slurm.output("scontrol", "requeue", running("a"))
-    number = running("b")
+    slurm.output("scontrol", "requeue", running())
+    number = running()
     node = next(row["NodeList"] for row in slurm.jobs() if row["JobId"] == number)
     slurm.output("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
     slurm.output("scontrol", "requeue", number)
-    slurm.output("scancel", running("c"))
+    slurm.output("scancel", running())
     time.sleep(3)
     slurm.output("scontrol", "update", f"NodeName={node}", "State=RESUME")
     study.finish(call)
-    assert study.submitted() == ONCE | {"pack_wildcards_c": 2}
+    assert study.submitted() == ONCE | {f"pack_wildcards_{used[2]}": 2}
     begun, finished = study.repeated()
     # Three jobs were stopped, with two stand-ins for GPUs each.
     assert begun <= 6 and finished == 0

@@ -4,7 +4,8 @@
     apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
     apptainer run ... IMAGE analysis PATH
 
-Training makes a step a second, a checkpoint each two and STAND_IN_STEPS in all; a run takes a second. Lines of the file
+Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long. Lines of
+the file
 STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
 """
 
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 
 CONTENT = "x" * 10_000
-STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), 1.0
+STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), float(os.environ.get("STAND_IN_SECONDS", "1"))
 
 
 def note(*words: object) -> None:
