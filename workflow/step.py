@@ -101,12 +101,8 @@ def launcher_of(job: Job, environ: Mapping[str, str], gres: str = "gpu") -> tupl
     # Snakemake's job step drops the list of nodes; this runs on the first of them.
     hosts = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURMD_NODENAME") or platform.node()
     meet = f"{first_host(hosts)}:{12_000 + number % 20_000}"
-    torchrun += [
-        f"--nnodes={job.nodes}",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={meet}",
-        f"--rdzv-id={number}",
-    ]
+    torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
+    torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return words, [*torchrun, "-m"]

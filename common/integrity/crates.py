@@ -33,7 +33,7 @@ def check_crate(folder: Path, part: str = "") -> int:
     """
     if not (folder / CRATE).is_file():
         return 0
-    listed = {name: values for name, *values in crate_files(folder) if name.startswith(part)}
+    listed = {name: (size, digest) for name, size, digest in crate_files(folder) if name.startswith(part)}
     problems = []
     for name, (size, digest) in progress(listed.items(), f"checking {CRATE}", unit="file"):
         try:

@@ -4,9 +4,8 @@
     apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
     apptainer run ... IMAGE analysis PATH
 
-Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long. Lines of
-the file
-STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
+Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long.
+Lines of the file STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
 """
 
 from __future__ import annotations
