@@ -89,6 +89,7 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting}
 AccountingStorageEnforce=associations,qos,limits
+AccountingStoreFlags=job_comment
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=2
 SlurmctldLogFile={folder}/slurmctld.log
