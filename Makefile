@@ -69,7 +69,7 @@ gpu-check: ## what needs a GPU, in ten minutes (GPU_PYTHON=python on a machine w
 	@$(GPU_PYTHON) -m tests.performance.gpu_check $(if $(ARGS),$(ARGS),--device cuda)
 
 ## Images (docs/container.md) and clusters (docs/hpc.md)
-.PHONY: image image-full image-test doctor study study-status study-detached study-tiny audit
+.PHONY: image image-full image-test doctor study study-status study-detached study-archive study-tiny audit
 image: $(CLUSTER)/.installed ## build/analysis.sif, the small Apptainer image
 	@$(CLUSTER)/bin/python -m container build analysis $(ARGS)
 
@@ -91,6 +91,9 @@ study-status: $(CLUSTER)/.installed ## jobs done, running, queued and failed, ho
 
 study-detached: $(CLUSTER)/.installed ## the same as study, surviving logout (TARGET=figure3 DIR=folder ARGS=the call's options)
 	@$(CLUSTER)/bin/python -m workflow detach $(TARGET) --dir "$(DIR)" -- --profile slurm $(ARGS)
+
+study-archive: $(CLUSTER)/.installed ## make a finished study an RO-Crate: every file with its hash (DIR=folder)
+	@$(CLUSTER)/bin/python -m workflow archive --dir "$(DIR)" $(ARGS)
 
 study-tiny: $(CLUSTER)/.installed ## the whole chain in minutes: a made-up study through Slurm and the full image
 	@$(CLUSTER)/bin/python -m workflow tiny --profile slurm --image $(OUT)/full.sif --dir $(OUT)/study-tiny $(ARGS)
@@ -124,3 +127,4 @@ lock: ## write the hash-locked requirements again from pyproject.toml and the .i
 	@$(UV) -c requirements/full.txt pyproject.toml -o requirements/analysis.txt
 	@$(UV) -c requirements/full.txt requirements/cluster.in -o requirements/cluster.txt
 	@$(UV) --excludes requirements/oracle-borrowed.txt requirements/oracle.in -o requirements/oracle.txt
+	@$(UV) requirements/validators.in -o requirements/validators.txt

@@ -148,6 +148,7 @@ examples:
                 "workflow:status": "how far a study is, also while it runs",
                 "workflow:detach": "run a study so that it survives logout",
                 "workflow:cancel": "end a study's jobs on Slurm",
+                "workflow:archive": "make a finished study an RO-Crate",
             },
             default="workflow:study",
             prepare="workflow:pass_on",

@@ -187,6 +187,34 @@ def mig(site: Site) -> Line:
     return _ok("MIG", "off")
 
 
+_PLUGINS = ("libnccl-net*.so*", "librccl-net*.so*", "libnccl-ofi*.so*")
+
+
+def fabric(site: Site) -> Line:
+    """The network between nodes, and what NCCL or RCCL needs to use it."""
+    what = "fabric"
+    names = sorted(path.name for path in site.path("/sys/class/infiniband").glob("*"))
+    slingshot = sorted(path.name for path in site.path("/dev").glob("cxi[0-9]*"))
+    if not names and not slingshot:
+        return _ok(what, "no InfiniBand, Slingshot or EFA here: nodes talk by TCP")
+    folders = [Path(word) for word in site.environ.get("LD_LIBRARY_PATH", "").split(":") if word]
+    plugin = next((str(path) for folder in folders for name in _PLUGINS for path in folder.glob(name)), None)
+    if slingshot or any(name.startswith("efa") for name in names):
+        kind = f"Slingshot ({', '.join(slingshot)})" if slingshot else f"EFA ({', '.join(names)})"
+        if plugin is None:
+            return _warn(what, f"{kind}, and no OFI plugin of NCCL or RCCL on LD_LIBRARY_PATH",
+                         "bind the site's libfabric and plugin (docs/container.md): else it is TCP")  # fmt: skip
+        return _ok(what, f"{kind} by {plugin}")
+    if _inside(site) and "libibverbs.so.1" not in site.output(["ldconfig", "-p"])[1]:
+        return _fail(what, f"InfiniBand ({', '.join(names)}), and this image lacks libibverbs.so.1",
+                     "build the full image again: NCCL falls back to TCP without")  # fmt: skip
+    limit = re.search(r"^Max locked memory +(\S+)", site.text("/proc/self/limits"), re.MULTILINE)
+    if limit is not None and limit[1] != "unlimited":
+        return _warn(what, f"InfiniBand ({', '.join(names)}), and locked memory is limited to {limit[1]} bytes",
+                     "RDMA needs `ulimit -l unlimited` in jobs: ask the site")  # fmt: skip
+    return _ok(what, f"InfiniBand ({', '.join(names)}); NCCL_DEBUG=INFO must say NET/IB")
+
+
 def shared_memory(site: Site) -> Line:
     """/dev/shm: room for workers, and leftovers of killed streaming jobs."""
     what, folder = "shared memory", site.path("/dev/shm")
@@ -262,7 +290,7 @@ def tools(site: Site) -> Line:
 
 CHECKS: tuple[Callable[[Site], Line], ...] = (
     apptainer, user_namespaces, build_rights, home, python_leaks, scratch, temporary, study_folder,
-    shared_memory, clock, driver, mig, slurm, tools,
+    shared_memory, clock, driver, mig, fabric, slurm, tools,
 )  # fmt: skip
 """All checks, in the order they are printed."""
 

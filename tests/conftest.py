@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.analysis.stores import fill
-from tests.oracle import CannotInstall, Oracle, install
+from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 
 # The same examples every time, and no limit of time: a loaded machine is no failure.
 settings.register_profile("tests", derandomize=True, deadline=None)
@@ -41,3 +41,12 @@ def oracle() -> Oracle:
         return install()
     except CannotInstall as error:
         pytest.skip(f"requirements/oracle.txt cannot be installed here: {error}")
+
+
+@pytest.fixture(scope="session")
+def validators() -> Oracle:
+    """Validators of RO-Crates and of SBOMs, as `tests.oracle` installs and runs them."""
+    try:
+        return install(lock=VALIDATORS)
+    except CannotInstall as error:
+        pytest.skip(f"requirements/validators.txt cannot be installed here: {error}")

@@ -21,9 +21,11 @@ from typing import Any
 from common.locks import wait_for_lock
 from common.provenance import ROOT
 
-__all__ = ["EUROBERT", "LOCK", "CannotInstall", "Oracle", "install", "older_tokenizer"]
+__all__ = ["EUROBERT", "LOCK", "VALIDATORS", "CannotInstall", "Oracle", "install", "older_tokenizer"]
 
 LOCK = ROOT / "requirements" / "oracle.txt"
+VALIDATORS = ROOT / "requirements" / "validators.txt"
+"""Validators of RO-Crates and SBOMs, which are not ours and clash with the full environment."""
 
 _START = """
 import json, pathlib
@@ -107,23 +109,24 @@ class Oracle:
         return json.loads((folder / "answer.json").read_text(encoding="utf-8"))
 
 
-def install(build: Path = ROOT / "build") -> Oracle:
-    """Return the oracle of the lock, made on the first call; another process that makes it is waited for.
+def install(build: Path = ROOT / "build", lock: Path | None = None) -> Oracle:
+    """Return the oracle of a lock (`LOCK`), made on the first call; another process that makes it is waited for.
 
     Raises:
         CannotInstall: pip could not install the lock.
     """
-    name = f"oracle-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]}-{sys.implementation.cache_tag}"
+    lock = lock or LOCK
+    name = f"{lock.stem}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}-{sys.implementation.cache_tag}"
     site = build / name
     if site.is_dir():
         return Oracle(site)
-    with wait_for_lock(build / ".oracle.lock", "another process installs requirements/oracle.txt; waiting"):
+    with wait_for_lock(build / ".oracle.lock", f"another process installs requirements/{lock.name}; waiting"):
         if site.is_dir():
             return Oracle(site)
         making = build / f".{name}"
         shutil.rmtree(making, ignore_errors=True)  # of a killed process
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-        locked = ["--no-deps", "--require-hashes", "--target", str(making), "-r", str(LOCK)]
+        locked = ["--no-deps", "--require-hashes", "--target", str(making), "-r", str(lock)]
         done = subprocess.run([*pip, *locked], capture_output=True, text=True, check=False)
         if done.returncode:
             shutil.rmtree(making, ignore_errors=True)

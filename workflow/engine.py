@@ -28,6 +28,7 @@ from common.errors import UserError
 from common.locks import try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
+from container.site import Site
 from workflow.jobs import Job, Workflow, save, write_marker
 from workflow.slurm.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
 
@@ -71,7 +72,7 @@ def run_workflow(
         dry_run: stop after `announce`.
 
     Raises:
-        UserError: another call works in the folder, or Slurm does not answer.
+        UserError: another call works in the folder, it cannot be written any more, or Slurm does not answer.
     """
     if dry_run:
         todo, _ = reconcile(workflow, folder, change=False)
@@ -109,6 +110,10 @@ def run_workflow(
                     numbers,
                 )
             code = _snakemake(workflow, folder, profile, words, lost)
+            if code and (problem := Site().write_problem(folder)):
+                raise UserError(
+                    f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
+                )
             again, _ = reconcile(workflow, folder)
             if code == 0 or number == _ROUNDS - 1 or not _repeats(code, again, live, folder, profile):
                 return code == 0
@@ -181,22 +186,27 @@ def reconcile(workflow: Workflow, folder: Path, *, change: bool = True) -> tuple
     return todo, needless
 
 
-def _status_command() -> str:
-    """Return what reports how a job ended: squeue where Slurm remembers jobs for two minutes or more, else sacct.
+def _status_words() -> list[str]:
+    """Return Snakemake's words for what reports how a job ended, and for a report of what jobs used where that is kept.
 
-    sacct says `CANCELLED by 1000`, which Snakemake's executor (2.8.0) does not take for an end: it would wait for a
-    cancelled job for ever.
+    That is squeue where Slurm remembers jobs for two minutes or more, else sacct: it says `CANCELLED by 1000`, which
+    Snakemake's executor (2.8.0) does not take for an end, and it would wait for a cancelled job for ever.
     """
     answer = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
     none = re.search(r"AccountingStorageType\s*=\s*(accounting_storage/none|\(null\))", answer.stdout)
     age = re.search(r"MinJobAge\s*=\s*(\d+)", answer.stdout)
     remembers = age is not None and int(age[1]) >= _REMEMBERED_SECONDS
-    if remembers or none is not None or shutil.which("sacct") is None:
-        return "squeue"
+    if none is not None or shutil.which("sacct") is None:
+        return ["--slurm-status-command", "squeue"]
+    # Jobs on GPUs leave most cores idle: no warning for each.
+    report = ["--slurm-efficiency-report", "--slurm-efficiency-report-path", "logs"]
+    report += ["--slurm-efficiency-threshold", "0.01"]
+    if remembers:
+        return ["--slurm-status-command", "squeue", *report]
     log.warning(
         "Slurm forgets jobs after %s s (MinJobAge): after a scancel, start this call again", age and age[1]
     )
-    return "sacct"
+    return ["--slurm-status-command", "sacct", *report]
 
 
 def _snakemake(
@@ -209,7 +219,7 @@ def _snakemake(
     gpus = max((job.gpus for job in workflow.jobs.values()), default=0)
     slurm = profile == "slurm"
     if slurm:
-        command += ["--slurm-jobname-prefix", prefix_of(folder), "--slurm-status-command", _status_command()]
+        command += ["--slurm-jobname-prefix", prefix_of(folder), *_status_words()]
         # Those that are waited for are processes here that sleep.
         command += ["--local-cores", str(len(workflow.jobs))]
         if not any("slurm_account" in queue for queue in workflow.queues.values()):

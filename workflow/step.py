@@ -13,6 +13,7 @@ import functools
 import json
 import logging
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -71,7 +72,8 @@ def prefix_of(workflow: Workflow, folder: Path, environ: Mapping[str, str] | Non
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
     places = (Template(place).safe_substitute(environ or {}) for place in workflow.binds)
-    outside = [place for place in places if not Path(place).is_relative_to(folder) and "$" not in place]
+    there = [place for place in places if Path(place.split(":")[0]).exists()]
+    outside = [place for place in there if not Path(place).is_relative_to(folder)]
     binds = [word for place in outside for word in ("--bind", place)]
     return [sys.executable, "-m", "container", "run", *binds, workflow.image]
 
@@ -96,13 +98,11 @@ def launcher_of(job: Job, environ: Mapping[str, str], gres: str = "gpu") -> tupl
         raise UserError(f"{job.name} takes {job.nodes} nodes, which only Slurm gives; set nodes = 1 here")
     number = int(environ["SLURM_JOB_ID"])
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
-    meet = f"{first_host(environ.get('SLURM_JOB_NODELIST', 'localhost'))}:{12_000 + number % 20_000}"
-    torchrun += [
-        f"--nnodes={job.nodes}",
-        "--rdzv-backend=c10d",
-        f"--rdzv-endpoint={meet}",
-        f"--rdzv-id={number}",
-    ]
+    # Snakemake's job step drops the list of nodes; this runs on the first of them.
+    hosts = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURMD_NODENAME") or platform.node()
+    meet = f"{first_host(hosts)}:{12_000 + number % 20_000}"
+    torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
+    torchrun += [f"--rdzv-endpoint={meet}", f"--rdzv-id={number}"]
     words = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={job.cpus}", f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return words, [*torchrun, "-m"]

@@ -30,6 +30,7 @@ from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
 from common.files import cache_folder
+from common.integrity.crates import check_crate
 from common.locks import wait_for_lock
 from common.processes import cores, worker_pool
 from common.progress import progress
@@ -99,9 +100,11 @@ def ingest(
         The table and what is wrong with the store.
 
     Raises:
-        UserError: no store there, or no place for the output.
+        UserError: no store there, no place for the output, or an RO-Crate whose files are not what it says.
         RefusedStoreError: no usable run, or `strict` and something is wrong.
     """
+    if count := check_crate(store, "results/"):
+        logger.info("%s is an RO-Crate, and its %s result files are what it says", store, f"{count:,}")
     scan = scan_store(store, add_models, records=protocol != PAPER)
     _check_outputs(out, instances, scan, protocol)
     state = State(state_path(out), scan.results, instances, protocol)

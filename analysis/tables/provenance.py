@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.protocol import DATASETS, TASKS
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
 from common.errors import UserError
+from common.integrity.crates import check_crate
 from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.progress import progress
 from common.provenance import provenance_path, read_provenance
@@ -127,11 +128,12 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         logs: folder of the workflow's logs; `logs` next to the store's `results` when left out.
 
     Raises:
-        UserError: no run is there, or a record is no JSON.
+        UserError: no run is there, a record is no JSON, or the store is an RO-Crate and not what that says.
     """
     results = store if store.name == "results" else store / "results"
     if not results.is_dir():
         raise UserError(f"{store}: no run store, it has no folder `results`")
+    check_crate(results.parent)
     logs = logs or results.parent / "logs"
     facts: dict[str, dict[str, dict[str, str]]] = {task: {} for task in TASKS}
     runs, failed = 0, []

@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError, nearest
+from common.integrity.crates import CRATE
 from common.locks import holder_of
 from common.settings import describe_settings
 from workflow.detached import start_detached
@@ -19,6 +20,7 @@ from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
 from workflow.jobs import Job
 from workflow.measured import measure
 from workflow.reports import study_status
+from workflow.reports.crate import write_crate
 from workflow.reports.summary import summary
 from workflow.requirements import check_requirements
 from workflow.settings import Settings, load_settings
@@ -26,7 +28,7 @@ from workflow.slurm.live_jobs import queued
 from workflow.slurm.site_check import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 
-__all__ = ["cancel", "detach", "pass_on", "status", "study"]
+__all__ = ["archive", "cancel", "detach", "pass_on", "status", "study"]
 
 WORD = "--snakemake-word"
 """The hidden option that carries the words after `--`, which go to snakemake as they are."""
@@ -176,3 +178,25 @@ def detach(
     log = folder / "controller.log"
     command = [sys.executable, "-m", "workflow", target, "--dir", str(folder), *words]
     sys.stdout.write(start_detached(command, prefix_of(folder), log, by) + f"\nits output: {log}\n")
+
+
+def archive(
+    *,
+    dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
+    name: str = "",
+    agent: str = "unknown",
+    licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
+) -> None:
+    """Write ro-crate-metadata.json into a finished study: every file with its hash, and how it was made.
+
+    The folder is then an RO-Crate (Workflow Run profile); ingest and audit check its hashes before they read it.
+
+    Args:
+        dir_: the study's folder
+        name: title of the archive; the target when left out
+        agent: who ran it: a name, or an ORCID (https://orcid.org/...)
+        licence: licence of what is archived
+    """
+    folder = dir_.resolve()
+    count = write_crate(folder, name=name, agent=agent, licence=licence)
+    sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")

@@ -251,3 +251,40 @@ def test_missing_tools(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     line = doctor.tools(machine())
     assert line.status == "fail"
     assert "make" in line.advice
+
+
+@pytest.mark.parametrize(
+    ("devices", "limit", "plugin", "inside", "status", "seen"),
+    [
+        ((), "65536", False, False, "ok", "nodes talk by TCP"),
+        (("sys/class/infiniband/mlx5_0",), "unlimited", False, False, "ok", "NET/IB"),
+        (("sys/class/infiniband/mlx5_0",), "65536", False, False, "warn", "limited to 65536 bytes"),
+        (("sys/class/infiniband/mlx5_0",), "unlimited", False, True, "fail", "lacks libibverbs"),
+        (
+            ("sys/class/infiniband/efa_0",),
+            "unlimited",
+            False,
+            False,
+            "warn",
+            "EFA (efa_0), and no OFI plugin",
+        ),
+        (("dev/cxi0", "dev/cxi1"), "unlimited", False, False, "warn", "Slingshot (cxi0, cxi1), and no OFI"),
+        (("dev/cxi0",), "unlimited", True, False, "ok", "librccl-net.so"),
+    ],
+)
+def test_the_network_between_nodes(
+    machine: Maker, tmp_path: Path, devices: tuple[str, ...], limit: str, plugin: bool, inside: bool,
+    status: str, seen: str,
+) -> None:  # fmt: skip
+    for device in devices:
+        (tmp_path / device).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / device).touch()
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/limits").write_text(f"Max locked memory         {limit}     {limit}     bytes\n")
+    if plugin:
+        (tmp_path / "librccl-net.so").touch()
+    environ = {"LD_LIBRARY_PATH": f"/none:{tmp_path}"} | ({"APPTAINER_CONTAINER": "x.sif"} if inside else {})
+    line = doctor.fabric(machine(environ))
+    assert line.status == status
+    assert seen in line.seen
+    assert bool(line.advice) == (status != "ok")

@@ -10,6 +10,7 @@ import pytest
 
 from container.inventory import canonical, sbom
 from container.licences import debian_licences, python_licences
+from tests.oracle import Oracle
 
 
 def _package(folder: Path, *lines: str) -> Distribution:
@@ -56,23 +57,26 @@ def test_a_debian_packages_licences(tmp_path: Path) -> None:
     assert found["gone"] == [{"license": {"name": "unknown: the package has no copyright file"}}]
 
 
-def test_the_sbom_of_this_environment_is_valid_cyclonedx() -> None:
+def test_the_sbom_of_this_environment_is_valid_cyclonedx(validators: Oracle, tmp_path: Path) -> None:
     """By the reference library's validator, which is not ours."""
-    pytest.importorskip("cyclonedx")
-    pytest.importorskip("jsonschema")
-    from cyclonedx.schema import SchemaVersion  # type: ignore[import-not-found, unused-ignore]
-    from cyclonedx.validation.json import JsonStrictValidator  # type: ignore[import-not-found, unused-ignore]
-
     packages = {canonical(dist.name): dist for dist in distributions()}
     python = {name: dist.version for name, dist in packages.items()}
     licences = {f"pkg:pypi/{name}": python_licences(dist) for name, dist in packages.items()}
     licences["pkg:deb/debian/bash"] = [{"license": {"name": "GPL-3+"}}]
     wheels = dict.fromkeys(python, "0" * 64)
     document = sbom(python, {"bash": "5.2.15-2+b1"}, {"bash": "f" * 64}, {"commit": "abc"}, wheels, licences)
-    validator = JsonStrictValidator(SchemaVersion.V1_5)
-    assert validator.validate_str(json.dumps(document)) is None
     components = document["components"]
     assert isinstance(components, list)
     assert all(row["hashes"] and row["licenses"] for row in components)
-    broken = json.dumps(document).replace('"type": "library"', '"type": "libary"', 1)
-    assert validator.validate_str(broken) is not None
+    text = json.dumps(document)
+    broken = text.replace('"type": "library"', '"type": "libary"', 1)
+    script = """
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    validator = JsonStrictValidator(SchemaVersion.V1_5)
+    answer = [str(validator.validate_str(text) or "") for text in given["texts"]]
+    """
+    good, bad = validators.run(script, folder=tmp_path / "run", texts=[text, broken])
+    assert good == ""
+    assert "libary" in bad

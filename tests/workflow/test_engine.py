@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
-from workflow.engine import LEASE, _status_command, run_workflow
+from workflow.engine import LEASE, _status_words, run_workflow
 from workflow.jobs import KINDS, Job, Workflow
 
 
@@ -173,4 +173,7 @@ def test_cancelled_jobs_are_noticed_where_slurm_remembers_them(
         (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{text}'\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert _status_command() == expected
+    words = _status_words()
+    assert words[:2] == ["--slurm-status-command", expected]
+    # What jobs used is reported where Slurm keeps it.
+    assert ("--slurm-efficiency-report" in words) == ("slurmdbd" in config)

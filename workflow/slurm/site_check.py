@@ -33,7 +33,7 @@ def refusal(words: Sequence[str], site: Site) -> str | None:
     """Return why Slurm would not take a job, or would never start it, or None; nothing is submitted."""
     code, text = site.output(["sbatch", "--test-only", *words, "--wrap=true"])
     if code == 0:
-        return None
+        return _too_long(words, site)
     lines = [
         line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines() if line.strip()
     ]

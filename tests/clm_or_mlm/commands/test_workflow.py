@@ -58,3 +58,18 @@ def test_work_that_is_left_is_exit_code_3(
 def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         main(words)
+
+
+def test_archive_writes_the_crate_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found: dict[str, object] = {}
+
+    def fake(folder: Path, **options: object) -> int:
+        found.update(options, folder=folder)
+        return 1234
+
+    monkeypatch.setattr(commands, "write_crate", fake)
+    assert main(["archive", "--dir", str(tmp_path), "--agent", "A", "--licence", "https://x/y"]) == 0
+    assert found == {"folder": tmp_path, "name": "", "agent": "A", "licence": "https://x/y"}
+    assert capsys.readouterr().out == f"{tmp_path}/ro-crate-metadata.json: 1,234 files\n"

@@ -12,7 +12,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from container.site import Site
-from tests.workflow.private_slurm import PrivateSlurm, private_slurm, why_not
+from tests.workflow.stand_ins.slurm import PrivateSlurm, private_slurm, why_not
 from workflow.settings import load_settings
 from workflow.slurm.site_check import check_site, refuse_what_slurm_refuses
 from workflow.study import workflow_of

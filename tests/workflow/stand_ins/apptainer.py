@@ -4,8 +4,8 @@
     apptainer run ... IMAGE benchmarks run --name NAME ... --workers N
     apptainer run ... IMAGE analysis PATH
 
-Training makes a step a second, a checkpoint each two and STAND_IN_STEPS in all; a run takes a second. Lines of `events`
-say what was begun and what was finished, by which Slurm job.
+Training makes a step in STAND_IN_SECONDS (1), a checkpoint each two and STAND_IN_STEPS in all; a run takes as long.
+Lines of the file STAND_IN_EVENTS, `events` without it, say what was begun and what was finished, by which Slurm job.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import threading
 import time
 from pathlib import Path
 
-STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), 1.0
+CONTENT = "x" * 10_000
+STEPS, SECONDS = int(os.environ.get("STAND_IN_STEPS", "24")), float(os.environ.get("STAND_IN_SECONDS", "1"))
 
 
 def note(*words: object) -> None:
     line = " ".join(map(str, (*words, os.environ.get("SLURM_JOB_ID", "here")))) + "\n"
-    with Path("events").open("a") as file:
+    with Path(os.environ.get("STAND_IN_EVENTS", "events")).open("a") as file:
         file.write(line)
 
 
 def make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    temporary.write_text("x")
+    temporary.write_text(CONTENT)
     temporary.replace(path)
 
 
@@ -55,16 +56,21 @@ def tune(words: list[str]) -> int:
     runs = [f"{name}/{number}" for number in range(8)]
     todo = [run for run in runs if not Path("results", run).is_file()]
     lock = threading.Lock()
+    failed: list[OSError] = []
 
     def work() -> None:
         while True:
             with lock:
-                if not todo:
+                if not todo or failed:
                     return
                 run = todo.pop(0)
                 note("begin", run)
             time.sleep(SECONDS)
-            make(Path("results", run))
+            try:
+                make(Path("results", run))
+            except OSError as error:
+                failed.append(error)
+                return
             with lock:
                 note("finish", run)
 
@@ -73,7 +79,9 @@ def tune(words: list[str]) -> int:
         thread.start()
     for thread in threads:
         thread.join()
-    return 0
+    if failed:
+        sys.stderr.write(f"error: {failed[0]}\n")
+    return 1 if failed else 0
 
 
 def main() -> int:

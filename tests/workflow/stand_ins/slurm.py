@@ -27,7 +27,8 @@ def why_not() -> str | None:
         return f"{', '.join(missing)} not installed"
     if os.geteuid():
         return "starting a Slurm of one's own takes root"
-    return None if Path("/run/munge/munge.socket.2").exists() else "munged does not run"
+    # The socket alone may be that of a munged that was killed.
+    return "munged does not run" if subprocess.run(["munge", "-n"], capture_output=True).returncode else None
 
 
 def _port() -> int:
@@ -64,7 +65,7 @@ class PrivateSlurm:
 
 _CONF = """\
 ClusterName=private
-SlurmctldHost=localhost(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={controller}
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
@@ -88,17 +89,23 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting}
 AccountingStorageEnforce=associations,qos,limits
+AccountingStoreFlags=job_comment
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=2
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 GresTypes=gpu
 SlurmdParameters=config_overrides
-NodeName=east NodeHostname={host} NodeAddr=127.0.0.1 Port={east} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
-NodeName=west NodeHostname={host} NodeAddr=127.0.0.1 Port={west} CPUs=8 RealMemory=16000 Gres=gpu:2 Feature=h100
+NodeName=DEFAULT CPUs=8 RealMemory=16000 Gres=gpu:h100:2 Feature=h100,MI250,GENOA
+NodeName=east NodeHostname={host} NodeAddr={east_address} Port={east}
+NodeName=west NodeHostname={host} NodeAddr={west_address} Port={west}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=cpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
 PartitionName=gpu Nodes=ALL MaxTime=600 State=UP PriorityTier=1
+PartitionName=cpu_p1 Nodes=ALL MaxTime=6000 State=UP PriorityTier=1
+PartitionName=small Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
+PartitionName=small-g Nodes=ALL MaxTime=4320 State=UP PriorityTier=1
+PartitionName=standard-g Nodes=ALL MaxTime=2880 State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=600 State=UP PriorityTier=9
 """
 
@@ -119,43 +126,90 @@ StorageLoc=slurm_acct_db
 
 
 @contextlib.contextmanager
-def private_slurm(folder: Path) -> Iterator[PrivateSlurm]:
+def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSlurm]:
     """Start a cluster in a folder and end it with the block.
 
-    Two nodes are `east` and `west`, with two stand-ins for GPUs and the feature `h100` each; partitions are `main`,
-    `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc@cpu` and `abc@h100`, qualities of service `normal`,
-    `short` and `long`.
+    With `networks` each node has a network of its own, with an interface `eth0`, and knows the other by its name.
+
+    Two nodes are `east` and `west`, with two stand-ins for GPUs (`gpu:h100`) and the feature `h100` each; partitions
+    are `main`, `cpu`, `gpu` and `urgent`, which preempts; accounts are `abc`, `abc@cpu` and `abc@h100`, qualities of
+    service `normal`, `short` and `long`. Partitions, features and qualities that the site profiles name are there too.
     """
     ports = {name: _port() for name in ("controller", "accounting", "database", *NODES)}
-    values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports}
+    addresses = _ADDRESSES if networks else dict.fromkeys(_ADDRESSES, "127.0.0.1")
+    values = {"folder": folder, "host": socket.gethostname().split(".")[0], **ports, **addresses}
     (folder / "state").mkdir(parents=True)
     (folder / "etc").mkdir()
     (folder / "etc" / "slurm.conf").write_text(_CONF.format(**values))
-    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu File=/dev/tty[1-2]\n")
+    (folder / "etc" / "gres.conf").write_text("AutoDetect=off\nName=gpu Type=h100 File=/dev/tty[1-2]\n")
     (folder / "etc" / "slurmdbd.conf").write_text(_ACCOUNTING.format(**values))
     (folder / "etc" / "slurmdbd.conf").chmod(0o600)
+    names = "".join(f"{addresses[f'{node}_address']} {node}\n" for node in NODES)
+    (folder / "hosts").write_text(Path("/etc/hosts").read_text() + (names if networks else ""))
     slurm = PrivateSlurm(folder)
     with contextlib.ExitStack() as stack:
+        if networks:
+            _networks(stack)
         _database(stack, folder, ports["database"])
         _start(stack, slurm, "slurmdbd", "-D")
         _until(lambda: slurm.output("sacctmgr", "-n", "list", "cluster") is not None)
         manage = ("sacctmgr", "-i")
         slurm.output(*manage, "add", "cluster", "private")
-        for name in ("short", "long"):
+        for name in ("short", "long", "qos_gpu_h100-t3"):
             slurm.output(*manage, "add", "qos", name)
-        for name in ("abc@cpu", "abc@h100"):
+        for name in ("abc@cpu", "abc@h100", "abc"):
             slurm.output(*manage, "add", "account", name)
-            words = (f"account={name}", "qos=normal,short,long", "defaultqos=normal")
+            words = (f"account={name}", "qos=normal,short,long,qos_gpu_h100-t3", "defaultqos=normal")
             slurm.output(*manage, "add", "user", getpass.getuser(), *words)
         _start(stack, slurm, "slurmctld", "-D")
         for node in NODES:
             # Jobs see this cluster at Slurm's usual place too: Snakemake's job steps drop SLURM_CONF.
-            mounted = f"mount --bind {folder}/etc /etc/slurm && exec slurmd -D -N {node}"
-            _start(stack, slurm, "unshare", "--mount", "sh", "-c", mounted)
+            mounted = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
+            inside = ("nsenter", f"--net=/run/netns/{_PREFIX}{node}") if networks else ()
+            _start(
+                stack,
+                slurm,
+                *inside,
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                f"{mounted} && exec slurmd -D -N {node}",
+            )
         _until(lambda: slurm.output("sinfo", "-h", "-t", "idle", "-p", "main", "-o", "%D").strip() == "2")
         yield slurm
         slurm.output("scancel", "--user", getpass.getuser())
         _until(lambda: not slurm.output("squeue", "-h").strip())
+
+
+_PREFIX = "clm-"
+_ADDRESSES = {"address": "10.213.7.254", "east_address": "10.213.7.1", "west_address": "10.213.7.2"}
+"""Of the controller, and of the nodes, where each has a network of its own."""
+
+
+def _networks(stack: contextlib.ExitStack) -> None:
+    """Make a network for each node, and a bridge between them and this machine."""
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    def undo(*words: str) -> None:
+        subprocess.run(["ip", *words], capture_output=True)
+
+    bridge = f"{_PREFIX}bridge"
+    ip("link", "add", bridge, "type", "bridge")
+    stack.callback(undo, "link", "del", bridge)
+    ip("addr", "add", f"{_ADDRESSES['address']}/24", "dev", bridge)
+    ip("link", "set", bridge, "up")
+    for node in NODES:
+        name = f"{_PREFIX}{node}"
+        ip("netns", "add", name)
+        stack.callback(undo, "netns", "del", name)
+        ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", name, "master", bridge, "up")
+        ip("-n", name, "addr", "add", f"{_ADDRESSES[f'{node}_address']}/24", "dev", "eth0")
+        for device in ("eth0", "lo"):
+            ip("-n", name, "link", "set", device, "up")
 
 
 def _until(done: object, seconds: float = 60) -> None:

@@ -1,0 +1,136 @@
+"""A study of six jobs and 24 runs on a Slurm of one's own, counted: what was submitted, begun and finished, how often.
+
+Jobs take seconds and write down each thing they do (`stand_ins.apptainer`).
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from common.provenance import ROOT
+from tests.workflow.stand_ins.slurm import PrivateSlurm
+
+__all__ = ["ONCE", "Study"]
+
+STUDY = """
+import logging, sys
+from pathlib import Path
+from common.errors import UserError
+from workflow.engine import run_workflow
+from workflow.jobs import KINDS, Job, Workflow, by_marker
+from workflow.settings import load_settings
+from workflow.study import workflow_of
+
+logging.basicConfig(level=logging.INFO)
+folder, limit = Path(sys.argv[1]), float(sys.argv[2])
+size = dict(gpus=2, cpus=2, memory_gb=0.5)
+# At a site: what its profile asks for, with a stage on one GPU, so that there is a job of each kind.
+site = workflow_of("610m-clm-42k", load_settings(Path(sys.argv[3]))) if sys.argv[3] else None
+first = Job(kind=KINDS["shards"], name="shards", commands=(("analysis", "shards"),), makes=("shards",), memory_gb=0.5)
+stage = Job(
+    kind=KINDS["stage"], name="s", commands=(("pretraining", "train", "s", "--stop-file", "logs/stage/s.stop"),),
+    checkpoints="pretraining/stages/s/step-*/state.json", makes=("pretraining/stages/s/done",),
+    needs=(first.marker,), limit_hours=limit, **size | (dict(gpus=1) if site else {}),
+)
+packs = [
+    Job(kind=KINDS["pack"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
+        makes=tuple(f"results/{name}/{number}" for number in range(8)), needs=(first.marker,), **size)
+    for name in ("a", "b", "c")
+]
+last = Job(
+    kind=KINDS["analysis"], name="all", commands=(("analysis", "tables"),), makes=("tables",),
+    needs=tuple(job.marker for job in (stage, *packs)), memory_gb=0.5,
+)
+asked = {} if site is None else {
+    name: getattr(site, name) for name in ("queues", "gres", "modules", "environ", "binds")
+}
+workflow = Workflow(target="all", jobs=by_marker([first, stage, *packs, last]), image=str(folder / "x.sif"), **asked)
+often = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
+try:
+    sys.exit(not run_workflow(workflow, folder, profile="slurm", words=often))
+except UserError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+class Study:
+    """A study's folder and its calls."""
+
+    def __init__(
+        self,
+        slurm: PrivateSlurm,
+        folder: Path,
+        limit: float = 0.5,
+        *,
+        settings: str = "",
+        notes: Path | None = None,
+    ) -> None:
+        self.slurm, self.folder, self.limit, self.settings = slurm, folder, limit, settings
+        self.notes = notes or folder
+        self.before = len(slurm.jobs())
+        program = folder / "bin" / "apptainer"
+        program.parent.mkdir(parents=True)
+        stand_in = Path(__file__).with_name("apptainer.py")
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+        program.chmod(0o755)
+        (folder / "x.sif").touch()
+        self.environ = slurm.environ | {
+            "PYTHONPATH": str(ROOT),
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "CLM_OR_MLM_SCRATCH": str(self.notes),
+            "STAND_IN_EVENTS": str(self.notes / "events"),
+        }
+
+    def start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", STUDY, str(self.folder), str(self.limit), self.settings]
+        with (self.notes / "out").open("ab") as sink:
+            return subprocess.Popen(command, env=self.environ, cwd=ROOT, stdout=sink, stderr=sink)
+
+    def text(self) -> str:
+        return (self.notes / "out").read_text()
+
+    def events(self, *what: str) -> list[list[str]]:
+        path = self.notes / "events"
+        rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []
+        return [row for row in rows if row[0] in what]
+
+    def wait_until(self, done: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
+        end = time.monotonic() + 240
+        while not done():
+            assert process is None or process.poll() is None, self.text()[-5000:]
+            assert time.monotonic() < end, self.text()[-5000:]
+            time.sleep(0.2)
+
+    def finish(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.wait(700) == 0, self.text()[-6000:]
+        assert (self.folder / "tables").is_file()
+
+    def submitted(self) -> dict[str, int]:
+        """Return how many Slurm jobs there were of each of the study's."""
+        comments = [row["Comment"].removeprefix("rule_") for row in self.slurm.jobs()[self.before :]]
+        return dict(collections.Counter(comments))
+
+    def restarted(self) -> list[str]:
+        """Return what Slurm has put back into its queue, once for each time."""
+        return [
+            row["Comment"] for row in self.slurm.jobs()[self.before :] for _ in range(int(row["Restarts"]))
+        ]
+
+    def repeated(self) -> tuple[int, int]:
+        """Return how many runs were begun again, and how many that were finished were."""
+        begun = collections.Counter(row[1] for row in self.events("begin"))
+        finished = collections.Counter(row[1] for row in self.events("finish"))
+        assert set(finished) == {f"{name}/{number}" for name in "abc" for number in range(8)}
+        return sum(begun.values()) - 24, sum(finished.values()) - 24
+
+
+ONCE = {
+    "shards_wildcards_shards": 1, "stage_wildcards_s": 1, "analysis_wildcards_all": 1,
+    **{f"pack_wildcards_{name}": 1 for name in "abc"},
+}  # fmt: skip

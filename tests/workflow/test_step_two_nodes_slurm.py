@@ -1,0 +1,90 @@
+"""The tiny study on two nodes with a network each: torchrun in one container a node, and in the full image if built."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.provenance import PROVENANCE, ROOT
+from tests.workflow.stand_ins.slurm import private_slurm, why_not
+from workflow.tiny import DATASETS, MODELS, write_tiny_study
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slurm,
+    pytest.mark.timeout(2400),
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    pytest.mark.skipif(shutil.which("ip") is None, reason="ip (iproute2) is not installed"),
+]
+
+MODEL = MODELS[1]
+"""One that leaves a trunk half-way: two jobs on two nodes, one after the other."""
+IMAGE = ROOT / "build" / "full.sif"
+
+SITE = """
+base = "generic"
+runtime = "none"
+[environment]
+GLOO_SOCKET_IFNAME = "eth0"
+"""
+
+
+def test_two_nodes_train_tune_and_analyse(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    settings = write_tiny_study(tmp_path).read_text()
+    study = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(study.replace(str(list(MODELS)), str([MODEL])))
+    for old, new in (
+        (str(list(DATASETS)), "['sst2', 'msmarco']"),
+        ("[1e-4, 5e-4]", "[5e-4]"),
+        ("[0, 1]", "[0]"),
+    ):
+        assert old in settings
+        settings = settings.replace(old, new)
+    (tmp_path / "site.toml").write_text(SITE)
+    (tmp_path / "two.toml").write_text(
+        settings.replace(
+            "gpus_per_node = 0", "gpus_per_node = 1\nnodes = 2\nsite = 'site.toml'\naccount = 'abc'"
+        )
+    )
+    words = ["all", "--profile", "slurm", "--dir", str(folder), "--settings", str(tmp_path / "two.toml")]
+    words += ["--image", str(IMAGE)] if IMAGE.is_file() else []
+    words += ["--", "--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5"]
+    folder.mkdir()
+    shutil.copyfile(tmp_path / "stand_ins.json", folder / "stand_ins.json")
+    with private_slurm(tmp_path / "cluster", networks=True) as slurm:
+        environ = slurm.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "workflow", *words]
+        ended = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
+        logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("logs/*/*.log"))
+        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:] + logs
+        stages = [row for row in slurm.jobs() if row["Comment"].startswith(("rule_stage", "rule_model"))]
+        assert {(row["NumNodes"], row["BatchHost"]) for row in stages} == {("2", "east")}
+    assert len(list(folder.glob("results/*/*/*/*/results.json"))) == 2
+    assert [path.parent.name for path in folder.glob("pretraining/models/*/model.safetensors")] == [MODEL]
+    # Each step was taken by two processes, one a node.
+    timings = list(folder.glob("pretraining/stages/*/timings.jsonl"))
+    rows = [json.loads(line) for path in timings for line in path.read_text().splitlines()]
+    assert rows and {row["processes"] for row in rows} == {2}
+    # What was drawn there has the bytes of what is drawn here.
+    made, here = folder / "analysis" / "all", tmp_path / "here"
+    command = [
+        sys.executable,
+        "-m",
+        "analysis",
+        "reproduce",
+        "--source",
+        str(made / "runs.parquet"),
+        "--out",
+        str(here),
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    figures = sorted(path for path in (made / "figures").iterdir() if not path.name.endswith(PROVENANCE))
+    assert figures
+    for path in figures:
+        assert path.read_bytes() == (here / "figures" / path.name).read_bytes(), path.name

@@ -1,0 +1,203 @@
+"""A finished study as an RO-Crate: what its folder holds, with hashes, and the runs of the workflow that made it.
+
+Follows Workflow Run RO-Crate 0.5 (with Process Run Crate and Workflow RO-Crate 1.0) on RO-Crate 1.1. The metadata are
+plain JSON-LD in one file: they are written here, in place, from the standard library, so that a login node can do it
+and nothing of hundreds of gigabytes is copied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from common.files import sha256_file, write_text
+from common.integrity.crates import CRATE
+from common.locks import holder_of
+from common.progress import progress
+from common.provenance import ROOT, git_commit
+from workflow.engine import LEASE, reconcile
+from workflow.jobs import WORKFLOW, Job, load
+
+__all__ = ["PARTS", "write_crate"]
+
+PARTS = ("results", "analysis", "pretraining/models", "tokenizer", "logs")
+"""Folders of a study that are archived; shards, training's checkpoints and Snakemake's own files are not."""
+
+_SNAKEFILE = "Snakefile"
+_PROFILES = "https://w3id.org/ro/wfrun"
+_VERSION = "0.5"
+_WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+_TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
+_MEDIA = {
+    ".json": "application/json", ".jsonl": "application/jsonl", ".md": "text/markdown", ".csv": "text/csv",
+    ".parquet": "application/vnd.apache.parquet", ".pdf": "application/pdf", ".png": "image/png",
+    ".svg": "image/svg+xml", ".txt": "text/plain", ".log": "text/plain", ".toml": "application/toml",
+    ".tex": "application/x-tex",
+}  # fmt: skip
+
+Entity = dict[str, Any]
+
+
+def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
+    """Write `ro-crate-metadata.json` into a finished study's folder and return how many files it lists.
+
+    Args:
+        folder: the study's.
+        name: the crate's title; that of the target when empty.
+        agent: who ran it: a name, or an ORCID's address.
+        licence: address of the licence of what is archived.
+
+    Raises:
+        UserError: no study is there, it is not finished, or a call works in it.
+    """
+    if not (folder / WORKFLOW).is_file():
+        raise UserError(f"{folder} holds no study; name its folder: --dir DIR")
+    if holder := holder_of(folder / LEASE):
+        raise UserError(f"a call works in {folder} ({holder}); archive the study when it has ended")
+    workflow = load(folder)
+    todo, _ = reconcile(workflow, folder, change=False)
+    if todo:
+        raise UserError(
+            f"{len(todo)} jobs of {folder} are not done, {todo[0].kind.name} {todo[0].name} first; finish the study, "
+            "then archive it"
+        )
+    write_text(folder / _SNAKEFILE, (ROOT / "workflow" / _SNAKEFILE).read_text("utf-8"))
+    paths = list(_files(folder))
+    files = {
+        path.relative_to(folder).as_posix(): _file(path, folder)
+        for path in progress(paths, "hashing the study's files", unit="file")
+    }
+    newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
+    graph = _graph(
+        folder, list(workflow.jobs.values()), files, _date(newest), name or workflow.target, agent, licence
+    )
+    document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
+    write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return len(files)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield what is archived, by name; links that lead elsewhere are not."""
+    yield from sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in (".json", ".toml")
+                      and path.name != CRATE and not path.name.startswith("."))  # fmt: skip
+    yield folder / _SNAKEFILE
+    for part in PARTS:
+        found = (path for path in (folder / part).rglob("[!.]*") if path.is_file())
+        yield from sorted(path for path in found if path.resolve().is_relative_to(folder.resolve()))
+
+
+def _file(path: Path, folder: Path) -> Entity:
+    media = {"encodingFormat": _MEDIA[path.suffix]} if path.suffix in _MEDIA else {}
+    return {
+        "@id": path.relative_to(folder).as_posix(),
+        "@type": "File",
+        "name": path.name,
+        "contentSize": str(path.stat().st_size),
+        "sha256": sha256_file(path),
+        **media,
+    }
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()
+
+
+def _ids(names: Iterable[str]) -> list[Entity]:
+    return [{"@id": name} for name in names]
+
+
+def _graph(
+    folder: Path,
+    jobs: Sequence[Job],
+    files: dict[str, Entity],
+    date: str,
+    name: str,
+    agent: str,
+    licence: str,
+) -> list[Entity]:
+    profiles = [f"{_PROFILES}/{kind}/{_VERSION}" for kind in ("process", "workflow")] + [_WORKFLOW_CRATE]
+    who = agent if agent.startswith("https://") else "#agent"
+    made = [path for job in jobs for path in job.makes if path in files]
+    tables = sorted(path for path in files if path.startswith("analysis/"))
+    commit = git_commit()
+    files[_SNAKEFILE] |= {
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "name": "The study's workflow",
+        "description": "Shards, pretraining, fine-tunings, tables and figures; its jobs are in workflow.json.",
+        "programmingLanguage": {"@id": "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"},
+        "version": commit,
+        "license": "https://spdx.org/licenses/Apache-2.0",
+        "input": _ids(["#jobs"]),
+        "output": _ids(["#results"]),
+        "hasPart": _ids(["#package"]),
+    }
+    files[WORKFLOW]["exampleOfWork"] = {"@id": "#jobs"}
+    results: Entity = {
+        "@id": "results/",
+        "@type": "Dataset",
+        "name": "Runs",
+        "description": "Scores of every fine-tuning, with how each was made (provenance.json).",
+        "exampleOfWork": {"@id": "#results"},
+    }
+    runs = f"{len(jobs)} jobs, {len(made)} of their files, by {commit}"
+    return [
+        {
+            "@id": CRATE,
+            "@type": "CreativeWork",
+            "about": {"@id": "./"},
+            "conformsTo": _ids(["https://w3id.org/ro/crate/1.1", _WORKFLOW_CRATE]),
+        },
+        {
+            "@id": "./",
+            "@type": "Dataset",
+            "name": name,
+            "description": f"A study of masked and causal language modelling for encoders (arXiv 2507.00994): {name}.",
+            "datePublished": date,
+            "license": {"@id": licence},
+            "conformsTo": _ids(profiles),
+            "mainEntity": {"@id": _SNAKEFILE},
+            "hasPart": _ids([*files, "results/"]),
+            "mentions": _ids(["#study"]),
+        },
+        *({"@id": one, "@type": "CreativeWork", "name": one.split("/")[-2], "version": one.split("/")[-1]}
+          for one in profiles),
+        {"@id": licence, "@type": "CreativeWork", "name": licence.rsplit("/", 1)[-1]},
+        {"@id": who, "@type": "Person", "name": agent},
+        {
+            "@id": "https://w3id.org/workflowhub/workflow-ro-crate#snakemake",
+            "@type": "ComputerLanguage",
+            "name": "Snakemake",
+            "url": "https://snakemake.readthedocs.io",
+            "identifier": "https://doi.org/10.1093/bioinformatics/bts480",
+        },
+        {
+            "@id": "#package",
+            "@type": "SoftwareApplication",
+            "name": "clm-or-mlm",
+            "version": commit,
+            "url": "https://arxiv.org/abs/2507.00994",
+        },
+        {"@id": "#jobs", "@type": "FormalParameter", "additionalType": "File", "name": "jobs",
+         "description": "What runs, in which order, on what.", "workExample": {"@id": WORKFLOW}},
+        {"@id": "#results", "@type": "FormalParameter", "additionalType": "Dataset", "name": "results",
+         "description": "The run store.", "workExample": {"@id": "results/"}},
+        {
+            "@id": "#study",
+            "@type": "CreateAction",
+            "name": f"Run of {name}",
+            "description": runs,
+            "startTime": _date(min((folder / path).stat().st_mtime for path in made)),
+            "endTime": date,
+            "actionStatus": "http://schema.org/CompletedActionStatus",
+            "agent": {"@id": who},
+            "instrument": {"@id": _SNAKEFILE},
+            "object": _ids([WORKFLOW]),
+            "result": _ids(["results/", *tables]),
+        },
+        results,
+        *files.values(),
+    ]  # fmt: skip
