@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -116,8 +117,8 @@ def import_(
 
 
 _KNOWN = "\n".join(f"  {name:13}{reader_of(entry).files}" for name, entry in DATASETS.items())
-import_.__doc__ = (import_.__doc__ or "").replace(
-    "\n    Args:",
+import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
+    "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
     "  python -m benchmarks import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
 )
