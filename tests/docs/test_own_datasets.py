@@ -27,12 +27,7 @@ TOPICS = ("sports", "politics", "music")
 THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    for name in list(DEFINITIONS):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
+pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> None:
