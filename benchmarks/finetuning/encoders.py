@@ -33,6 +33,9 @@ __all__ = ["Encoder", "LoadedModel", "load", "looks_both_ways"]
 
 log = logging.getLogger(__name__)
 
+_ADAPTER = "adapter_config.json"
+"""What says that weights of an adapter, such as LLM2Vec's, belong on top of the model's."""
+
 
 class Encoder(nn.Module):
     """A base model that turns token ids into hidden states, every token seeing every other."""
@@ -130,6 +133,11 @@ def load(
         UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
     """
     folder = resolve(model, revision=revision, code=trust_remote_code)
+    if (folder / _ADAPTER).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({_ADAPTER}), without which it is another model; merge it into the weights "
+            "(peft's merge_and_unload), save them and remove it"
+        )
     check_model(folder)
     tokenizer = load_tokenizer(folder)
     base, missing = _load_base(folder, trust_remote_code=trust_remote_code)
