@@ -32,7 +32,7 @@ from benchmarks.finetuning.trainer import Groups, pair_order
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.base import Family
+from benchmarks.tasks.base import Family, TrainedRows
 from benchmarks.tasks.ranking import RetrievalEvaluator, Texts
 from benchmarks.tasks.supervised import PaddedBatch
 
@@ -162,23 +162,15 @@ class Retrieval(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveObjective:
+class ContrastiveObjective(TrainedRows):
     """InfoNCE over whole batches, with the gradient cached where their activations do not fit into memory."""
 
     queries: Ragged
     """Token ids of the queries at hand."""
     documents: Ragged
     """Token ids of their positive documents."""
-    size: int
-    """Number of training pairs in the dataset."""
-    fine_tuning: FineTuning
-    """Batch, micro-batch and temperature."""
-    pad: int
-    """Id put after a row's end."""
     pooling: Pooling
     """How a text becomes a vector."""
-    rows: NDArray[np.int64]
-    """Which of the dataset's pairs are at hand, ascending."""
 
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the batch of each step without end."""

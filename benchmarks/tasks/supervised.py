@@ -26,7 +26,7 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups, example_order
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.base import Evaluator, Family, TaskModel
+from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows
 from common.errors import UserError
 
 __all__ = [
@@ -62,25 +62,8 @@ class Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupervisedObjective:
+class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
-
-    ids: Ragged
-    """Token ids of the training examples at hand."""
-    labels: NDArray[Any] | Ragged
-    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
-    kinds: Ragged | None = None
-    """Token type ids, where the model is given any."""
-    loss: Loss = cross_entropy
-    """The loss of each example, not averaged over its tokens."""
-    size: int
-    """Number of training examples in the dataset."""
-    fine_tuning: FineTuning
-    """Batch and micro-batch."""
-    pad: int
-    """Id put after a row's end; attention never sees it."""
-    rows: NDArray[np.int64]
-    """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end."""
@@ -262,10 +245,7 @@ class SupervisedFamily(Family):
         """Tokenise the training examples that the runs use."""
         examples = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
         return SupervisedObjective(
-            ids=examples.ids,
-            labels=examples.labels,
-            kinds=examples.kinds,
-            loss=examples.loss,
+            **vars(examples),
             size=dataset.train.num_rows,
             fine_tuning=fine_tuning,
             pad=loaded.tokenizer.pad_token_id,
