@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.ragged import packed_batches, padded_batches
 from common.errors import UserError, nearest
 from common.registry import Registry
 
@@ -59,6 +60,8 @@ class DeviceKind:
     On a CPU the size of a pass is a matter of speed, not of memory."""
     queued: bool = False
     """Whether it computes while this process continues: then copies are not waited for, and losses rarely looked at."""
+    packs: bool = True
+    """Whether passes of fine-tuning leave padding out where the model's class can; a matter of speed and rounding."""
     side_by_side: bool = True
     """Whether several runs share one such device, each in a process of its own."""
 
@@ -131,7 +134,7 @@ DEVICES: Registry[DeviceKind] = Registry(
     [
         _Cuda(
             name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, queued=True,
-            side_by_side=False,
+            packs=False, side_by_side=False,
         ),
         DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
     ],
@@ -158,6 +161,22 @@ class Device:
     def kind(self) -> DeviceKind:
         """The kind of device."""
         return DEVICES[self.torch_device.type]
+
+    @property
+    def packs(self) -> bool:
+        """Whether passes of fine-tuning leave padding out where the model's class can."""
+        return self.kind.packs and not self.exact_micro_batches
+
+    def passes(self, lengths: NDArray[np.int64], *, packed: bool) -> list[NDArray[np.int64]]:
+        """Return which rows of a step share a forward pass, by their lengths in tokens, longest first.
+
+        Args:
+            lengths: of each row.
+            packed: whether the pass computes no padding.
+        """
+        if packed:
+            return packed_batches(lengths, self.train_positions)
+        return padded_batches(lengths, self.train_positions, self.kind.overhead)
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""

@@ -22,7 +22,7 @@ from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.runs import SPLITS
 
-__all__ = ["Evaluator", "Family", "TaskModel", "TrainedRows"]
+__all__ = ["Evaluator", "Family", "TaskModel", "TrainedRows", "packs"]
 
 
 class TaskModel(nn.Module):
@@ -40,6 +40,11 @@ class TaskModel(nn.Module):
         """
         hidden: Tensor = self.encoder(ids, lengths, kinds)
         return hidden if self.head is None else self.head(hidden, lengths)
+
+
+def packs(model: nn.Module) -> bool:
+    """Return whether a model's passes of fine-tuning compute no padding."""
+    return isinstance(model, TaskModel) and model.encoder.packs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups, example_order
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows
+from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, packs
 from common.errors import UserError
 
 __all__ = [
@@ -75,7 +75,7 @@ class SupervisedObjective(Examples, TrainedRows):
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         weights = self._weights(rows, [len(group) for group in groups])
         total = torch.zeros((), device=device.torch_device)
-        for part in self._passes(rows, groups, device):
+        for part in self._passes(rows, groups, device, packed=packs(model)):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
             lengths = device.tensor(self.ids.lengths[rows[part]])
             labels = (
@@ -102,11 +102,13 @@ class SupervisedObjective(Examples, TrainedRows):
         weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
         return weights
 
-    def _passes(self, rows: NDArray[np.int64], groups: Groups, device: Device) -> Iterator[NDArray[np.int64]]:
+    def _passes(
+        self, rows: NDArray[np.int64], groups: Groups, device: Device, *, packed: bool
+    ) -> Iterator[NDArray[np.int64]]:
         """Yield which examples of a step share a forward pass."""
         widths = self.ids.lengths[rows]
         if not device.exact_micro_batches:
-            yield from padded_batches(widths, device.train_positions, device.kind.overhead)
+            yield from device.passes(widths, packed=packed)
             return
         start = 0
         for group in groups:

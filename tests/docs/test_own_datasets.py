@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify

@@ -65,7 +65,7 @@ FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
     "an adapter next to the weights": (add_adapter, [], "holds an adapter .* merge it into the weights"),
     "code of its own": (take_custom_code, [], "--trust-remote-code"),
     "no end of text": (take_all_ends, [], "neither an end-of-text nor a separator"),
-    "outputs that are no numbers": (make_infinite, [], "are not finite in fp32"),
+    "weights that are no numbers": (make_infinite, [], "the weights norm.weight hold numbers that are not finite"),
     "outputs too large for the precision": (make_too_large_for_half, ["--precision", "bf16"], "are not finite in bf16"),
     "a tokenizer of another model": (cut_the_vocabulary, [], "embedding only 300 rows"),
     "a question longer than the input": (
