@@ -15,7 +15,20 @@ from benchmarks.ragged import packed_batches, padded_batches
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = ["DEVICES", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind"]
+__all__ = [
+    "DEVICES",
+    "PRECISIONS",
+    "RESERVED",
+    "Device",
+    "DeviceKind",
+    "Precision",
+    "choose_device",
+    "choose_kind",
+]
+
+
+RESERVED = "reserved_memory"
+"""What a run records the most memory under that it held on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +106,10 @@ class DeviceKind:
             matrix @ matrix
         return 4 * 2 * 1_024**3 / (time.perf_counter() - start) / 1e12 / 4
 
+    def free_memory(self, device: torch.device) -> int:
+        """Return the bytes that no process uses; 0 where runs do not share a device by memory of its own."""
+        return 0
+
     def forget_peak_memory(self, device: torch.device) -> None:
         """Begin to measure the peak memory."""
 
@@ -122,11 +139,17 @@ class _Cuda(DeviceKind):
     def tflops(self) -> float:
         return 100.0
 
+    def free_memory(self, device: torch.device) -> int:
+        return int(torch.cuda.mem_get_info(device)[0])
+
     def forget_peak_memory(self, device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
     def peak_memory(self, device: torch.device) -> dict[str, int]:
-        return {"peak_memory": torch.cuda.max_memory_allocated(device)}
+        return {
+            "peak_memory": torch.cuda.max_memory_allocated(device),
+            RESERVED: torch.cuda.max_memory_reserved(device),
+        }
 
 
 DEVICES: Registry[DeviceKind] = Registry(

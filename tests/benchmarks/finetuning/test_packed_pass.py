@@ -51,9 +51,9 @@ def test_a_steps_loss_and_gradient_are_those_of_padded_passes(
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     groups = next(objective.order(0))
     found = []
+    assert resettable.loaded.encoder.packs
     for packs in (False, True):
         model = resettable.reset(dataset.dataset, 0).train()
-        assert model.encoder.packs
         model.encoder.packs = packs
         loss = objective.backward(model, groups, resettable.device)
         found.append(
