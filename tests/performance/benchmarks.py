@@ -234,7 +234,7 @@ def make_model(folder: Path, data: Path, dataset: str) -> Path:
     import torch
     from transformers import AutoModel
 
-    import pretraining.model.modeling  # noqa: F401
+    import pretraining.model.heads  # noqa: F401
     from benchmarks.datasets.local_dataset import load
     from tests.benchmarks.tiny import make_config, make_tokenizer
 
