@@ -1,4 +1,4 @@
-"""The TOML file of datasets of one's own: what they are, where their files are, and what their columns are called.
+"""The file of datasets of one's own: what they are, where their files are, and what their columns are called.
 
 Standard library only; the page is docs/own-datasets.md.
 """
@@ -6,20 +6,22 @@ Standard library only; the page is docs/own-datasets.md.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.definition_formats import read_tables
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = ["KINDS", "Definition", "Kind", "definition_of", "read_definitions"]
+__all__ = ["AT_FETCH", "KINDS", "Definition", "Kind", "definition_of", "read_definitions"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+AT_FETCH = "at fetch"
+"""The revision of a hub's files that the first fetch finds out and writes to the lock."""
 _PLACE = re.compile(r"\{(\w*)\}")
 
 
@@ -91,8 +93,8 @@ class Definition:
     """Names of the columns by field."""
     files: Mapping[str, tuple[Path, ...]]
     """Files by role; none when they are given on the command line or come from a hub."""
-    hub: Mapping[str, Any]
-    """`repo`, `revision` and patterns of paths by role; empty when there is no hub."""
+    hub: tuple[Mapping[str, Any], ...]
+    """For each repository `repo`, `revision` and patterns of paths by role; empty when there is no hub."""
     licence: str
     """The data's licence."""
     citation: str
@@ -109,22 +111,15 @@ class Definition:
 
 
 def read_definitions(path: Path) -> list[Definition]:
-    """Return the datasets of a TOML file, one a table.
+    """Return the datasets of a TOML or YAML file, one a table.
 
     Raises:
-        UserError: the file is absent, no TOML, or says something that is not understood; the line or table is named.
+        UserError: the file is absent, not valid, or says something that is not understood; the line or table is named.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from None
-    if not content:
-        raise UserError(f"{path} defines no dataset; give each a table such as [reviews]")
-    return [definition_of(name, table, f"{path}: [{name}]", path.parent) for name, table in content.items()]
+    return [
+        definition_of(name, table, f"{path}: [{name}]", path.parent)
+        for name, table in read_tables(path).items()
+    ]
 
 
 _KEYS = (
@@ -160,7 +155,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
         kind = KINDS[_text(table, "kind", where)]
     except KeyError as error:
         raise UserError(f"{where}: {error}") from None
-    labels = tuple(str(label) for label in _list(table, "labels", where))
+    labels = _labels(table, where)
     _check_labels(kind, labels, where)
     metric = _text(table, "metric", where) or kind.metrics[0]
     if metric not in kind.metrics:
@@ -176,12 +171,13 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
     trained_on = _text(table, "trained_on", where) or name
     if trained_on != name and (kind.task != "IR" or trained_on != "msmarco"):
         raise UserError(f"{where}: trained_on = {trained_on!r}; only retrieval can name another set, msmarco")
+    hub = _hub(table, kind, where)
     dataset = Dataset(
         name=name,
         title=_text(table, "title", where) or name,
         task=kind.task,
         form=kind.form,
-        hub=_hub(table, kind, where).get("repo", ""),
+        hub=next((part["repo"] for part in hub), ""),
         labels=_outputs(kind, labels),
         trained_on=trained_on,
         epochs=epochs,
@@ -197,7 +193,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
         labels=labels,
         columns=_columns(table, kind, where),
         files=_files(table, kind, where, folder),
-        hub=_hub(table, kind, where),
+        hub=hub,
         licence=_text(table, "licence", where) or "not stated",
         citation=_text(table, "citation", where) or "not stated",
         content=table,
@@ -209,6 +205,16 @@ def _outputs(kind: Kind, labels: tuple[str, ...]) -> int | None:
     if kind.task == "IR":
         return None
     return {"QA": 2}.get(kind.form, len(labels) or 1)
+
+
+def _labels(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    labels = _list(table, "labels", where)
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise UserError(
+                f"{where}: the label {label!r} must be a text in quotation marks, or a whole number"
+            )
+    return tuple(str(label) for label in labels)
 
 
 def _check_labels(kind: Kind, labels: tuple[str, ...], where: str) -> None:
@@ -277,32 +283,48 @@ def _files(table: Mapping[str, Any], kind: Kind, where: str, folder: Path) -> di
             raise UserError(
                 f"{where}: unknown file {role!r}{nearest(role, kind.roles)}; it can be {', '.join(kind.roles)}"
             )
-        paths = [paths] if isinstance(paths, str) else paths
-        if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise UserError(f"{where}: files.{role} must be a path or a list of paths")
-        found[role] = tuple(folder / path for path in paths)
+        found[role] = tuple(folder / path for path in _paths(paths, f"{where}: files.{role}"))
     return found
 
 
-def _hub(table: Mapping[str, Any], kind: Kind, where: str) -> dict[str, Any]:
-    given = _table(table, "hub", where)
-    if not given:
-        return {}
-    if given and "files" in table:
+def _hub(table: Mapping[str, Any], kind: Kind, where: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the repositories: one table, or a list of them where the roles are in several."""
+    given = table.get("hub", [])
+    parts = given if isinstance(given, list) else [_table(table, "hub", where)]
+    if parts and "files" in table:
         raise UserError(f"{where}: give `files` or `hub`, not both")
-    for key in given:
-        if key not in ("repo", "revision", *kind.roles):
-            known = ("repo", "revision", *kind.roles)
+    known, taken = ("repo", "revision", *kind.roles), set[str]()
+    for part in parts:
+        if not isinstance(part, dict):
             raise UserError(
-                f"{where}: unknown key hub.{key}{nearest(key, known)}; the keys are {', '.join(known)}"
+                f"{where}: hub = {given!r} must be a table with repo and revision, or a list of such"
             )
-    if str(given.get("repo", "")).count("/") != 1:
-        raise UserError(f"{where}: hub.repo must read OWNER/NAME")
-    if not _COMMIT.fullmatch(str(given.get("revision", ""))):
-        raise UserError(
-            f"{where}: hub.revision must be a commit of 40 hexadecimal digits, so that it stays the same"
-        )
-    return given
+        for key in part:
+            if key not in known:
+                raise UserError(
+                    f"{where}: unknown key hub.{key}{nearest(key, known)}; the keys are {', '.join(known)}"
+                )
+            if key in taken:
+                raise UserError(f"{where}: hub.{key} is given in two repositories")
+        taken |= part.keys() & set(kind.roles)
+        if str(part.get("repo", "")).count("/") != 1:
+            raise UserError(f"{where}: hub.repo must read OWNER/NAME")
+        revision = str(part.get("revision", ""))
+        if revision != AT_FETCH and not _COMMIT.fullmatch(revision):
+            raise UserError(
+                f"{where}: hub.revision must be a commit of 40 hexadecimal digits, so that it stays the same, or "
+                f"{AT_FETCH!r}: the first fetch then finds the commit and writes it to the lock"
+            )
+        for role in part.keys() & set(kind.roles):
+            _paths(part[role], f"{where}: hub.{role}")
+    return tuple(parts)
+
+
+def _paths(value: Any, what: str) -> list[str]:
+    paths = [value] if isinstance(value, str) else value
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+        raise UserError(f"{what} must be a path or a list of paths")
+    return paths
 
 
 def _text(table: Mapping[str, Any], key: str, where: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ragged", "padded_batches"]
+__all__ = ["Ragged", "packed_batches", "padded_batches"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,20 @@ def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) ->
     sorted_widths = widths[order]
     starts = _cheapest(sorted_widths, budget, overhead) if overhead else _fewest(sorted_widths, budget)
     return np.split(order, starts[1:]) if len(starts) else []
+
+
+def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+    """Sort items by width and cut them into as few batches as possible of about equally many tokens, widest first.
+
+    Args:
+        widths: length of each item, in tokens.
+        budget: tokens that a batch may exceed by those of one item.
+    """
+    order = np.argsort(-widths, kind="stable")
+    ends = np.cumsum(widths[order])
+    number = -(-int(ends[-1]) // budget) if len(ends) else 0
+    shares = [ends[-1] * part / number for part in range(1, number)]
+    return [part for part in np.split(order, np.searchsorted(ends, shares)) if len(part)]
 
 
 def _fewest(widths: NDArray[np.int64], budget: int) -> list[int]:

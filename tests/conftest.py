@@ -1,13 +1,16 @@
-"""A whole small store of two models and three datasets, and the libraries of the paper's fine-tunings."""
+"""A whole small store, the libraries of the paper's fine-tunings, and what tests leave behind in registries."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from benchmarks.definitions import DEFINITIONS
+from benchmarks.protocol import DATASETS
 from tests.analysis.stores import fill
 from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 
@@ -50,3 +53,12 @@ def validators() -> Oracle:
         return install(lock=VALIDATORS)
     except CannotInstall as error:
         pytest.skip(f"requirements/validators.txt cannot be installed here: {error}")
+
+
+@pytest.fixture
+def no_definitions_left() -> Iterator[None]:
+    """Forget the datasets of one's own that a test registers."""
+    yield
+    for name in list(DEFINITIONS):
+        DEFINITIONS.pop(name)
+        DATASETS.pop(name)

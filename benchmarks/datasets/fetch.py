@@ -66,19 +66,26 @@ class HuggingFaceHub:
             return None
 
     def files(self, repo: str, commit: str) -> dict[str, RemoteFile]:
-        """Return all files of a commit by path."""
+        """Return all files of a commit by path; `UserError` when there is no such commit."""
         from huggingface_hub import HfApi
+        from huggingface_hub.errors import RevisionNotFoundError
         from huggingface_hub.hf_api import RepoFile
 
-        with _sentences(repo):
-            tree = HfApi(self._endpoint).list_repo_tree(
-                repo, recursive=True, revision=commit, repo_type="dataset"
-            )
-            return {
-                file.path: RemoteFile(bytes=file.size, sha256=file.lfs.sha256 if file.lfs else None)
-                for file in tree
-                if isinstance(file, RepoFile)
-            }
+        try:
+            with _sentences(repo):
+                tree = HfApi(self._endpoint).list_repo_tree(
+                    repo, recursive=True, revision=commit, repo_type="dataset"
+                )
+                return {
+                    file.path: RemoteFile(bytes=file.size, sha256=file.lfs.sha256 if file.lfs else None)
+                    for file in tree
+                    if isinstance(file, RepoFile)
+                }
+        except RevisionNotFoundError:
+            raise UserError(
+                f"{repo} has no commit {commit} on the hub; correct the revision, or get the original "
+                "files and use `python -m benchmarks import`"
+            ) from None
 
     def download(self, file: LockedFile, target: Path) -> None:
         """Bring a file to `target`, resuming what an interrupted download left next to it.

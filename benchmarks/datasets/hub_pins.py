@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from benchmarks.definition_file import Definition
+from benchmarks.definition_file import AT_FETCH, Definition
 from common.errors import UserError
 from common.files import write_text
 from common.integrity.doors import UnreadableError, inside, read_bounded, strict_json
@@ -233,13 +233,14 @@ PINS: dict[str, tuple[Pin, ...]] = {
 def add_pins(definition: Definition) -> None:
     """Pin the files of a dataset of one's own, where its definition says that they are on a hub."""
     if definition.hub:
-        patterns = {role: definition.hub[role] for role in definition.kind.roles if role in definition.hub}
         PINS[definition.name] = tuple(
             Pin(
                 role=role,
-                repo=definition.hub["repo"],
-                commit=definition.hub["revision"],
-                files=(found,) if isinstance(found, str) else tuple(found),
+                repo=part["repo"],
+                commit=None if part["revision"] == AT_FETCH else part["revision"],
+                files=(part[role],) if isinstance(part[role], str) else tuple(part[role]),
             )
-            for role, found in patterns.items()
+            for part in definition.hub
+            for role in definition.kind.roles
+            if role in part
         )

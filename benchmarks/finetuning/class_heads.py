@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from benchmarks.finetuning.encoders import Encoder
@@ -90,7 +90,13 @@ def _own_class(encoder: Encoder, auto: Any) -> Any:
     """
     config: Any = encoder.base.config
     mapping: Mapping[Any, Any] = auto._model_mapping
-    if encoder.lifted or config.model_type in MODEL_TYPES or getattr(config, "is_encoder_decoder", False):
+    whole = AutoModel._model_mapping.get(type(config), None)
+    if (
+        encoder.lifted
+        or config.model_type in MODEL_TYPES
+        or whole is None
+        or not isinstance(encoder.base, whole)
+    ):
         return None
     return mapping.get(type(config), None)
 

@@ -11,10 +11,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.ragged import packed_batches, padded_batches
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = ["DEVICES", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind"]
+__all__ = [
+    "DEVICES",
+    "PRECISIONS",
+    "RESERVED",
+    "Device",
+    "DeviceKind",
+    "Precision",
+    "choose_device",
+    "choose_kind",
+]
+
+
+RESERVED = "reserved_memory"
+"""What a run records the most memory under that it held on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +73,8 @@ class DeviceKind:
     On a CPU the size of a pass is a matter of speed, not of memory."""
     queued: bool = False
     """Whether it computes while this process continues: then copies are not waited for, and losses rarely looked at."""
+    packs: bool = True
+    """Whether passes of fine-tuning leave padding out where the model's class can; a matter of speed and rounding."""
     side_by_side: bool = True
     """Whether several runs share one such device, each in a process of its own."""
 
@@ -90,6 +106,10 @@ class DeviceKind:
             matrix @ matrix
         return 4 * 2 * 1_024**3 / (time.perf_counter() - start) / 1e12 / 4
 
+    def free_memory(self, device: torch.device) -> int:
+        """Return the bytes that no process uses; 0 where runs do not share a device by memory of its own."""
+        return 0
+
     def forget_peak_memory(self, device: torch.device) -> None:
         """Begin to measure the peak memory."""
 
@@ -119,11 +139,17 @@ class _Cuda(DeviceKind):
     def tflops(self) -> float:
         return 100.0
 
+    def free_memory(self, device: torch.device) -> int:
+        return int(torch.cuda.mem_get_info(device)[0])
+
     def forget_peak_memory(self, device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
     def peak_memory(self, device: torch.device) -> dict[str, int]:
-        return {"peak_memory": torch.cuda.max_memory_allocated(device)}
+        return {
+            "peak_memory": torch.cuda.max_memory_allocated(device),
+            RESERVED: torch.cuda.max_memory_reserved(device),
+        }
 
 
 DEVICES: Registry[DeviceKind] = Registry(
@@ -131,7 +157,7 @@ DEVICES: Registry[DeviceKind] = Registry(
     [
         _Cuda(
             name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, queued=True,
-            side_by_side=False,
+            packs=False, side_by_side=False,
         ),
         DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
     ],
@@ -158,6 +184,22 @@ class Device:
     def kind(self) -> DeviceKind:
         """The kind of device."""
         return DEVICES[self.torch_device.type]
+
+    @property
+    def packs(self) -> bool:
+        """Whether passes of fine-tuning leave padding out where the model's class can."""
+        return self.kind.packs and not self.exact_micro_batches
+
+    def passes(self, lengths: NDArray[np.int64], *, packed: bool) -> list[NDArray[np.int64]]:
+        """Return which rows of a step share a forward pass, by their lengths in tokens, longest first.
+
+        Args:
+            lengths: of each row.
+            packed: whether the pass computes no padding.
+        """
+        if packed:
+            return packed_batches(lengths, self.train_positions)
+        return padded_batches(lengths, self.train_positions, self.kind.overhead)
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""

@@ -13,7 +13,7 @@ import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForText
 from benchmarks.finetuning.input_limits import Limits, input_limits
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.finetuning.model_tokenizer import load_tokenizer
+from benchmarks.finetuning.packed_pass import packed_pass
 from benchmarks.protocol import FINE_TUNING
 from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
@@ -32,6 +33,9 @@ from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
 __all__ = ["Encoder", "LoadedModel", "load", "looks_both_ways"]
 
 log = logging.getLogger(__name__)
+
+_ADAPTER = "adapter_config.json"
+"""What says that weights of an adapter, such as LLM2Vec's, belong on top of the model's."""
 
 
 class Encoder(nn.Module):
@@ -58,6 +62,8 @@ class Encoder(nn.Module):
         self.lifted = lifted
         self.pooler = pooler
         self.fresh_pooler = fresh_pooler
+        self.packs = False
+        """Whether passes of fine-tuning compute no padding; for this package's own class alone."""
         self.takes_kinds = (
             "token_type_ids" in inspect.signature(base.forward).parameters
             and getattr(getattr(base, "config", None), "type_vocab_size", 2) > 1
@@ -81,6 +87,8 @@ class Encoder(nn.Module):
         Token type ids `kinds` (B, L) are left out where the model takes none.
         """
         mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        if self.packs and self.training:
+            return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if self.lifted:
             full = mask[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
@@ -130,6 +138,11 @@ def load(
         UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
     """
     folder = resolve(model, revision=revision, code=trust_remote_code)
+    if (folder / _ADAPTER).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({_ADAPTER}), without which it is another model; merge it into the weights "
+            "(peft's merge_and_unload), save them and remove it"
+        )
     check_model(folder)
     tokenizer = load_tokenizer(folder)
     base, missing = _load_base(folder, trust_remote_code=trust_remote_code)
@@ -211,6 +224,11 @@ def _both_ways(base: nn.Module, model: str) -> Encoder:
                 return encoder
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             log.debug("%s with lifted=%s: %s", model, lifted, error)
+    for name, parameter in base.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise UserError(
+                f"{model}: the weights {name} hold numbers that are not finite; fetch the model again"
+            )
     raise UserError(
         f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) cannot be made bidirectional: the first "
         "token's output does not depend on the last token, whatever mask it is given"

@@ -47,7 +47,7 @@ class FinetunedWeights:
 
     def save(self, model: TaskModel, record: FineTuningLog) -> None:
         """Write the weights."""
-        tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+        tensors = _apart(model.state_dict())
         log = json.dumps(dataclasses.asdict(record))
         metadata = {"fingerprint": self.fingerprint, "log": log, "content": _content(tensors, log)}
         with atomic_path(self.path) as temporary:
@@ -74,6 +74,17 @@ class FinetunedWeights:
     def remove(self) -> None:
         """Delete the weights."""
         self.path.unlink(missing_ok=True)
+
+
+def _apart(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors on the CPU, each in memory of its own: a file cannot hold tied weights (T5's) as they are."""
+    apart: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in state.items():
+        own = tensor.detach().contiguous().cpu()
+        apart[name] = own.clone() if own.untyped_storage().data_ptr() in seen else own
+        seen.add(own.untyped_storage().data_ptr())
+    return apart
 
 
 def _content(tensors: Mapping[str, Tensor], log: str) -> str:

@@ -14,6 +14,7 @@ from benchmarks.finetuning.heads import Pooling
 from benchmarks.protocol import PAPER, Dataset
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of
+from pretraining.model.modeling import EuroBertModel
 
 __all__ = ["ResettableModel"]
 
@@ -38,6 +39,7 @@ class ResettableModel:
 
     def __post_init__(self) -> None:
         encoder = self.loaded.encoder
+        encoder.packs = self.device.packs and isinstance(encoder.base, EuroBertModel)
         self.device.place(encoder)
         self._pristine = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         self._buffers = {name: tensor.clone() for name, tensor in encoder.named_buffers()}

@@ -11,21 +11,43 @@ from pathlib import Path
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, TASKS, FineTuning, datasets_of
 from common.errors import UserError, nearest
 
-__all__ = ["Request", "dataset_names", "learning_rates", "model_name", "seeds_of", "store_of"]
+__all__ = ["Computation", "Request", "dataset_names", "learning_rates", "model_name", "seeds_of", "store_of"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What `run` and `validate` are to do."""
+class Computation:
+    """Which model is measured, and how its runs are computed: what the options of the command line are called, too."""
 
     model: str
-    """Model folder or hub id."""
+    """model folder, or hub id OWNER/NAME"""
     revision: str | None = None
-    """Branch, tag or commit of a hub id."""
+    """branch, tag or commit of a hub id"""
+    pooling: str = "mean"
+    """how a text becomes a vector: mean, first, last or late"""
+    head: str = "paper"
+    """paper: each model class's own head, as the paper's code takes it; ours: the same heads on every encoder"""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1"""
+    precision: str = "auto"
+    """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
+    positions: int | None = None
+    """most token positions of a forward pass; halved when memory runs out"""
+    exact_micro_batches: bool = False
+    """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
+    workers: int | None = None
+    """runs at a time: on a CPU by cores (or OMP_NUM_THREADS) and memory, on a GPU 1; more share it as memory allows"""
+    threads: int = 1
+    """threads of each run on a CPU; another number changes rounding"""
     trust_remote_code: bool = False
-    """Whether code that comes with the model may run."""
+    """run the code that comes with the model (read it first)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Computation):
+    """What `run` and `validate` are to do."""
+
     name: str
     """The model's name in the store."""
     datasets: tuple[str, ...]
@@ -40,22 +62,6 @@ class Request:
     """The run store."""
     fine_tuning: FineTuning
     """Hyper-parameters."""
-    pooling: str = "mean"
-    """A name in `benchmarks.finetuning.heads.POOLINGS`."""
-    head: str = "paper"
-    """A name in `benchmarks.finetuning.class_heads.HEADS`."""
-    device: str = "auto"
-    """See `benchmarks.finetuning.device.choose_device`."""
-    precision: str = "auto"
-    """A name in `benchmarks.finetuning.device.PRECISIONS`, or `auto`."""
-    positions: int | None = None
-    """Most positions of a forward pass; None for a default by device."""
-    exact_micro_batches: bool = False
-    """Whether micro-batches are computed one by one."""
-    workers: int | None = None
-    """Processes; None for one a core on a CPU, and one GPU."""
-    threads: int = 1
-    """Threads of each run on a CPU."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
     adopt: bool = False

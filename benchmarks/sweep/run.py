@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.definitions import register_stored, store_definitions
 from benchmarks.finetuning.class_heads import HEADS
-from benchmarks.finetuning.device import choose_device, choose_kind
+from benchmarks.finetuning.device import RESERVED, DeviceKind, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.runs import RunKey
@@ -24,20 +24,20 @@ from benchmarks.sweep.identity import check_finished, identities
 from benchmarks.sweep.jobs import Job, check_sources, jobs_of, pending, remove_leftovers
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
+from benchmarks.sweep.run_state import failure, fault, folder_of, is_done, measured
 from benchmarks.sweep.scheduler import do_jobs
 from benchmarks.sweep.share import Share
 from common.errors import UserError
 from common.locks import try_lock
 from common.plain_text import visible
 
-__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on"]
+__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on", "runs_that_fit"]
 
 log = logging.getLogger(__name__)
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
-
-log = logging.getLogger(__name__)
+_CONTEXT = 1 << 30
+"""Bytes that a process on a GPU needs before its first tensor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def run_grid(request: Request) -> GridState:
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
             _work(jobs, request)
         else:
-            run_on(_gpus(request, kind.name, kind.count()), request)
+            run_on(_devices(jobs, request, kind), request)
     for job in jobs:
         with try_lock(job.lock) as free:
             if free:
@@ -151,11 +151,45 @@ def _work(jobs: list[Job], request: Request, share: Share | None = None) -> None
         torch.set_num_threads(threads)
 
 
-def _gpus(request: Request, kind: str, count: int) -> list[str]:
-    """Return the devices of the workers that a request asks for."""
-    workers = request.workers or 1
-    if request.device not in ("auto", kind):
+def _devices(jobs: list[Job], request: Request, kind: DeviceKind) -> list[str]:
+    """Return the device of each worker that a request asks for; more workers than GPUs share these as memory allows.
+
+    What a run needs is measured: by the finished runs of the request, or by one fine-tuning that is done for it alone.
+    """
+    workers, count = request.workers or 1, kind.count()
+    if request.device not in ("auto", kind.name):
         raise UserError(f"--workers {workers} takes all GPUs in turn: leave out --device {request.device}")
-    if workers > count:
-        raise UserError(f"--workers {workers} is more than the {count} GPUs that torch sees")
-    return [f"{kind}:{number}" for number in range(workers)]
+    if workers <= count:
+        return [f"{kind.name}:{number}" for number in range(workers)]
+    if not (most := _most_memory(jobs)):
+        job = next(job for job in jobs if pending(job))
+        key = pending(job)[0]
+        alone = dataclasses.replace(
+            request, datasets=job.datasets, lrs=(key.lr,), seeds=(key.seed,), workers=1
+        )
+        log.info("%s: one fine-tuning alone, to measure what it needs", request.name)
+        run_on([f"{kind.name}:0"], alone)  # in a process of its own, whose memory is free afterwards
+        most = _most_memory(jobs)
+    free = min(kind.free_memory(torch.device(kind.name, number)) for number in range(count))
+    fitting = runs_that_fit(free, most)
+    chosen = min(workers, fitting * count)
+    log.info(
+        "%s: %d runs at a time on %d GPUs; %.1f GiB each, %.1f GiB free on a GPU",
+        request.name, chosen, count, most / 2**30, free / 2**30,
+    )  # fmt: skip
+    return [f"{kind.name}:{number % count}" for number in range(chosen)]
+
+
+def runs_that_fit(free: int, most: int) -> int:
+    """Return how many runs fit into the free memory of a GPU, at least 1, and 1 where nothing was measured.
+
+    Args:
+        free: bytes.
+        most: bytes that a run held at most; its process needs `_CONTEXT` more.
+    """
+    return max(1, int(0.9 * free) // (most + _CONTEXT)) if most else 1
+
+
+def _most_memory(jobs: list[Job]) -> int:
+    """Return the most memory that a finished run of the jobs held on its GPU; 0 where none says it."""
+    return max((measured(job.request.store, key, RESERVED) for job in jobs for key in job.keys), default=0)

@@ -19,7 +19,8 @@ from common.plain_text import visible
 from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
 
 __all__ = [
-    "failure", "fault", "folder_of", "is_done", "lock_path", "model_source", "read_record", "read_score", "timings",
+    "failure", "fault", "folder_of", "is_done", "lock_path", "measured", "model_source", "read_record", "read_score",
+    "timings",
 ]  # fmt: skip
 
 
@@ -69,6 +70,13 @@ def timings(store: Path, key: RunKey) -> dict[str, float]:
     if not isinstance(seconds, dict):
         return {}
     return {name: float(value) for name, value in seconds.items() if isinstance(value, int | float)}
+
+
+def measured(store: Path, key: RunKey, name: str) -> int:
+    """Return a number that a run recorded of its machine, such as its memory; 0 where nothing says it."""
+    machine = _of_provenance(folder_of(store, key), "machine")
+    value = machine.get(name) if isinstance(machine, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def model_source(store: Path, key: RunKey) -> str:

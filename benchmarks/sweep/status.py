@@ -9,14 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.protocol import DATASETS
-from benchmarks.runs import cell_keys, found_keys
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
+from benchmarks.runs import RESULTS, cell_keys, found_keys
 from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.text_tables import grid
 
-__all__ = ["CellStatus", "cell_status", "grid_status", "status_code", "status_json", "status_table"]
+__all__ = [
+    "CellStatus",
+    "cell_status",
+    "grid_status",
+    "status_code",
+    "status_json",
+    "status_table",
+    "unknown_cells",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +107,23 @@ def grid_status(
         cell_status(store, model, dataset, lrs, seeds, others=others)
         for model in _models(store, models)
         for dataset in datasets
+    ]
+
+
+def unknown_cells(store: Path, models: Sequence[str]) -> list[Path]:
+    """Return the folders of a store with finished runs of datasets that nothing defines: no cell counts them.
+
+    Args:
+        store: the run store.
+        models: the models to look at; all where none is named.
+    """
+    known = {(dataset.task, name) for name, dataset in DATASETS.items()}
+    return [
+        folder
+        for model in _models(store, models)
+        for folder in sorted((store / "results" / model).glob("*/*"))
+        if folder.parent.name in TASKS and (folder.parent.name, folder.name) not in known
+        if folder.name not in EXTRA_DATASETS and any(folder.glob(f"*/{RESULTS}"))
     ]
 
 

@@ -75,6 +75,8 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     # Datasets of one form differ in the number of labels alone.
     for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
         dry_run(dataset, loaded, precision, pooling, head)
+    for dataset in sets.values():
+        family_of(dataset.dataset).check(dataset, loaded)
     rate = 1e12 * (tflops or kind.tflops())
     yield from _describe(request, loaded, precision, kind)
     yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"

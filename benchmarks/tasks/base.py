@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.runs import SPLITS
 
-__all__ = ["Evaluator", "Family", "TaskModel"]
+__all__ = ["Evaluator", "Family", "TaskModel", "TrainedRows", "packs"]
 
 
 class TaskModel(nn.Module):
@@ -39,6 +40,25 @@ class TaskModel(nn.Module):
         """
         hidden: Tensor = self.encoder(ids, lengths, kinds)
         return hidden if self.head is None else self.head(hidden, lengths)
+
+
+def packs(model: nn.Module) -> bool:
+    """Return whether a model's passes of fine-tuning compute no padding."""
+    return isinstance(model, TaskModel) and model.encoder.packs
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRows:
+    """Which of a dataset's examples are trained on, and how: what every objective has in addition to their tokens."""
+
+    size: int
+    """Number of training examples in the dataset."""
+    fine_tuning: FineTuning
+    """Batch, micro-batch and temperature."""
+    pad: int
+    """Id put after a row's end; attention never sees it."""
+    rows: NDArray[np.int64]
+    """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
 
 class Evaluator(Protocol):
@@ -90,6 +110,13 @@ class Family(ABC):
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head | None:
         """Return a dataset's head on an encoder; None where the family has none."""
         return None
+
+    def check(self, dataset: LocalDataset, loaded: LoadedModel) -> None:  # noqa: B027  (most read anything)
+        """Check that a model can read every example, as far as the family has ones that it cannot.
+
+        Raises:
+            UserError: it cannot read one.
+        """
 
     def evaluated(self, dataset: LocalDataset) -> Mapping[str, pa.Table]:
         """Return by name what a model reads in evaluation."""

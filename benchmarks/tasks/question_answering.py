@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.tokenization import (
@@ -29,6 +31,8 @@ __all__ = ["QuestionAnswering", "QuestionAnsweringSplit", "best_span"]
 
 _EVAL_BATCH = 4
 """Size of the paper's evaluation batches, whose padding is scored."""
+_LONGEST = 64
+"""Questions of a split, the longest in characters, among which the longest in tokens is looked for."""
 
 
 class QuestionAnswering(SupervisedFamily):
@@ -76,6 +80,17 @@ class QuestionAnswering(SupervisedFamily):
                 PaddedBatch.cut(windows.ids, device, pad, kinds=windows.kinds) if len(windows.ids) else []
             ),
         )
+
+    def check(self, dataset: LocalDataset, loaded: LoadedModel) -> None:
+        """Check that the longest questions leave room for their contexts.
+
+        Raises:
+            UserError: one does not.
+        """
+        for table in dataset.tables.values():
+            lengths = np.array(pc.utf8_length(table["question"]))
+            longest = table.take(np.sort(np.argsort(-lengths, kind="stable")[:_LONGEST]))
+            _encode(longest, loaded)
 
     def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
         """Return the text that a model reads of a row."""

@@ -30,9 +30,9 @@ from benchmarks.finetuning.tokenization import (
 )
 from benchmarks.finetuning.trainer import Groups, pair_order
 from benchmarks.protocol import Dataset, FineTuning
-from benchmarks.ragged import Ragged, padded_batches
+from benchmarks.ragged import Ragged
 from benchmarks.runs import SPLITS
-from benchmarks.tasks.base import Family
+from benchmarks.tasks.base import Family, TrainedRows, packs
 from benchmarks.tasks.ranking import RetrievalEvaluator, Texts
 from benchmarks.tasks.supervised import PaddedBatch
 
@@ -162,23 +162,15 @@ class Retrieval(Family):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveObjective:
+class ContrastiveObjective(TrainedRows):
     """InfoNCE over whole batches, with the gradient cached where their activations do not fit into memory."""
 
     queries: Ragged
     """Token ids of the queries at hand."""
     documents: Ragged
     """Token ids of their positive documents."""
-    size: int
-    """Number of training pairs in the dataset."""
-    fine_tuning: FineTuning
-    """Batch, micro-batch and temperature."""
-    pad: int
-    """Id put after a row's end."""
     pooling: Pooling
     """How a text becomes a vector."""
-    rows: NDArray[np.int64]
-    """Which of the dataset's pairs are at hand, ascending."""
 
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the batch of each step without end."""
@@ -194,7 +186,7 @@ class ContrastiveObjective:
         """
         rows = np.searchsorted(self.rows, groups[0])
         texts = Ragged.join([self._take(self.queries, rows), self._take(self.documents, rows)])
-        passes = self._passes(texts, device)
+        passes = self._passes(texts, device, packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
         order = torch.from_numpy(np.argsort(np.concatenate(passes))).to(device.torch_device)
         if positions <= device.graph_positions and not device.exact_micro_batches:
@@ -236,9 +228,9 @@ class ContrastiveObjective:
     def _take(self, texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
         return Ragged.of([texts[int(row)] for row in rows])
 
-    def _passes(self, texts: Ragged, device: Device) -> list[NDArray[np.int64]]:
+    def _passes(self, texts: Ragged, device: Device, *, packed: bool) -> list[NDArray[np.int64]]:
         if not device.exact_micro_batches:
-            return padded_batches(texts.lengths, device.train_positions, device.kind.overhead)
+            return device.passes(texts.lengths, packed=packed)
         size = self.fine_tuning.micro_batch
         half = len(texts) // 2
         starts = [*range(0, half, size), *range(half, 2 * half, size)]

@@ -26,7 +26,7 @@ from benchmarks.finetuning.trainer import FineTuningError, Groups, example_order
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
-from benchmarks.tasks.base import Evaluator, Family, TaskModel
+from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, packs
 from common.errors import UserError
 
 __all__ = [
@@ -62,25 +62,8 @@ class Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupervisedObjective:
+class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
-
-    ids: Ragged
-    """Token ids of the training examples at hand."""
-    labels: NDArray[Any] | Ragged
-    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
-    kinds: Ragged | None = None
-    """Token type ids, where the model is given any."""
-    loss: Loss = cross_entropy
-    """The loss of each example, not averaged over its tokens."""
-    size: int
-    """Number of training examples in the dataset."""
-    fine_tuning: FineTuning
-    """Batch and micro-batch."""
-    pad: int
-    """Id put after a row's end; attention never sees it."""
-    rows: NDArray[np.int64]
-    """Which of the dataset's examples are at hand, ascending: those that the runs use."""
 
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end."""
@@ -92,7 +75,7 @@ class SupervisedObjective:
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         weights = self._weights(rows, [len(group) for group in groups])
         total = torch.zeros((), device=device.torch_device)
-        for part in self._passes(rows, groups, device):
+        for part in self._passes(rows, groups, device, packed=packs(model)):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
             lengths = device.tensor(self.ids.lengths[rows[part]])
             labels = (
@@ -119,11 +102,13 @@ class SupervisedObjective:
         weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
         return weights
 
-    def _passes(self, rows: NDArray[np.int64], groups: Groups, device: Device) -> Iterator[NDArray[np.int64]]:
+    def _passes(
+        self, rows: NDArray[np.int64], groups: Groups, device: Device, *, packed: bool
+    ) -> Iterator[NDArray[np.int64]]:
         """Yield which examples of a step share a forward pass."""
         widths = self.ids.lengths[rows]
         if not device.exact_micro_batches:
-            yield from padded_batches(widths, device.train_positions, device.kind.overhead)
+            yield from device.passes(widths, packed=packed)
             return
         start = 0
         for group in groups:
@@ -262,10 +247,7 @@ class SupervisedFamily(Family):
         """Tokenise the training examples that the runs use."""
         examples = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
         return SupervisedObjective(
-            ids=examples.ids,
-            labels=examples.labels,
-            kinds=examples.kinds,
-            loss=examples.loss,
+            **vars(examples),
             size=dataset.train.num_rows,
             fine_tuning=fine_tuning,
             pad=loaded.tokenizer.pad_token_id,

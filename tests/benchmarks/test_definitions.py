@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,7 @@ GOOD = '[mine]\nkind = "text"\nlabels = ["a", "b"]\n'
 COMMIT = "0" * 40
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    for name in list(DEFINITIONS):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
+pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.ragged import Ragged, padded_batches
+from benchmarks.ragged import Ragged, packed_batches, padded_batches
 
 ROWS = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=8)
 
@@ -71,3 +71,14 @@ def test_a_batch_ends_where_padding_costs_more_than_another_batch() -> None:
     assert [b.tolist() for b in padded_batches(widths, 1_000)] == [[1, 3, 0, 2, 4]]
     assert [b.tolist() for b in padded_batches(widths, 1_000, 50)] == [[1, 3], [0, 2, 4]]
     assert [b.tolist() for b in padded_batches(widths, 1_000, 90)] == [[1, 3, 0, 2, 4]]
+
+
+@given(st.lists(st.integers(1, 300), max_size=60), st.integers(1, 600))
+def test_packed_batches_hold_every_item_once_and_about_as_many_tokens(widths: list[int], budget: int) -> None:
+    found = packed_batches(np.array(widths, dtype=np.int64), budget)
+    assert sorted(np.concatenate(found).tolist() if found else []) == list(range(len(widths)))
+    tokens = [sum(widths[item] for item in part) for part in found]
+    assert all(total <= budget + max(widths) for total in tokens)
+    assert len(found) <= -(-sum(widths) // budget)
+    order = [widths[item] for part in found for item in part]
+    assert order == sorted(widths, reverse=True)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
@@ -27,12 +27,7 @@ TOPICS = ("sports", "politics", "music")
 THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    for name in list(DEFINITIONS):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
+pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> None:

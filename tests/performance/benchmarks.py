@@ -113,12 +113,13 @@ SPLITS = ("validation", "test")
 
 def ours_of(folder: Path, dataset: str, lr: float, seed: int) -> dict[str, Any]:
     """Return the scores of one of our runs, and the seconds it took."""
-    from benchmarks.runs import RESULTS, RUN, RunKey
+    from benchmarks.runs import RESULTS, RunKey
+    from benchmarks.sweep.run_state import timings
 
-    run = folder / "results" / RunKey(model="ours", dataset=dataset, lr=lr, seed=seed).folder
-    results, record = json.loads((run / RESULTS).read_text()), json.loads((run / RUN).read_text())
+    key = RunKey(model="ours", dataset=dataset, lr=lr, seed=seed)
+    results = json.loads((folder / "results" / key.folder / RESULTS).read_text())
     scores = {split: results[split]["score"] for split in SPLITS}
-    return {"scores": scores, "working": sum(record["seconds"].values())}
+    return {"scores": scores, "working": sum(timings(folder, key).values())}
 
 
 def processes(options: argparse.Namespace) -> int:
@@ -233,7 +234,7 @@ def make_model(folder: Path, data: Path, dataset: str) -> Path:
     import torch
     from transformers import AutoModel
 
-    import pretraining.model.modeling  # noqa: F401
+    import pretraining.model.heads  # noqa: F401
     from benchmarks.datasets.local_dataset import load
     from tests.benchmarks.tiny import make_config, make_tokenizer
 

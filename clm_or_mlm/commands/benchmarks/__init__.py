@@ -13,4 +13,4 @@ DATA = Path("data")
 """Folder of the datasets where none is named."""
 
 Definitions = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
-"""TOML files with datasets of one's own."""
+"""Files with datasets of one's own, or names of ready ones."""

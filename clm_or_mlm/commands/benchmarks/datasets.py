@@ -18,6 +18,7 @@ from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, get_dataset
+from benchmarks.ready_definitions import ready_text
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from clm_or_mlm.examples import epilogue
 from common.cli import MANY, program
@@ -42,23 +43,24 @@ def fetch(
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
 
     Args:
-        datasets: which to fetch (default: all twelve)
+        datasets: which to fetch (default: all twelve, or those of --datasets with what they are trained on)
         out: folder of the datasets
         lock: lock of commits and hashes, made when absent (default: OUT/hub.lock.json)
         keep_downloads: keep the downloaded files after use
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: fetch again what is there already
-        definitions: TOML files with datasets of your own that say where on a hub they are
+        definitions: files with datasets of your own that say where on a hub they are, or names of ready ones
     """
-    for file in definitions:
-        for definition in register(file):
-            add_pins(definition)
+    defined = [definition for file in definitions for definition in register(file)]
+    for definition in defined:
+        add_pins(definition)
+    names = (part for definition in defined for part in (definition.dataset.trained_on, definition.name))
 
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(manifest, out / manifest.dataset) + "\n")
 
     failed = fetch_all(
-        datasets,
+        datasets or tuple(dict.fromkeys(names)),
         out,
         HuggingFaceHub(),
         done,
@@ -97,7 +99,7 @@ def import_(
         test: a labelled test set; for retrieval its judgements, for mldr_en its queries
         queries: texts of the queries (msmarco, nq)
         corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
-        datasets: TOML files with datasets of your own; their files need no naming (docs/own-datasets.md)
+        datasets: files with datasets of your own; their files need no naming (docs/own-datasets.md)
         out: folder of the datasets
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: put this in place of another version of the dataset
@@ -150,11 +152,16 @@ def list_(*, data: Path = DATA, datasets: Definitions = ()) -> None:
 
     Args:
         data: folder of the datasets
-        datasets: TOML files with datasets of your own, listed as well
+        datasets: files with datasets of your own, or names of ready ones, listed as well
     """
     for file in datasets:
         register(file)
     sys.stdout.write(list_text(data) + "\n")
+
+
+def ready() -> None:
+    """Print the datasets that are defined already: what --datasets takes in place of a file, and where they are."""
+    sys.stdout.write(ready_text() + "\n")
 
 
 def show(
@@ -173,7 +180,7 @@ def show(
         data: folder of the datasets
         split: where the examples come from
         examples: how many examples
-        datasets: TOML files with datasets of your own
+        datasets: files with datasets of your own, or names of ready ones
     """
     for file in datasets:
         register(file)
@@ -199,6 +206,7 @@ datasets = program(
     "Look at the datasets in data/.",
     {
         f"{__name__}:list_": "the twelve datasets, their counts and licences",
+        f"{__name__}:ready": "GLUE's other tasks, multilingual sets and BEIR's, defined for --datasets",
         f"{__name__}:show": "schema, counts, source and three examples as the model sees them",
         f"{__name__}:verify": "check every file and every row against the manifest's hashes",
     },

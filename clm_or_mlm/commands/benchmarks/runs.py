@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +14,17 @@ from cyclopts import Parameter
 from benchmarks.definitions import register, register_stored
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
-from benchmarks.sweep.request import Request, dataset_names, learning_rates, model_name, seeds_of, store_of
+from benchmarks.sweep.request import (
+    Computation,
+    Request,
+    dataset_names,
+    learning_rates,
+    model_name,
+    seeds_of,
+    store_of,
+)
 from benchmarks.sweep.run_state import read_score
-from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
+from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, unknown_cells
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
@@ -34,7 +42,7 @@ class GridOptions:
     """Which runs of a store."""
 
     dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
-    """datasets or tasks (SC, TC, QA, IR); default: all twelve datasets"""
+    """datasets or tasks (SC, TC, QA, IR); default: those of --datasets, or all twelve and the store's own"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """default: the paper's six"""
     seed: Annotated[tuple[int, ...], MANY] = ()
@@ -43,25 +51,22 @@ class GridOptions:
     """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
 
     datasets: Definitions = ()
-    """TOML files with datasets of your own (docs/own-datasets.md), taken in addition"""
+    """files with datasets of your own, or names of ready ones such as xnli, glue-cola (docs/own-datasets.md)"""
 
     def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets, learning rates and seeds."""
-        for file in self.datasets:
-            register(file)
+        defined = [definition.name for file in self.datasets for definition in register(file)]
         register_stored(store_of(self.out))
-        return dataset_names(self.dataset), learning_rates(self.lr), seeds_of(self.seed)
+        return dataset_names(self.dataset or defined), learning_rates(self.lr), seeds_of(self.seed)
 
 
 @shared_options(_RUNS)
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(GridOptions):
+class RunOptions(GridOptions, Computation):
     """Which runs of which model, and how they are computed."""
 
     model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
     """model folder, or hub id OWNER/NAME"""
-    revision: str | None = None
-    """branch, tag or commit of a hub id"""
     name: str | None = None
     """the model's name in the store (default: the folder's name)"""
     data: Path = DATA
@@ -70,24 +75,6 @@ class RunOptions(GridOptions):
     """optimiser steps (default 1000, or the dataset's one epoch)"""
     max_length: int | None = None
     """longest input in tokens (default 2028)"""
-    pooling: str = "mean"
-    """how a text becomes a vector: mean, first, last or late"""
-    head: str = "paper"
-    """paper: each model class's own head, as the paper's code takes it; ours: the same heads on every encoder"""
-    device: str = "auto"
-    """auto, cpu, cuda or cuda:1"""
-    precision: str = "auto"
-    """bf16 (the paper's; default on a GPU), mixed, or fp32 (default on a CPU)"""
-    positions: int | None = None
-    """most token positions of a forward pass; halved when memory runs out"""
-    exact_micro_batches: bool = False
-    """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
-    workers: int | None = None
-    """processes: with GPUs one each (default 1), else side by side (default: cores or OMP_NUM_THREADS, by memory)"""
-    threads: int = 1
-    """threads of each run on a CPU; another number changes rounding"""
-    trust_remote_code: bool = False
-    """run the code that comes with the model (read it first)"""
 
     def request(self, *, retry_failed: bool = False, adopt: bool = False) -> Request:
         """Return what these options ask for.
@@ -102,9 +89,7 @@ class RunOptions(GridOptions):
             if value < 1:
                 raise UserError(f"--{option.replace('_', '-')} {value} must be at least 1")
         return Request(
-            model=self.model,
-            revision=self.revision,
-            trust_remote_code=self.trust_remote_code,
+            **{field.name: getattr(self, field.name) for field in fields(Computation)},
             name=model_name(self.model, self.name),
             datasets=datasets,
             lrs=lrs,
@@ -112,14 +97,6 @@ class RunOptions(GridOptions):
             data=self.data,
             store=store_of(self.out),
             fine_tuning=replace(FINE_TUNING, **changed),
-            pooling=self.pooling,
-            head=self.head,
-            device=self.device,
-            precision=self.precision,
-            positions=self.positions,
-            exact_micro_batches=self.exact_micro_batches,
-            workers=self.workers,
-            threads=self.threads,
             retry_failed=retry_failed,
             adopt=adopt,
         )
@@ -191,6 +168,8 @@ def status(
     datasets, lrs, seeds = grid.grid()
     others = not (grid.lr or grid.seed)
     cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds, others=others)
+    for folder in unknown_cells(store_of(grid.out), model):
+        log.warning("%s holds runs of a dataset that nothing defines; name its file with --datasets", folder)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)
 

@@ -217,6 +217,15 @@ def test_pinned_hash(tmp_path: Path) -> None:
         fetch("sst2", tmp_path, HuggingFaceHub(endpoint))
 
 
+def test_a_commit_that_the_hub_does_not_have_is_one_sentence(
+    tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = Pin(role="train", repo="hgissbkh/conll2003-en", commit=OTHER, files=("*.parquet",))
+    monkeypatch.setitem(pins.PINS, "conll2003_en", (missing,))
+    with pytest.raises(UserError, match=f"hgissbkh/conll2003-en has no commit {OTHER} on the hub"):
+        fetch("conll2003_en", tmp_path, hub)
+
+
 def test_too_small_a_disk(
     tmp_path: Path, fake: FakeHub, hub: HuggingFaceHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from transformers import T5Config, T5EncoderModel
 
-from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.encoders import Encoder, load
 from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
@@ -45,3 +46,20 @@ def test_what_was_saved_is_restored_and_nothing_else(
     assert weights.restore(model) is None
     weights.remove()
     assert not weights.path.exists()
+
+
+def test_tied_weights_are_saved_and_restored(tmp_path: Path) -> None:
+    """A T5's embedding is in its state twice, in the same memory, which safetensors refuses to write."""
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=50, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2)
+    model = TaskModel(Encoder(T5EncoderModel(config)), None)
+    state = model.state_dict()
+    assert len({tensor.data_ptr() for tensor in state.values()}) < len(state)
+    saved = {name: value.clone() for name, value in state.items()}
+    weights = FinetunedWeights.of(tmp_path, KEY, {"evaluation_data": "b"})
+    weights.save(model, FineTuningLog(steps=1, losses=(1.0,), train_positions=64))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert weights.restore(model) is not None
+    assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())

@@ -1,4 +1,9 @@
-"""Eight families of encoders, untrained and tiny, on samples of real data of all four tasks."""
+"""Encoders of many families, untrained and tiny, on samples of real data of all four tasks.
+
+The eight of `MODELS`' first rows, and what else a researcher brings: the encoder of a T5, models with few positions,
+decoders saved as LLM2Vec saves them, and sentence-transformers folders. Retrieval evaluates two datasets, so that its
+fine-tuned weights are saved, tied ones too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import torch
 from transformers import (
@@ -19,9 +26,10 @@ from transformers import (
     LlamaConfig,
     ModernBertConfig,
     RobertaConfig,
+    T5Config,
 )
 
-from benchmarks.datasets.local_dataset import Content, load, write
+from benchmarks.datasets.local_dataset import Content, LocalDataset, load, write
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.command import command
 from tests.benchmarks.datasets.test_import_files import CASES, REAL
@@ -36,7 +44,7 @@ pytestmark = [
     ),
 ]
 
-NAMES = ("sst2", "uner_en", "squad_v2", "msmarco")
+NAMES = ("sst2", "uner_en", "squad_v2", "msmarco", "nq")
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 SMALL = {**SHAPE, "max_position_embeddings": 256}
 MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -56,7 +64,77 @@ MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda **ids: DebertaV2Config(**SMALL, **ids, relative_attention=True, pos_att_type=["p2c", "c2p"]),
     ),
     "electra": ("bert", lambda **ids: ElectraConfig(**SMALL, **ids, embedding_size=32)),
+    "t5": (
+        "roberta",
+        lambda **ids: T5Config(
+            d_model=32,
+            d_kv=8,
+            d_ff=64,
+            num_layers=2,
+            num_decoder_layers=1,
+            num_heads=4,
+            decoder_start_token_id=0,
+            **ids,
+        ),
+    ),
+    "roberta-with-few-positions": (
+        "roberta",
+        lambda **ids: RobertaConfig(**SHAPE, **ids, max_position_embeddings=130),
+    ),
+    "llm2vec": ("llama3", lambda **ids: LlamaConfig(**SMALL, **ids, num_key_value_heads=4)),
+    "sentence-transformers": ("bert", lambda **ids: BertConfig(**SMALL, **ids)),
 }
+
+
+def as_llm2vec(folder: Path) -> None:
+    """Name code of the folder's own, which is not run: the class of transformers is read, its mask lifted."""
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "architectures": ["LlamaEncoderModel"],
+        "auto_map": {"AutoModel": "modeling_llama_encoder.LlamaEncoderModel"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "modeling_llama_encoder.py").write_text("raise SystemExit('the code of the folder ran')\n")
+
+
+def as_sentence_transformers(folder: Path) -> None:
+    """Put the model into a part of the folder, as sentence-transformers saves it, with a pooling next to it."""
+    inner = folder / "0_Transformer"
+    inner.mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        path.rename(inner / path.name)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text(
+        '{"word_embedding_dimension": 32, "pooling_mode_mean_tokens": true}'
+    )
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{kind}",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(("Transformer", "Pooling"))
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+LAYOUTS = {"llm2vec": as_llm2vec, "sentence-transformers": as_sentence_transformers}
+
+
+def first_queries(found: LocalDataset, number: int = 20) -> dict[str, pa.Table]:
+    """The tables of a retrieval dataset with the first queries of each split, and their documents."""
+    queries, qrels = found.tables["queries"], found.tables["qrels"]
+    chosen = pa.array(
+        [row["id"] for split in ("validation", "test") for row in found.queries(split).to_pylist()[:number]]
+    )
+    qrels = qrels.filter(pc.is_in(qrels["query_id"], chosen))
+    judged = pa.array(qrels["doc_id"].to_pylist())
+    return {
+        "queries": queries.filter(pc.is_in(queries["id"], chosen)),
+        "corpus": found.corpus.filter(pc.is_in(found.corpus["id"], judged)),
+        "qrels": qrels,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +149,9 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
         command("import")([*arguments, *(["--skip-bad-lines"] if name == "msmarco" else [])])
         found = load(whole, name)
         tables = found.tables
-        if found.dataset.task != "IR":
+        if name == "nq":
+            tables = first_queries(found)
+        elif found.dataset.task != "IR":
             tables = {split: tables[split].slice(0, 200 if split == "train" else 40) for split in tables}
         content = Content(tables=tables, labels=found.labels, splits="the first rows")
         write(
@@ -103,11 +183,12 @@ def test_a_family_of_encoders_runs_all_four_tasks(
             ids[f"{name}_token_id"] = number
     AutoModel.from_config(config(**ids)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    LAYOUTS.get(family, lambda folder: None)(folder)
     arguments = ["--model", str(folder), "--data", str(sample), "--out", str(tmp_path), "--device", "cpu"]
     arguments += ["--dataset", *NAMES, "--lr", "1e-3", "--seed", "0", "--steps", "2", "--workers", "1"]
     assert validate([*arguments, "--tflops", "1"]) == 0
     assert run(arguments) == 0
-    assert "4 of 4 runs done, 0 failed" in capsys.readouterr().out
+    assert "5 of 5 runs done, 0 failed" in capsys.readouterr().out
     for name in NAMES:
         (found,) = (tmp_path / "results" / family).glob(f"*/{name}/*/run.json")
         record = json.loads(found.read_text())

@@ -27,7 +27,7 @@ def test_validate_checks_and_estimates_without_writing(
 def test_activations_are_counted_per_position() -> None:
     from transformers import AutoModel
 
-    import pretraining.model.modeling  # noqa: F401
+    import pretraining.model.heads  # noqa: F401
 
     encoders = [
         Encoder(AutoModel.from_config(make_config("ours", vocab=300, layers=layers))) for layers in (1, 3)

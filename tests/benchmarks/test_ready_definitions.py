@@ -1,0 +1,220 @@
+"""The datasets that are defined already: each is valid, is fetched from where it says, and reads files of its form."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.datasets.fetch import HuggingFaceHub
+from benchmarks.datasets.hub_pins import LOCK, PINS, read_lock
+from benchmarks.datasets.local_dataset import load, read_manifest, verify
+from benchmarks.datasets.readers import reader_of
+from benchmarks.definition_file import AT_FETCH, Definition, read_definitions
+from benchmarks.protocol import DATASETS, PAPER_DATASETS, get_dataset
+from benchmarks.ready_definitions import definitions_of, ready_files, ready_text
+from clm_or_mlm.commands.benchmarks import datasets as commands
+from clm_or_mlm.commands.benchmarks.runs import GridOptions
+from common.errors import UserError
+from tests.benchmarks.command import command
+from tests.benchmarks.datasets.test_import_files import REAL, real
+from tests.benchmarks.fake_hub import FakeHub
+
+pytestmark = pytest.mark.usefixtures("no_definitions_left")
+
+NUMBERS = {
+    "beir": 12,
+    "glue": 7,
+    "masakhaner": 20,
+    "mlqa": 7,
+    "paws-x": 7,
+    "tydiqa": 1,
+    "xnli": 15,
+    "xquad": 12,
+}
+COMMITS = ("c" * 40, "d" * 40)
+"""Of the hub's conversion, and of the branch."""
+KNOWN = {pin.commit for pins in PINS.values() for pin in pins if pin.commit}
+
+
+@pytest.mark.parametrize("stem", ready_files())
+def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
+    found = read_definitions(ready_files()[stem])
+    assert len(found) == NUMBERS[stem]
+    for definition in found:
+        assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in PAPER_DATASETS
+        assert not definition.dataset.in_paper and definition.citation != "not stated" and definition.hub
+        roles = set(chain(*(part.keys() & set(definition.kind.roles) for part in definition.hub)))
+        assert roles & {"validation", "test"}
+        assert {"queries", "corpus"} <= roles if definition.dataset.task == "IR" else "train" in roles
+        assert {part["revision"] for part in definition.hub} <= KNOWN | {AT_FETCH}
+        assert definition_again(definition) == definition.dataset
+    if any(part["revision"] == AT_FETCH for definition in found for part in definition.hub):
+        assert "the first fetch finds the branch's, and hub.lock.json pins" in ready_files()[stem].read_text(
+            "utf-8"
+        )
+
+
+def definition_again(definition: Definition) -> Any:
+    """What one gets by the name with dashes."""
+    (found,) = definitions_of(Path(definition.name.replace("_", "-")))
+    return found.dataset
+
+
+def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path: Path) -> None:
+    assert len(definitions_of(Path("glue"))) == 7
+    assert [definition.name for definition in definitions_of(Path("paws-x-de"))] == ["paws_x_de"]
+    for word, message in (
+        ("glue-col", "glue has no dataset 'glue-col'; did you mean 'glue_cola'"),
+        ("xnl", "there is no file xnl, and no ready file of that name; did you mean 'xnli'"),
+        ("my.toml", "there is no file my.toml"),
+        (str(tmp_path / "xnli"), "its name must end in one of"),
+    ):
+        with pytest.raises(UserError, match=message):
+            definitions_of(Path(word))
+
+
+def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not command("datasets")(["ready"])
+    shown = capsys.readouterr().out
+    assert shown == ready_text() + "\n" and shown.count("\n") == sum(NUMBERS.values())
+    assert "glue_cola" in shown and "nyu-mll/glue@bcdcba79d07b" in shown and "facebook/xnli@at fetch" in shown
+
+
+def test_without_names_those_of_the_files_are_meant(tmp_path: Path) -> None:
+    names, _, _ = GridOptions(datasets=(Path("glue-cola"), Path("beir-scifact")), out=tmp_path).grid()
+    assert names == ("glue_cola", "beir_scifact")
+    names, _, _ = GridOptions(datasets=(Path("glue-cola"),), dataset=("SC",), out=tmp_path).grid()
+    assert names == ("sst2", "qqp", "mnli_m")
+
+
+def parquet(rows: list[dict[str, Any]], names: dict[str, list[str]] | None = None) -> bytes:
+    """Rows as a hub's Parquet file, which names the classes of a column."""
+    table = pa.Table.from_pylist(rows)
+    if names:
+        features = {column: {"names": known, "_type": "ClassLabel"} for column, known in names.items()}
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    return out.getvalue()
+
+
+def made_up(definition: Definition, role: str, n: int = 40) -> bytes:
+    """A file of a role with the columns of the repository."""
+    kind, columns = definition.kind, definition.columns
+    if kind.task == "IR":
+        if role in ("queries", "corpus"):
+            return parquet([{"_id": f"{role[0]}{i}", "title": "", "text": f"{role} {i}"} for i in range(n)])
+        first = 0 if role == "test" else n // 2
+        lines = (f"q{i}\tc{i}\t1" for i in range(first, first + n // 2))
+        return "\n".join(["query-id\tcorpus-id\tscore", *lines, ""]).encode()
+    if kind.task == "QA":
+        answers = {"text": ["Oslo"], "answer_start": [7]}
+        rows = [{"id": f"{role}{i}", "question": f"{role} {i}?", "context": f"{i:5} in Oslo.", "answers": answers}
+                for i in range(n)]  # fmt: skip
+        rows = [{**row, "context": "It was Oslo."} for row in rows]
+        return parquet(rows)
+    if kind.task == "TC":
+        tagged = [{"id": str(i), "tokens": [f"{role}{i}", "Oslo"], "ner_tags": [0, 5]} for i in range(n)]
+        return parquet(tagged)
+    texts = {columns[field][0]: f"{field} {role}" for field in ("text", "second") if field in columns}
+    if kind.name == "value":
+        return parquet(
+            [{**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % 6 / 1.2} for i in range(n)]
+        )
+    rows = [
+        {**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % len(definition.labels)} for i in range(n)
+    ]
+    return parquet(rows, {"label": list(definition.labels)})
+
+
+def hub_of(definition: Definition) -> FakeHub:
+    """A hub with the definition's files: the last pattern of each role, as if the first ones matched nothing."""
+    repos: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {}
+    for part in definition.hub:
+        for role in definition.kind.roles:
+            if role in part:
+                pattern = part[role] if isinstance(part[role], str) else part[role][-1]
+                branch, colon, path = pattern.partition(":")
+                branch, path = (branch, path) if colon else ("main", pattern)
+                main = COMMITS[1] if part["revision"] == AT_FETCH else part["revision"]
+                place = repos.setdefault(part["repo"], {"main": (main, {})}).setdefault(
+                    branch, (COMMITS[0], {})
+                )
+                place[1][path.replace("*", "0000")] = made_up(definition, role)
+    return FakeHub(repos)
+
+
+FETCHED = (
+    "beir-nfcorpus", "beir-scifact", "glue-cola", "glue-mrpc", "glue-stsb", "glue-qnli", "masakhaner-hau", "mlqa-de",
+    "paws-x-ko", "tydiqa", "xnli-sw", "xquad-th",
+)  # fmt: skip
+"""One of each form."""
+
+
+@pytest.mark.parametrize("word", FETCHED)
+def test_each_form_is_fetched_with_one_command_and_locked(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (definition,) = definitions_of(Path(word))
+    fake = hub_of(definition)
+    with fake.serve() as endpoint:
+        monkeypatch.setattr(commands, "HuggingFaceHub", lambda: HuggingFaceHub(endpoint))
+        named = [definition.name] if definition.dataset.task == "IR" else []  # not MS MARCO as well
+        assert not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
+        before = len(fake.gets)
+        assert (
+            not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
+            and len(fake.gets) == before
+        )
+    assert verify(tmp_path, definition.name) == []
+    counts = read_manifest(tmp_path, definition.name).counts
+    assert counts["test"] in (10, 20, 40) and counts["validation"] >= 2
+    locked = read_lock(tmp_path / LOCK)[definition.name]
+    assert {file.revision for file in locked} <= {*COMMITS, *KNOWN} and all(file.sha256 for file in locked)
+    found = load(tmp_path, definition.name)
+    assert not found.labels or set(found.labels) == set(definition.labels)
+    PINS.pop(definition.name)
+
+
+REAL_FILES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
+    "glue_cola": ({"train": ["sst2/dev.tsv"], "validation": ["sst2/test.tsv"]}, {"train": 6_398, "test": 872}),
+    "xquad_en": (
+        {"train": ["squad_v1.1/train-v1.1.prefix.json.zst"],
+         "validation": ["squad_v1.1/dev-v1.1.from-dev-v2.0-answerable.json.zst"]},
+        {"train": 4_151, "validation": 219, "test": 2_910},
+    ),
+    "masakhaner_hau": (
+        {"train": ["uner_english_ewt/en_ewt-ud-test.iob2"], "validation": ["uner_english_ewt/en_ewt-ud-dev.iob2"],
+         "test": ["uner_english_ewt/en_ewt-ud-test.iob2"]},
+        {"train": 2_077, "validation": 2_001, "test": 2_077},
+    ),
+    "beir_scifact": (
+        {"corpus": ["msmarco_passage/full_collection/raw.tsv"], "queries": ["msmarco_passage/dev_queries/raw.tsv"],
+         "test": ["msmarco_passage/qrel/qrel.json"]},
+        {"validation": 4, "test": 5},
+    ),
+}  # fmt: skip
+"""Real files of the same form as the dataset's own, which are not at hand."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=real) for name in REAL_FILES])
+def test_real_files_of_its_form_are_imported(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, counts = REAL_FILES[name]
+    words = [name, "--datasets", name.replace("_", "-"), "--out", str(tmp_path), "--skip-bad-lines"]
+    for role, paths in files.items():
+        words += [f"--{role}", *(str(REAL / path) for path in paths)]
+    assert not command("import")(words)
+    assert counts.items() <= load(tmp_path, name).manifest.counts.items()
+    assert verify(tmp_path, name) == [] and reader_of(get_dataset(name)).citation in str(
+        read_manifest(tmp_path, name)
+    )
+    assert name in DATASETS
