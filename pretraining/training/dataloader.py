@@ -22,6 +22,7 @@ from torch import Tensor
 
 from common.errors import UserError
 from pretraining.data.manifest import SPLITS, check_split, load_manifest
+from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Cut, Order, split_documents
 from pretraining.data.shard_cache import make_shard_cache_folder
 from pretraining.data.shard_files import TokenStream
@@ -68,8 +69,14 @@ class StepBatch:
 class Data:
     """Shards, cut and ordered as the settings say."""
 
-    def __init__(self, folder: Path, config: TrainingConfig, model_config: EncoderConfig) -> None:
-        """Open the shards in `folder`.
+    def __init__(
+        self,
+        folder: Path,
+        config: TrainingConfig,
+        model_config: EncoderConfig,
+        remote: RemoteShards | None = None,
+    ) -> None:
+        """Open the shards in `folder`, or at `remote`, of which `folder` is the copy of what is small.
 
         Raises:
             UserError: no or damaged shards, too few sequences, a vocabulary that the model has no rows for.
@@ -95,6 +102,7 @@ class Data:
                 root / self.manifest["sha256"][:16] / name,
                 root=root,
                 limit_bytes=config.cache_gb * 1e9,
+                fetch=remote and remote.fetcher(name),
             )
             for name in SPLITS
         )
