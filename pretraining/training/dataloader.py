@@ -57,6 +57,10 @@ class StepBatch:
     """Sequences of the share."""
     tokens: int
     """Tokens of the share."""
+    step_tokens: int
+    """Tokens of the step, all ranks together."""
+    step_sequences: int
+    """Sequences of the step, all ranks together."""
     fingerprint: int
     """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
     ranks' sum does not depend on how the batch is shared."""
@@ -163,6 +167,8 @@ class Data:
             passes=sum(len(share) for share in shares),
             sequences=sum(len(places) for places in shares[rank]),
             tokens=tokens,
+            step_tokens=int((stops - starts).sum()),
+            step_sequences=len(samples),
             fingerprint=fingerprint % 2**64,
         )
 

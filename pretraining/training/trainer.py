@@ -48,6 +48,8 @@ class Trainer:
         self.model.to(self.ranks.device)
         if self.config.activation_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self.model.model.bf16_residual = self.config.residual == "bf16"
+        self.model.fuse_projections(self.ranks.device.type == "cuda")
         self.attention = self._choose_attention(start)
         self.model.set_attention_backend(self.attention.backend)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)

@@ -26,6 +26,7 @@ from transformers import (
     EuroBertConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    PrinterCallback,
     Trainer,
     TrainerCallback,
     TrainingArguments,
@@ -163,13 +164,15 @@ def trainer_of(
         remove_unused_columns=False,
         dataloader_pin_memory=not cpu,
     )
-    return Trainer(
+    made = Trainer(
         model=model,
         args=settings,
         train_dataset=_Stream(rows),
         data_collator=padded,
         callbacks=list(callbacks),
     )
+    made.remove_callback(PrinterCallback)
+    return made
 
 
 def compare_speed(
@@ -232,7 +235,8 @@ def memory_of(side: str, objective: str, sequences: int, longest: int, *, equal:
     """Return `peak_bytes` of a fresh process."""
     words = ["--memory-of", side, objective, "--sequences", str(sequences), "--length", str(longest)]
     command = [sys.executable, "-m", "tests.performance.pretraining", *words, *(["--equal"] if equal else [])]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    # The last word: transformers prints what it misses in its own docstrings before.
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
 def on_cpu(sequences: int, longest: int, steps: int, clock: str, *, equal: bool) -> None:
@@ -243,9 +247,11 @@ def on_cpu(sequences: int, longest: int, steps: int, clock: str, *, equal: bool)
     print(f"{'':8}{'ours':>12}{'Trainer':>12}{'ratio':>8}")
     for objective in OBJECTIVES:
         speed = compare_speed(objective, sequences, longest, steps, clock, equal=equal)
+        _row(objective, f"tokens/s ({clock})", speed)
         memory = {side: memory_of(side, objective, sequences, longest, equal=equal) / 1e6 for side in SIDES}
-        for name, seen in ((f"tokens/s ({clock})", speed), ("peak MB", memory)):
-            ratio = seen["ours"] / seen["Trainer"]
-            print(
-                f"{objective:8}{seen['ours']:12,.0f}{seen['Trainer']:12,.0f}{ratio:8.2f}  {name}", flush=True
-            )
+        _row(objective, "peak MB", memory)
+
+
+def _row(objective: str, what: str, seen: dict[str, float]) -> None:
+    ratio = seen["ours"] / seen["Trainer"]
+    print(f"{objective:8}{seen['ours']:12,.0f}{seen['Trainer']:12,.0f}{ratio:8.2f}  {what}", flush=True)

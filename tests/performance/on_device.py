@@ -135,6 +135,7 @@ def step_seconds(
     """Return the mean seconds of one of our training steps."""
     model = ours(config_for(size)).to(device)
     model.set_attention_backend(backend)
+    model.fuse_projections(device == "cuda")
     if compiled:
         model.compile_blocks()
     optimizer = adamw(model)
