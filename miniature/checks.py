@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def mean_scores(runs: pd.DataFrame) -> pd.DataFrame:
     return _scores(runs, "mean")
 
 
-def _scores(runs: pd.DataFrame, over_seeds: str) -> pd.DataFrame:
+def _scores(runs: pd.DataFrame, over_seeds: Literal["mean", "min", "max"]) -> pd.DataFrame:
     best = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
     chosen = best.drop_duplicates(["model", "dataset", "seed"])
     return 100 * chosen.pivot_table(index="model", columns="dataset", values="test_score", aggfunc=over_seeds)
@@ -107,10 +108,9 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
 
 def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
     """Return whether each model's worst seed beats the untrained network's best on at least three families."""
-    worst, best = (
-        _scores(runs, side).reindex(index=[RANDOM, *models], columns=list(FAMILIES.values()))
-        for side in ("min", "max")
-    )
+    index, columns = [RANDOM, *models], list(FAMILIES.values())
+    worst = _scores(runs, "min").reindex(index=index, columns=columns)
+    best = _scores(runs, "max").reindex(index=index, columns=columns)
     beyond = {
         name: [task for task, data in FAMILIES.items() if worst[data][name] > best[data][RANDOM]]
         for name in models

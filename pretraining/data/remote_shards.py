@@ -22,9 +22,11 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from streaming.base.storage import CloudDownloader
@@ -153,21 +155,13 @@ class RemoteShards:
                 return final
             for split in SPLITS:
                 path = private_folder(making / split) / INDEX
-                self._get(
-                    f"{split}/{INDEX}",
-                    path,
-                    lambda split=split, path=path: check_split(  # type: ignore[misc]
-                        making, split, manifest, entries_of(path.parent)
-                    ),
-                )
+                self._get(f"{split}/{INDEX}", path, partial(_check_index, making, split, manifest))
             private_folder(making / "tokenizer")
             for name, digest in manifest["tokenizer_files"].items():
-                if Path(name).name != name:
+                if Path(name).name != name or name in ("", "..", "."):
                     raise UserError(f"{self.url}/{MANIFEST}: names a file outside its folder: {name!r}")
                 path = making / "tokenizer" / name
-                self._get(
-                    f"tokenizer/{name}", path, lambda path=path, digest=digest: _check_hash(path, digest)
-                )  # type: ignore[misc]
+                self._get(f"tokenizer/{name}", path, partial(_check_hash, path, digest))
             if final.exists():  # of an earlier copy, damaged since
                 shutil.rmtree(final, ignore_errors=True)
             with contextlib.suppress(OSError):  # another process was faster
@@ -228,11 +222,15 @@ def _is_whole(folder: Path) -> bool:
     try:
         manifest = load_manifest(folder)
         for split in SPLITS:
-            check_split(folder, split, manifest, entries_of(folder / split))
+            _check_index(folder, split, manifest)
         check_tokenizer(folder, manifest)
     except UserError:
         return False
     return True
+
+
+def _check_index(folder: Path, split: str, manifest: Mapping[str, Any]) -> None:
+    check_split(folder, split, manifest, entries_of(folder / split))
 
 
 def _check_hash(path: Path, digest: str) -> None:

@@ -72,7 +72,8 @@ def together(hidden: Tensor, projections: Sequence[nn.Linear]) -> tuple[Tensor, 
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
     joined = torch.cat([projection.weight.to(dtype) for projection in projections])
-    return F.linear(hidden, joined).split([projection.out_features for projection in projections], dim=-1)
+    sizes = [projection.out_features for projection in projections]
+    return torch.split(F.linear(hidden, joined), sizes, dim=-1)
 
 
 class Attention(nn.Module):
@@ -207,7 +208,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention_backend = "auto"
         self.bf16_residual = False
-        """Whether, under bf16 autocast, the sum that blocks add to is bf16 too; norms compute in float32 all the same."""
+        """Whether, under bf16 autocast, the sum that blocks add to is bf16 too; norms compute in float32 either way."""
         self.gradient_checkpointing = False
         self.post_init()
 

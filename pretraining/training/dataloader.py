@@ -106,7 +106,7 @@ class Data:
                 root / self.manifest["sha256"][:16] / name,
                 root=root,
                 limit_bytes=config.cache_gb * 1e9,
-                fetch=remote and remote.fetcher(name),
+                fetch=None if remote is None else remote.fetcher(name),
             )
             for name in SPLITS
         )

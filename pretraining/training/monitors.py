@@ -77,7 +77,7 @@ def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[Log
 
 
 def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
-    """Return Composer's profiler for the setting `profile`, with torch's traces in a folder; None without the setting."""
+    """Return Composer's profiler for the setting `profile`, torch's traces in a folder; None without the setting."""
     steps = config.profiled
     if not steps:
         return None

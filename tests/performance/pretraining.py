@@ -25,7 +25,7 @@ from pretraining.model.attention_choice import candidates
 from pretraining.paper_settings import SHAPES
 from tests.performance.on_device import on_device
 from tests.performance.pretraining_parts import OBJECTIVES
-from tests.performance.roofline import print_roofline, roofline
+from tests.performance.roofline import other_heads, print_roofline, roofline
 
 
 def compare(
@@ -72,6 +72,7 @@ def compare(
                 print_roofline(
                     device, roofline(device, size, objective, chosen[0], sequences, length, compiled=cuda)
                 )
+            other_heads(device, size, sequences, length)
         return 0
     from tests.performance.beside_trainer import on_cpu, peak_bytes  # it needs accelerate
 

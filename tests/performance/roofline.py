@@ -149,3 +149,40 @@ def print_roofline(device: str, parts: Sequence[Part]) -> None:
             f"{part.name:40}{part.flops / 1e12:9.3f}{part.bytes / 1e9:8.2f}{least:>10}{1000 * part.seconds:9.2f}"
             f"{part.seconds / parts[-1].seconds:7.0%}"
         )
+
+
+def other_heads(device: str, size: str, sequences: int, longest: int) -> None:
+    """Print the seconds of the head with its cross-entropy, forward and backward: ours and others' that are here.
+
+    Liger's and Apple's cut-cross-entropy are compared where they can be imported; neither is needed.
+    """
+    config = config_for(size)
+    rows = int(Load.of([drawn(config, "clm", sequences, longest, seed) for seed in range(BATCHES)]).predicted)
+    states = torch.randn(rows, config.hidden_size, device=device, dtype=torch.bfloat16).requires_grad_()
+    weight = torch.randn(config.vocab_size, config.hidden_size, device=device, dtype=torch.bfloat16)
+    weight.requires_grad_()
+    labels = torch.randint(0, config.vocab_size, (rows,), device=device)
+
+    def mine() -> Tensor:
+        return linear_cross_entropy(states, weight, labels, fused=device == "cuda")
+
+    def ligers() -> Tensor:
+        from liger_kernel.transformers.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyLoss
+
+        found: Tensor = LigerFusedLinearCrossEntropyLoss(reduction="sum")(weight, states, labels)
+        return found
+
+    def apples() -> Tensor:
+        from cut_cross_entropy import linear_cross_entropy as cut
+
+        found: Tensor = cut(states, weight, labels, reduction="sum")
+        return found
+
+    print(f"\nhead and cross-entropy of {size}, {rows:,} positions, bf16")
+    for name, loss in (("ours", mine), ("Liger", ligers), ("cut-cross-entropy", apples)):
+        try:
+            seconds = seconds_of(device, [lambda loss=loss: torch.autograd.grad(loss(), (states, weight))], 3)
+        except (ImportError, RuntimeError) as error:
+            print(f"{name:20}not measured: {str(error).splitlines()[0][:80]}")
+        else:
+            print(f"{name:20}{1000 * seconds:9.2f} ms", flush=True)
