@@ -31,7 +31,7 @@ class Form:
     """One size of the miniature."""
 
     name: str
-    """`quick`, `cpu` or `gpu`."""
+    """`quick`, `cpu`, `long` or `gpu`."""
     about: str
     """What it is for."""
     scale: int
@@ -196,6 +196,24 @@ FORMS = {
             tuning_length=128,
             rates=(1e-3, 3e-3),
             seeds=(0, 1),
+        ),
+        Form(
+            name="long",
+            about="the widest size of `cpu` alone, five times as many steps: does pretraining help, beyond the seeds?",
+            scale=10,
+            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
+            extra_models=("m-mlm40-3200",),
+            shapes={"m": _SHAPES["l"]},
+            settings={
+                **_SETTINGS, "warmup_steps": 200, "rewarm_steps": 20, "eval_every": 700, "save_every": 200,
+            },
+            tokens=10_000_000,
+            tokenizer_documents=100,
+            examples={"SC": (5_120, 600), "TC": (5_120, 600), "QA": (2_560, 400), "IR": (1_800, 150)},
+            tuning_steps=160,
+            tuning_length=128,
+            rates=(1e-3, 3e-3),
+            seeds=(0, 1, 2, 3),
         ),
         Form(
             name="gpu",

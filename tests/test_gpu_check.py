@@ -15,7 +15,14 @@ def test_everything_runs_on_a_cpu_with_small_shapes(capsys: pytest.CaptureFixtur
     assert gpu_check.check(device="cpu", table=False) == 0
     said = capsys.readouterr().out
     assert "FAILED" not in said and "\n0 failed, " in said
-    for words in ("mlm sdpa    float32", "clm sdpa    bfloat16", "three passes", "clm-10-mlm40-20", "graphs"):
+    for words in (
+        "mlm sdpa    float32",
+        "clm sdpa    bfloat16",
+        "three passes",
+        "clm-10-mlm40-20",
+        "graphs",
+        "bf16 lr 0.002 seed 1",
+    ):
         assert words in said
 
 

@@ -173,7 +173,7 @@ def train(
     model: Annotated[str, Parameter(metavar="MODEL")],
     /,
     *,
-    data: Annotated[Path, Parameter(metavar="DIR")],
+    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
     out: Annotated[Path, Parameter(metavar="DIR")],
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     study: ConfigOptions = ConfigOptions(),
@@ -185,7 +185,7 @@ def train(
 
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
-        data: shards
+        data: shards: a folder, or s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
         out: checkpoints, logs and models
         stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes
     """
@@ -203,7 +203,7 @@ def export(
     /,
     *,
     out: Annotated[Path, Parameter(metavar="DIR")],
-    data: Annotated[Path, Parameter(metavar="DIR")],
+    data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
 ) -> None:
     """Write a checkpoint as a Hugging Face folder.
 

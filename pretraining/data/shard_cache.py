@@ -29,6 +29,7 @@ __all__ = [
     "DamagedError",
     "Decompress",
     "ShardCache",
+    "Source",
     "VerifiedFile",
     "held",
     "make_shard_cache_folder",
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 Decompress = Callable[[BinaryIO], BinaryIO]
 """From a stream of compressed bytes to the stream of what they stand for."""
+Source = Callable[[], contextlib.AbstractContextManager[Path]]
+"""What gives a compressed file's path, there as long as the context is open."""
 
 _CHUNK = 2**20
 _LEFT_OVER_SECONDS = 3600.0
@@ -75,8 +78,14 @@ class ShardCache:
         """
         self.folder, self._root, self._limit = folder, root or folder, limit_bytes
 
-    def open(self, cached: VerifiedFile, source: Path, packed: ShardFile, decompress: Decompress) -> int:
+    def open(self, cached: VerifiedFile, source: Source, packed: ShardFile, decompress: Decompress) -> int:
         """Return a descriptor of a decompressed shard, made from its source if need be.
+
+        Args:
+            cached: the decompressed shard.
+            source: entered for the path of the compressed file, only if that is needed.
+            packed: what the compressed file must be.
+            decompress: how it is decompressed.
 
         Raises:
             UserError: the source is missing or damaged, or the cache cannot be written.
@@ -114,17 +123,17 @@ class ShardCache:
             private_folder(folder)
 
     def _make(
-        self, cached: VerifiedFile, source: Path, packed: ShardFile, decompress: Decompress, limit: float
+        self, cached: VerifiedFile, source: Source, packed: ShardFile, decompress: Decompress, limit: float
     ) -> int:
         self._make_room(cached.bytes, limit)
         path = cached.path
         temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
-            with temporary.open("xb") as file:
+            with source() as packed_path, temporary.open("xb") as file:
                 try:
-                    _decompress(source, packed, file, cached, decompress)
+                    _decompress(packed_path, packed, file, cached, decompress)
                 except DamagedError as problem:
-                    raise UserError(f"{source}: is damaged: {problem}; {_REMEDY}") from None
+                    raise UserError(f"{packed_path}: is damaged: {problem}; {_REMEDY}") from None
                 # Back in time, so that whatever changes it later gives it another time.
                 past = time.time_ns() - 10**10
                 os.utime(file.fileno(), ns=(time.time_ns(), past))

@@ -12,6 +12,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -28,7 +29,7 @@ from common.files import sha256_file, write_bytes
 from common.integrity.verified_files import DamagedError, VerifiedFile
 from common.registry import Registry
 from pretraining.data.shard_cache import Decompress, ShardCache
-from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, read_index, shard_name
+from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, ShardFile, read_index, shard_name
 
 __all__ = ["COMPRESSIONS", "Compression", "TokenStream", "damages", "entries_of", "write_shard"]
 
@@ -132,7 +133,13 @@ class TokenStream:
     """
 
     def __init__(
-        self, folder: Path, cache: Path, *, limit_bytes: float = 0, root: Path | None = None
+        self,
+        folder: Path,
+        cache: Path,
+        *,
+        limit_bytes: float = 0,
+        root: Path | None = None,
+        fetch: Callable[[ShardFile], AbstractContextManager[Path]] | None = None,
     ) -> None:
         """Open a split.
 
@@ -141,6 +148,7 @@ class TokenStream:
             cache: folder for decompressed shards, for this split alone.
             limit_bytes: size of the cache at which the least recently used shards are removed; 0 for no limit.
             root: the folder that is to stay below that size; `cache` when left out.
+            fetch: downloads a shard that is not in the folder (`remote_shards.RemoteShards.fetcher`).
 
         Raises:
             UserError: no index, one that `shards` did not write, or a damaged last shard.
@@ -149,13 +157,13 @@ class TokenStream:
         """The split's shards, as the index describes them."""
         self.folder = folder
         """The split's folder."""
-        self._cache = ShardCache(cache, root=root, limit_bytes=limit_bytes)
+        self._cache, self._fetch = ShardCache(cache, root=root, limit_bytes=limit_bytes), fetch
         self._compressions = {item.mds: item for item in COMPRESSIONS.values()}
         self._records = self.entries[0].samples
         self._last = sum(entry.samples for entry in self.entries) - 1
         self._files = [
             VerifiedFile(
-                (folder if entry.zip_data is None else cache) / entry.raw_data.basename,
+                (cache if entry.zip_data or fetch else folder) / entry.raw_data.basename,
                 entry.raw_data.bytes,
                 entry.raw_data.sha256,
             )
@@ -208,10 +216,9 @@ class TokenStream:
 
     def _open(self, shard: int) -> int:
         entry, file = self.entries[shard], self._files[shard]
-        if entry.zip_data is not None:
+        if entry.zip_data or self._fetch:
             decompress = self._compressions[entry.compression].decompress
-            source = self.folder / entry.zip_data.basename
-            return self._cache.open(file, source, entry.zip_data, decompress)
+            return self._cache.open(file, lambda: self._source(entry), entry.stored, decompress)
         try:
             return file.open()
         except FileNotFoundError:
@@ -220,6 +227,11 @@ class TokenStream:
             raise UserError(
                 f"{file.path}: is damaged: {problem}; `shards verify` lists all such files"
             ) from None
+
+    def _source(self, entry: ShardEntry) -> AbstractContextManager[Path]:
+        if self._fetch is not None:
+            return self._fetch(entry.stored)
+        return nullcontext(self.folder / entry.stored.basename)
 
     def _record(self, descriptor: int, shard: int, place: int) -> Tokens:
         length = RECORD if shard * self._records + place < self._last else None

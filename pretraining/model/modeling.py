@@ -12,6 +12,7 @@ Shape suffixes: T packed tokens, B x L padded, H hidden, D head dimension.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,6 +42,8 @@ class RMSNorm(nn.Module):
         """Return the normalised (..., H)."""
         wide = hidden.float()
         wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        if hidden.dtype == torch.bfloat16 and self.weight.dtype == torch.float32:  # a bf16 residual stream
+            return (self.weight * wide).to(hidden.dtype)
         return self.weight * wide.to(hidden.dtype)
 
 
@@ -61,8 +64,23 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
+def together(hidden: Tensor, projections: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+    """Return what several projections of one input give, computed as one matrix product.
+
+    The weights stay apart, as checkpoints name them; joined they are copied once a pass, in the product's type.
+    """
+    kind = hidden.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    joined = torch.cat([projection.weight.to(dtype) for projection in projections])
+    sizes = [projection.out_features for projection in projections]
+    return torch.split(F.linear(hidden, joined), sizes, dim=-1)
+
+
 class Attention(nn.Module):
     """Grouped-query attention with rotary positions."""
+
+    fused = False
+    """Whether queries, keys and values are one matrix product (`fuse_projections`)."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -75,10 +93,9 @@ class Attention(nn.Module):
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
         """Return (..., H)."""
-        q, k, v = (
-            project(hidden).unflatten(-1, (-1, self.head_dim))
-            for project in (self.q_proj, self.k_proj, self.v_proj)
-        )
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        flat = together(hidden, projections) if self.fused else [project(hidden) for project in projections]
+        q, k, v = (part.unflatten(-1, (-1, self.head_dim)) for part in flat)
         mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
         out: Tensor = self.o_proj(mixed.flatten(-2))
         return out
@@ -86,6 +103,9 @@ class Attention(nn.Module):
 
 class FeedForward(nn.Module):
     """SwiGLU: down(silu(gate(x)) * up(x))."""
+
+    fused = False
+    """Whether gate and up are one matrix product (`fuse_projections`)."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -95,7 +115,11 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return (..., H)."""
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        if self.fused:
+            gate, up = together(hidden, (self.gate_proj, self.up_proj))
+        else:
+            gate, up = self.gate_proj(hidden), self.up_proj(hidden)
+        out: Tensor = self.down_proj(F.silu(gate) * up)
         return out
 
 
@@ -145,6 +169,12 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
         BACKENDS[backend]
         self.body.attention_backend = backend
 
+    def fuse_projections(self, fused: bool = True) -> None:
+        """Compute queries, keys and values as one matrix product, and gate and up as another: for a GPU."""
+        for module in self.modules():
+            if isinstance(module, Attention | FeedForward):
+                module.fused = fused
+
     def compile_blocks(self, **options: Any) -> None:
         """Compile each block with torch.compile; equal blocks share one graph.
 
@@ -177,6 +207,8 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention_backend = "auto"
+        self.bf16_residual = False
+        """Whether, under bf16 autocast, the sum that blocks add to is bf16 too; norms compute in float32 either way."""
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -226,6 +258,8 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 ),
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
+        if self.bf16_residual and _activation_dtype(hidden) == torch.bfloat16:
+            hidden = hidden.to(torch.bfloat16)
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         states: list[Tensor] = []

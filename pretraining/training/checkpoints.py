@@ -29,7 +29,8 @@ from pretraining.formats import Count, Format, Hash, Positive, Text
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint", "check", "checkpoint_steps", "latest", "load_state", "load_weights", "prune", "restore", "save",
+    "Checkpoint", "Tensors", "check", "check_room", "checkpoint_steps", "is_there", "latest", "load_state",
+    "load_weights", "prune", "restore", "write",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -111,36 +112,67 @@ def latest(folder: Path, up_to: int) -> Checkpoint | None:
     return next((item for item in reversed(checkpoint_steps(folder)) if item.step <= up_to), None)
 
 
-def save(
-    folder: Path,
-    step: int,
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    state: Mapping[str, Any],
-) -> Checkpoint:
-    """Write the checkpoint of a step, whole or not at all.
+@dataclass(frozen=True, kw_only=True)
+class Tensors:
+    """A copy of what a checkpoint's files of tensors hold, on the CPU."""
+
+    weights: dict[str, torch.Tensor]
+    """By the names of `EuroBertForMaskedLM`."""
+    moments: dict[str, torch.Tensor]
+    """As `optimizer.optimizer_state` names them."""
+
+    @classmethod
+    def of(cls, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
+        """Copy them; training may continue at once."""
+        return cls(
+            weights=_copied(model.state_dict(), model),
+            moments=_copied(optimizer_state(model, optimizer), model),
+        )
+
+
+def _copied(tensors: Mapping[str, torch.Tensor], model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    # From a GPU they have been copied already, or are by `cpu`; on a CPU they would be the ones that are trained.
+    return {
+        name: (tensor.detach().clone() if on_cpu else tensor.detach().cpu()).contiguous()
+        for name, tensor in tensors.items()
+    }
+
+
+def is_there(folder: Path, step: int) -> bool:
+    """Return whether a step's checkpoint is there, complete."""
+    return (_place(folder, step) / _STATE).is_file()
+
+
+def check_room(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Check that a checkpoint fits on the disk.
 
     Raises:
-        UserError: the disk has no room for it; what was there before is untouched.
-        OSError: the disk failed otherwise.
+        UserError: it does not.
     """
-    final = folder / f"step-{step:08}"
-    if (final / _STATE).is_file():
-        return Checkpoint(path=final, step=step)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    moments = optimizer_state(model, optimizer)
-    size = sum(t.numel() * t.element_size() for part in (weights, moments) for t in part.values())
+    values = [*model.state_dict().values(), *(v for s in optimizer.state.values() for v in s.values())]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in values)
     free = shutil.disk_usage(folder).free
     if free < size * 1.02:
         raise UserError(
             f"{folder}: the checkpoint of step {step} needs {size / 1e9:.3g} GB and {free / 1e9:.3g} GB are free; "
             f"earlier checkpoints are untouched, free some space and run the same command again"
         )
+
+
+def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -> Checkpoint:
+    """Write the checkpoint of a step, whole or not at all.
+
+    Raises:
+        UserError: the disk has no room for it; what was there before is untouched.
+        OSError: the disk failed otherwise.
+    """
+    final = _place(folder, step)
     try:
         with atomic_folder(final) as making:
-            save_file(weights, making / _MODEL)
-            save_file(moments, making / _OPTIMIZER)
+            save_file(tensors.weights, making / _MODEL)
+            save_file(tensors.moments, making / _OPTIMIZER)
             files = {
                 name: {"bytes": (making / name).stat().st_size, "sha256": sha256_file(making / name)}
                 for name in (_MODEL, _OPTIMIZER)
@@ -151,6 +183,10 @@ def save(
             f"{final}: could not be written: {error}; earlier checkpoints are untouched"
         ) from None
     return Checkpoint(path=final, step=step)
+
+
+def _place(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08}"
 
 
 def load_state(checkpoint: Checkpoint) -> dict[str, Any]:

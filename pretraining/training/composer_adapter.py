@@ -17,21 +17,25 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from unittest import mock
 
+import composer.trainer.trainer as composer_trainer
 import torch
 from composer.core import Callback, DataSpec, State, Timestamp
 from composer.loggers import Logger
 from composer.models import ComposerModel
 from composer.trainer import Trainer
+from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError
 from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
+from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of, profiler_of
 from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
@@ -145,6 +149,27 @@ class _Waits:
         batch = next(self._batches)
         self.last = time.monotonic() - began
         return batch
+
+
+class _Trainer(Trainer):  # type: ignore[misc]  # composer is untyped
+    """Composer's trainer with gradients as views of DDP's buckets, and a clock that every rank knows by itself."""
+
+    def __init__(self, **options: Any) -> None:
+        with mock.patch.object(composer_trainer, "prepare_ddp_module", _data_parallel):
+            super().__init__(**options)
+
+    def _accumulate_time_across_ranks(
+        self, num_samples: int, num_tokens: int, batch_time: timedelta
+    ) -> tuple[int, int, timedelta]:
+        # Composer's own is two collectives and two waits a step; what a step holds follows from its number.
+        return num_samples, num_tokens, batch_time
+
+
+def _data_parallel(module: torch.nn.Module, find_unused_parameters: bool) -> torch.nn.Module:
+    """Return what Composer's `prepare_ddp_module` does, without a second copy of the gradients."""
+    return DistributedDataParallel(
+        module, find_unused_parameters=find_unused_parameters, gradient_as_bucket_view=True
+    )
 
 
 @dataclass(eq=False)
@@ -271,7 +296,7 @@ def train_steps(
         stack.enter_context(warnings.catch_warnings())
         for module in _LOUD:
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
-        trainer = Trainer(
+        trainer = _Trainer(
             model=_Model(model),
             train_dataloader=DataSpec(
                 callback.waits,
@@ -290,6 +315,7 @@ def train_steps(
             callbacks=[callback, *callbacks_of(config)],
             algorithms=algorithms_of(config),
             loggers=loggers_of(config, run.name, run.tensorboard) if ranks.rank == 0 else [],
+            profiler=profiler_of(config, run.tensorboard.with_name("profile")),
             run_name=run.name,
             progress_bar=False,
             device="gpu" if ranks.device.type == "cuda" else "cpu",
@@ -308,11 +334,11 @@ def train_steps(
 
 
 def _sequences(batch: StepBatch | _Pass) -> int:
-    return batch.sequences if isinstance(batch, StepBatch) else len(batch.batch.inputs)
+    return batch.step_sequences if isinstance(batch, StepBatch) else len(batch.batch.inputs)
 
 
 def _tokens(batch: StepBatch | _Pass) -> dict[str, int]:
-    """Return Composer's token counts: those of the clock, and equal weights of the passes."""
+    """Return Composer's token counts: those of its clock, of all ranks, and equal weights of the passes."""
     if isinstance(batch, StepBatch):
-        return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
+        return {"total": batch.step_tokens, "loss_generating": len(batch.microbatches)}
     return {"total": batch.batch.inputs.num_tokens, "loss_generating": 1}

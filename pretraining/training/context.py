@@ -9,6 +9,7 @@ from typing import Any
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
+from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.plan.config import RESULTS, TrainingConfig
 from pretraining.plan.plan import Plan, PlannedStage
@@ -30,12 +31,12 @@ class TrainingContext:
         config: TrainingConfig,
         plan: Plan,
         size: str,
-        data: Path,
+        data: Path | str,
         out: Path,
         ranks: Ranks,
         stop_file: Path | None = None,
     ) -> None:
-        """Open the data.
+        """Open the data, a folder of shards or their address.
 
         Raises:
             UserError: the data does not fit the model or the settings, or the batch the number of processes.
@@ -44,9 +45,10 @@ class TrainingContext:
         self.stop_file = stop_file
         if config.precision == "bf16" and ranks.device.type != "cuda":
             raise UserError("precision=bf16 needs a GPU, and there is none here; set precision=auto or fp32")
-        self.shape, self.data_folder = study.shapes[size], data
-        self.model_config = config_of(self.shape, load_manifest(data)["tokenizer"])
-        self.data = Data(data, config, self.model_config)
+        self.shape = study.shapes[size]
+        self.data_folder, remote = find_shards(data, config.cache)
+        self.model_config = config_of(self.shape, load_manifest(self.data_folder)["tokenizer"])
+        self.data = Data(self.data_folder, config, self.model_config, remote)
         self.bf16 = config.precision == "bf16" or (config.precision == "auto" and ranks.device.type == "cuda")
         if config.global_batch < ranks.world:
             raise UserError(

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from common.errors import UserError
 from pretraining.data.manifest import SPLITS, check_split, load_manifest
+from pretraining.data.remote_shards import RemoteShards
 from pretraining.data.sampler import Cut, Order, split_documents
 from pretraining.data.shard_cache import make_shard_cache_folder
 from pretraining.data.shard_files import TokenStream
@@ -56,6 +57,10 @@ class StepBatch:
     """Sequences of the share."""
     tokens: int
     """Tokens of the share."""
+    step_tokens: int
+    """Tokens of the step, all ranks together."""
+    step_sequences: int
+    """Sequences of the step, all ranks together."""
     fingerprint: int
     """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
     ranks' sum does not depend on how the batch is shared."""
@@ -68,8 +73,14 @@ class StepBatch:
 class Data:
     """Shards, cut and ordered as the settings say."""
 
-    def __init__(self, folder: Path, config: TrainingConfig, model_config: EncoderConfig) -> None:
-        """Open the shards in `folder`.
+    def __init__(
+        self,
+        folder: Path,
+        config: TrainingConfig,
+        model_config: EncoderConfig,
+        remote: RemoteShards | None = None,
+    ) -> None:
+        """Open the shards in `folder`, or at `remote`, of which `folder` is the copy of what is small.
 
         Raises:
             UserError: no or damaged shards, too few sequences, a vocabulary that the model has no rows for.
@@ -95,6 +106,7 @@ class Data:
                 root / self.manifest["sha256"][:16] / name,
                 root=root,
                 limit_bytes=config.cache_gb * 1e9,
+                fetch=None if remote is None else remote.fetcher(name),
             )
             for name in SPLITS
         )
@@ -155,6 +167,8 @@ class Data:
             passes=sum(len(share) for share in shares),
             sequences=sum(len(places) for places in shares[rank]),
             tokens=tokens,
+            step_tokens=int((stops - starts).sum()),
+            step_sequences=len(samples),
             fingerprint=fingerprint % 2**64,
         )
 

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import composer.algorithms
 import composer.callbacks
 from composer.core import Algorithm, Callback, State
-from composer.loggers import Logger, LoggerDestination, TensorboardLogger
+from composer.loggers import Logger, LoggerDestination, MLFlowLogger, TensorboardLogger
+from composer.profiler import Profiler, ProfilerAction
 
-from common.errors import UserError, nearest
+from common.errors import UserError, first_line, nearest
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["algorithms_of", "callbacks_of", "loggers_of"]
+__all__ = ["algorithms_of", "callbacks_of", "loggers_of", "profiler_of"]
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def callbacks_of(config: TrainingConfig) -> list[Callback]:
         UserError: a name that Composer does not have, or a callback that needs arguments.
     """
     made = [_made("callbacks", name, composer.callbacks, Callback) for name in _names(config.callbacks)]
-    return made if config.tensorboard or config.wandb else []
+    return made if config.tensorboard or config.wandb or config.mlflow else []
 
 
 def algorithms_of(config: TrainingConfig) -> list[Algorithm]:
@@ -62,7 +63,43 @@ def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[Log
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
     if config.wandb:
         loggers.append(_WeightsAndBiases(config, name))
+    if config.mlflow:
+        try:
+            loggers.append(
+                MLFlowLogger(experiment_name=config.mlflow, run_name=name, log_system_metrics=False)
+            )
+        except Exception as error:  # the library has its own
+            raise UserError(
+                f"MLflow (mlflow={config.mlflow}): {first_line(error)}; install mlflow, set MLFLOW_TRACKING_URI or "
+                f"leave the setting out"
+            ) from None
     return loggers
+
+
+def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
+    """Return Composer's profiler for the setting `profile`, torch's traces in a folder; None without the setting."""
+    steps = config.profiled
+    if not steps:
+        return None
+
+    def action(state: State) -> ProfilerAction:
+        step = int(state.timestamp.batch)
+        if step == steps[0] - 1:
+            return ProfilerAction.WARMUP
+        if step not in steps:
+            return ProfilerAction.SKIP
+        return ProfilerAction.ACTIVE_AND_SAVE if step == steps[-1] else ProfilerAction.ACTIVE
+
+    return Profiler(
+        schedule=action,
+        trace_handlers=[],
+        sys_prof_cpu=False,
+        torch_prof_folder=str(folder),
+        torch_prof_remote_file_name=None,
+        torch_prof_memory_remote_file_name=None,
+        torch_prof_memory_filename=None,
+        torch_prof_overwrite=True,
+    )
 
 
 def _names(text: str) -> list[str]:

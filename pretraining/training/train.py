@@ -27,6 +27,7 @@ from common.locks import try_lock
 from common.provenance import provenance
 from common.settings import read_settings
 from pretraining.data.manifest import check_tokenizer, load_manifest
+from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.model.hf_export import PACKAGES, export
 from pretraining.model.sealed_model import MANIFEST, check_model
@@ -50,7 +51,7 @@ logger = logging.getLogger(__name__)
 def train(
     name: str,
     *,
-    data: Path,
+    data: Path | str,
     out: Path,
     study: Study = PAPER_STUDY,
     config: TrainingConfig | None = None,
@@ -60,7 +61,7 @@ def train(
 
     Args:
         name: a model's name, or a stage's.
-        data: shards as `python -m pretraining shards` writes them.
+        data: shards as `python -m pretraining shards` writes them, a folder or an address (`remote_shards`).
         out: folder of checkpoints, logs and models, shared by the models of a study.
         study: names, shapes and settings.
         config: settings in place of the study's.
@@ -142,7 +143,7 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finish
     return True
 
 
-def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
+def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
     """Write any checkpoint as a Hugging Face folder.
 
     Raises:
@@ -153,8 +154,9 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
     )
     if saved is None:
         raise UserError(f"{checkpoint}: no checkpoint here; give a step-... folder of <out>/stages/<name>")
-    state, shards = checkpoints.load_state(saved), load_manifest(data)
-    check_tokenizer(data, shards)
+    folder, _ = find_shards(data)
+    state, shards = checkpoints.load_state(saved), load_manifest(folder)
+    check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
             f"{checkpoint} was trained with another tokenizer than {data} holds; give its own --data"
@@ -167,7 +169,7 @@ def export_checkpoint(checkpoint: Path, data: Path, out: Path) -> None:
         "tokens_seen": state["tokens"],
         **{key: value for key, value in state.items() if key not in ("files", "format")},
     }
-    export(checkpoints.load_weights(saved), config, data / "tokenizer", manifest, out)
+    export(checkpoints.load_weights(saved), config, folder / "tokenizer", manifest, out)
     logger.info("%s: written", out)
 
 

@@ -19,6 +19,7 @@ from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.interventions import batch_number, value_at
 from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
+from pretraining.training.checkpoint_writer import CheckpointWriter
 from pretraining.training.composer_adapter import StageRun, train_steps
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
@@ -47,6 +48,8 @@ class Trainer:
         self.model.to(self.ranks.device)
         if self.config.activation_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self.model.model.bf16_residual = self.config.residual == "bf16"
+        self.model.fuse_projections(self.ranks.device.type == "cuda")
         self.attention = self._choose_attention(start)
         self.model.set_attention_backend(self.attention.backend)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
@@ -55,6 +58,7 @@ class Trainer:
             checkpoints.restore(start, self.model, self.optimizer)
             self.first, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
+        self.writer = CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
         self.stop_file_checked = 0.0
         self.compiled = "off"
@@ -87,8 +91,11 @@ class Trainer:
                 reached = train_steps(
                     self.model, self.optimizer, steps, config=config, ranks=self.ranks, hooks=self
                 )
+            self._agree(None if self.writer is None else self.writer.problem(), reached)
         finally:
             batches.close()
+            if self.writer is not None:
+                self.writer.close()
             if self.log is not None:
                 self.log.close()
         if reached < self.target:
@@ -128,10 +135,9 @@ class Trainer:
         return stop_file.exists()
 
     def save(self, step: int) -> None:
-        """Write the checkpoint of a step and remove those that are no longer needed."""
-        problem = 0.0
+        """Have the checkpoint of a step written, while training continues, and those no longer needed removed."""
         error: UserError | OSError | None = None
-        if self.ranks.rank == 0:
+        if self.writer is not None:
             state = {
                 "stage": self.stage.name,
                 "objective": self.stage.objective,
@@ -144,13 +150,16 @@ class Trainer:
                 "interventions": self.config.interventions(step),
             }
             try:
-                checkpoints.save(self.folder, step, self.model, self.optimizer, state)
-                checkpoints.prune(self.folder, {*self.stage.keep, step})
+                self.writer.begin(step, self.model, self.optimizer, state, self.stage.keep)
             except (UserError, OSError) as raised:
-                error, problem = raised, 1.0
-        if self.ranks.total(problem)[0]:
+                error = raised
+        self._agree(error, step)
+
+    def _agree(self, error: UserError | OSError | None, step: int) -> None:
+        """End on all processes where the first one could not write a checkpoint."""
+        if self.ranks.total(float(error is not None))[0]:
             raise error or UserError(
-                f"the checkpoint of step {step} could not be written by the first process"
+                f"a checkpoint before step {step} could not be written by the first process"
             )
 
     def _batch(self, step: int) -> StepBatch:

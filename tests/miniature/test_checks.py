@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from miniature.checks import checks, final_losses, mean_scores
+from miniature.checks import ENOUGH_SEEDS, beyond_seeds, checks, final_losses, mean_scores
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, FORMS, RANDOM
 from pretraining.training.log import LOG, write_log
@@ -83,3 +83,37 @@ def test_each_broken_part_is_seen(folders: Folders) -> None:
     write_log(models / SAME / LOG, [row("validation", FORM.models[SAME].steps, 0.9)])
     found = checks(FORM, folders, runs_of({RANDOM: 0.5, MLM: 0.6, CLM: 0.6, TWO_STAGE: 0.6}))
     assert [check.holds for check in found] == [True, False, False]
+
+
+def seeds_of(scores: dict[str, tuple[float, ...]]) -> pd.DataFrame:
+    """Return a runs table with one score for each model and seed, the same on all datasets."""
+    rows = [
+        (model, dataset, 1e-3, seed, 0.5, score)
+        for model, values in scores.items()
+        for dataset in FAMILIES.values()
+        for seed, score in enumerate(values)
+    ]
+    return pd.DataFrame(rows, columns=["model", "dataset", "lr", "seed", "validation_score", "test_score"])
+
+
+def test_beyond_the_seeds_is_every_seed_above_all_of_the_untrained() -> None:
+    scores = {RANDOM: (0.3, 0.5, 0.4), MLM: (0.6, 0.7, 0.51), CLM: (0.6, 0.6, 0.6)}
+    assert beyond_seeds(seeds_of(scores), MLM, CLM).holds
+    overlaps = beyond_seeds(seeds_of(scores | {MLM: (0.9, 0.9, 0.49)}), MLM, CLM)
+    assert not overlaps.holds
+    assert f"{MLM} on 0: SC 49.00 against 50.00" in overlaps.seen and f"{CLM} on 4" in overlaps.seen
+
+
+def test_three_families_of_four_are_enough_and_two_are_not() -> None:
+    runs = seeds_of({RANDOM: (0.5, 0.5, 0.5), MLM: (0.6, 0.6, 0.6), CLM: (0.6, 0.6, 0.6)})
+    for families, holds in ((1, True), (2, False)):
+        worse = runs["dataset"].isin(list(FAMILIES.values())[:families]) & (runs["model"] == MLM)
+        assert (
+            beyond_seeds(runs.assign(test_score=runs["test_score"].where(~worse, 0.5)), MLM, CLM).holds
+            is holds
+        )
+
+
+def test_only_forms_with_enough_seeds_are_asked_for_it() -> None:
+    """Of two seeds no spread can be seen."""
+    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"long"}

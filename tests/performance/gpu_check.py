@@ -9,7 +9,10 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
   against float32 on the CPU; passes of another size and the step's one gradient
 - the committed golden losses, computed on the device
 - compilation: the later of eight batches of other lengths need no new graph
+- one fine-tuning cell, two rates and two seeds (`tests.performance.fine_tuning_cell`)
 - tokens/s, MFU and memory by size, objective and backend (`tests.performance.pretraining`)
+
+The second command for such a machine is the miniature's GPU form: `make miniature FORM=gpu` (docs/miniature.md).
 
 A line that begins with FAILED names what does not hold; the exit code is then 1.
 """
@@ -33,7 +36,10 @@ from pretraining.model.configuration import config_for
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
-from tests.performance.pretraining import drawn, on_device, ours, prepared
+from tests.performance.fine_tuning_cell import fine_tuning
+from tests.performance.on_device import on_device
+from tests.performance.pretraining_parts import drawn, ours, prepared
+from tests.performance.roofline import print_roofline, roofline
 from tests.pretraining.packed import split
 from tests.pretraining.training.golden import SCHEDULES, losses
 
@@ -166,6 +172,7 @@ def check(
         "one gradient": lambda: passes(device, longest),
         "golden losses": lambda: golden(device),
         "compilation": lambda: graphs(device, longest, "inductor" if cuda else "eager"),
+        "fine-tuning": lambda: fine_tuning(device, ("fp32", "bf16") if cuda else ("bf16",)),
     }
     failed = 0
     for title, lines in parts.items():
@@ -176,7 +183,13 @@ def check(
     if table:
         print("\nspeed")
         there = [item.name for item in candidates(AUTO, torch.device(device), torch.bfloat16, 64)]
-        on_device(device, list(sizes or SHAPES), there, 12 if cuda else 2, longest, steps)
+        listed, sequences = list(sizes or SHAPES), 12 if cuda else 2
+        on_device(device, listed, there, sequences, longest, steps)
+        for size in listed:
+            print(f"\nwhere a step of {size} mlm40 goes ({there[0]})")
+            print_roofline(
+                device, roofline(device, size, "mlm40", there[0], sequences, longest, compiled=cuda)
+            )
     print(f"\n{failed} failed, {time.monotonic() - began:.0f} s")
     return int(failed > 0)
 

@@ -11,4 +11,4 @@ def test_only_these_modules_know_mosaicmls_libraries() -> None:
         for line in path.read_text().splitlines()
         if line.strip().startswith(("from composer", "import composer", "from streaming", "import streaming"))
     }
-    assert found == {"composer_adapter.py", "monitors.py", "ranks.py", "shard_files.py"}
+    assert found == {"composer_adapter.py", "monitors.py", "ranks.py", "remote_shards.py", "shard_files.py"}

@@ -76,7 +76,7 @@ def test_machine_settings_may_change_when_a_run_resumes() -> None:
     assert free == {
         "microbatch", "layout", "precision", "backend", "compile", "eval_every", "eval_sequences", "save_every",
         "log_every", "cache", "cache_gb", "tensorboard", "wandb", "callbacks", "activation_checkpointing",
-        "skip", "peak_lr_from",
+        "skip", "peak_lr_from", "residual", "mlflow", "profile",
     }  # fmt: skip
     changed = read(
         [f"{key}={value}" for key, value in (("microbatch", 1), ("save_every", 5), ("wandb", "p"))]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from common.errors import UserError
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_file import Study
-from pretraining.training.monitors import algorithms_of, callbacks_of
+from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
 from pretraining.training.train import train
 from tests.pretraining.small_study import changed
 
@@ -45,3 +47,27 @@ def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, 
     assert {"clm/loss", "lr-AdamW/group0"} <= tags
     rates = [item.value for item in events.Scalars("lr-AdamW/group0")]
     assert rates[:3] == pytest.approx([1e-3, 2e-3, 3e-3])
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's profiler's own
+def test_composers_profiler_traces_the_steps_that_are_named(study: Study, data: Path, tmp_path: Path) -> None:
+    config = changed(study, "profile=2:2", "eval_sequences=0")
+    assert train("mini-s-clm", data=data, out=tmp_path, study=study, config=config)
+    (trace,) = (tmp_path / "stages" / "mini-s-clm" / "profile").iterdir()
+    names = {event.get("name", "") for event in json.loads(trace.read_text())["traceEvents"]}
+    assert any("backward" in name.lower() for name in names)
+    assert {f"ProfilerStep#{number}" for number in (1, 2)} & names
+
+
+def test_what_profile_takes() -> None:
+    assert TrainingConfig(profile="10:3").profiled == range(10, 13)
+    assert not TrainingConfig().profiled
+    with pytest.raises(UserError, match="profile='1:2,5:1': one STEP:COUNT"):
+        TrainingConfig(profile="1:2,5:1")
+
+
+def test_without_mlflow_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(UserError, match=r"^MLflow \(mlflow=study\): .*install mlflow") as raised:
+        loggers_of(TrainingConfig(mlflow="study", tensorboard=False), "s", tmp_path)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,256 @@
+"""Shards at an address: a local S3, a local hub and a local web server, with everything that can go wrong there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streaming.base.storage.download import DOWNLOADER_MAPPINGS, GCSDownloader
+
+from common.errors import UserError
+from pretraining.data import remote_shards
+from pretraining.data.remote_shards import RemoteShards, find_shards
+from pretraining.data.shard_files import TokenStream
+from tests.benchmarks.fake_hub import FakeHub
+from tests.pretraining.data.made_up_shards import stream
+
+SHARD = "train/shard.00000.mds.zstd"
+Fault = Callable[[str, bytes], tuple[int, bytes, int]]
+"""From a name and its content to an answer: status, body, the length that is announced."""
+
+
+class Web:
+    """A web server over a folder that answers the first so many requests for a name with a fault."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.asked = folder, list[str]()
+        self.faults: dict[str, list[Fault]] = {}
+
+    def answer(self, name: str) -> tuple[int, bytes, int]:
+        self.asked.append(name)
+        path = self.folder / name
+        content = path.read_bytes() if path.is_file() else b""
+        if self.faults.get(name):
+            return self.faults[name].pop(0)(name, content)
+        return (200 if path.is_file() else 404), content, len(content)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_shards, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(remote_shards, "_own", threading.local())
+
+
+@pytest.fixture
+def web(room: Path) -> Iterator[tuple[Web, str]]:
+    served = Web(room / "out")
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            status, body, length = served.answer(self.path.strip("/"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield served, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def read_all(remote: RemoteShards, cache: Path) -> np.ndarray:
+    reader = TokenStream(remote.folder / "train", cache / "d" / "train", fetch=remote.fetcher("train"))
+    return reader.read(0, reader.tokens)
+
+
+def expected(room: Path, cache: Path) -> np.ndarray:
+    reader = stream(room / "out", "train", cache / "own")
+    return reader.read(0, reader.tokens)
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.name.startswith("."))
+
+
+def status(code: int) -> Fault:
+    return lambda name, content: (code, b"", 0)
+
+
+def short(name: str, content: bytes) -> tuple[int, bytes, int]:
+    return 200, content[: len(content) // 2], len(content) // 2
+
+
+def cut_off(name: str, content: bytes) -> tuple[int, bytes, int]:
+    return 200, content[: len(content) // 2], len(content)
+
+
+def changed(name: str, content: bytes) -> tuple[int, bytes, int]:
+    return 200, content[:-1] + bytes([content[-1] ^ 1]), len(content)
+
+
+def test_a_web_server_gives_the_same_tokens_and_nothing_is_left(
+    room: Path, tmp_path: Path, web: tuple[Web, str]
+) -> None:
+    served, url = web
+    remote = RemoteShards(url, tmp_path / "cache")
+    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert not left(tmp_path / "cache")
+    before = len(served.asked)
+    again = RemoteShards(url, tmp_path / "cache")
+    assert again.folder == remote.folder
+    assert (read_all(again, tmp_path) == expected(room, tmp_path)).all()
+    assert served.asked[before:] == ["manifest.json"], "the copy and the decompressed shards are used again"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "train/index.json", "tokenizer/tokenizer.json", SHARD])
+@pytest.mark.parametrize("fault", [status(503), status(429), short, cut_off, changed])
+def test_what_fails_is_asked_for_again(
+    room: Path,
+    tmp_path: Path,
+    web: tuple[Web, str],
+    name: str,
+    fault: Fault,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served, url = web
+    served.faults[name] = [fault, fault]
+    remote = RemoteShards(url, tmp_path / "cache")
+    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert served.asked.count(name) == 3
+    assert f"{url}/{name}: " in caplog.text and "asked for again (3 of 6)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "times", "words"),
+    [
+        (changed, 6, "its content is another"), (short, 6, "bytes instead of"), (status(503), 6, "503"),
+        (status(404), 1, "404"),
+    ],
+)  # fmt: skip
+def test_what_stays_broken_is_one_sentence_and_the_cache_stays_clean(
+    tmp_path: Path, web: tuple[Web, str], fault: Fault, times: int, words: str
+) -> None:
+    served, url = web
+    remote = RemoteShards(url, tmp_path / "cache")
+    served.faults[SHARD] = [fault] * 10
+    with pytest.raises(UserError, match=f"{url}/{SHARD}: cannot be read: .*{words}") as raised:
+        read_all(remote, tmp_path)
+    assert "\n" not in str(raised.value)
+    assert served.asked.count(SHARD) == times
+    assert not left(tmp_path / "cache") and not (tmp_path / "d" / "train" / "shard.00000.mds").exists()
+
+
+def test_a_damaged_copy_is_made_again(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
+    remote = RemoteShards(web[1], tmp_path / "cache")
+    index = remote.folder / "train" / "index.json"
+    index.write_text(index.read_text().replace("2", "3", 1))
+    again = RemoteShards(web[1], tmp_path / "cache")
+    assert (again.folder / "train" / "index.json").read_bytes() == (
+        room / "out" / "train" / "index.json"
+    ).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """A local S3; torn down with the module, for it takes most of a second to start."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def test_s3(room: Path, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+
+    monkeypatch.setenv("S3_ENDPOINT_URL", s3)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "made-up")
+    client = boto3.client("s3", endpoint_url=s3)
+    client.create_bucket(Bucket="corpus")
+    for path in (room / "out").rglob("*"):
+        if path.is_file():
+            client.upload_file(str(path), "corpus", f"v1/{path.relative_to(room / 'out')}")
+    remote = RemoteShards("s3://corpus/v1/", tmp_path / "cache")
+    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+
+    good = (room / "out" / SHARD).read_bytes()
+    for body, words in ((good[:100], "100 bytes instead of"), (good[:-1] + b"x", "content is another")):
+        client.put_object(Bucket="corpus", Key=f"v1/{SHARD}", Body=body)
+        with pytest.raises(UserError, match=f"s3://corpus/v1/{SHARD}: cannot be read: it.*{words}"):
+            read_all(remote, tmp_path / words[:3])
+    client.delete_object(Bucket="corpus", Key=f"v1/{SHARD}")
+    with pytest.raises(UserError, match=f"s3://corpus/v1/{SHARD}: cannot be read: .*not found"):
+        read_all(remote, tmp_path / "gone")
+    client.close()
+
+
+def test_a_hub(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants as constants
+
+    files = {
+        f"shards/{path.relative_to(room / 'out')}": path.read_bytes()
+        for path in (room / "out").rglob("*") if path.is_file()
+    }  # fmt: skip
+    with FakeHub({"me/corpus": {"main": ("1" * 40, files)}}).serve() as url:
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}"
+        )
+        remote = RemoteShards("hf://datasets/me/corpus/shards", tmp_path / "cache")
+        assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+        with pytest.raises(UserError, match=r"corpus/none/manifest\.json: cannot be read"):
+            RemoteShards("hf://datasets/me/corpus/none", tmp_path / "cache")
+    assert not left(tmp_path / "cache")
+
+
+@pytest.mark.filterwarnings("ignore:Please install grpcio-status:ImportWarning")
+def test_google_cloud_is_read_by_streamings_downloader(
+    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy(self: GCSDownloader, remote: str, local: str, timeout: float) -> None:
+        assert remote.startswith("gs://bucket/v1/")
+        Path(local).write_bytes((room / "out" / remote.removeprefix("gs://bucket/v1/")).read_bytes())
+
+    assert DOWNLOADER_MAPPINGS["gs"] is GCSDownloader
+    monkeypatch.setattr(GCSDownloader, "_download_file_impl", copy)
+    remote = RemoteShards("gs://bucket/v1", tmp_path / "cache")
+    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+
+
+def test_uncompressed_shards_come_into_the_cache(tmp_path: Path, web: tuple[Web, str], room: Path) -> None:
+    from pretraining.data.build_shards import build
+    from pretraining.data.shard_settings import ShardSettings
+    from tests.pretraining.data.made_up_shards import sources
+
+    settings = ShardSettings(shard_records=2, validation_share=0.05, compression="none")
+    build(sources(room), str(room / "tokenizer"), tmp_path / "plain", settings, workers=0)
+    web[0].folder = tmp_path / "plain"
+    remote = RemoteShards(web[1], tmp_path / "cache")
+    assert (read_all(remote, tmp_path) == expected(room, tmp_path)).all()
+    assert list((tmp_path / "d" / "train").glob("*.mds"))
+
+
+def test_folders_and_addresses_are_told_apart(tmp_path: Path) -> None:
+    assert find_shards(tmp_path) == (tmp_path, None)
+    assert find_shards(f"file://{tmp_path}") == (tmp_path, None)
+    with pytest.raises(UserError, match="unknown transport of shards 'ftp'"):
+        find_shards("ftp://host/x")
+
+
+def test_http_is_for_this_machine_alone(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="by http from this machine alone"):
+        RemoteShards("http://example.invalid/shards", tmp_path)
+    assert not list((tmp_path / "remote").iterdir())

@@ -1,0 +1,92 @@
+"""Checkpoints written while training continues hold the step they are named for, and their problems come up."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from common.errors import UserError
+from pretraining.training import checkpoints
+from pretraining.training.checkpoint_writer import CheckpointWriter
+
+STATE: dict[str, object] = {"stage": "s"}
+
+
+@pytest.fixture
+def trained() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    step(model, optimizer)
+    return model, optimizer
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
+    tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, optimizer = trained
+    go_on, original = threading.Event(), checkpoints.write
+
+    def slow(*args: object) -> object:
+        assert go_on.wait(30)
+        return original(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoints, "write", slow)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    moment = optimizer.state[model.weight]["exp_avg"].clone()
+    writer = CheckpointWriter(tmp_path)
+    writer.begin(1, model, optimizer, STATE, ())
+    for _ in range(3):
+        step(model, optimizer)
+    assert not checkpoints.checkpoint_steps(tmp_path), "training went on before it was written"
+    go_on.set()
+    writer.wait()
+    (saved,) = checkpoints.checkpoint_steps(tmp_path)
+    found = load_file(saved.path / "model.safetensors")
+    assert all(torch.equal(found[name], value) for name, value in weights.items())
+    assert not torch.equal(found["weight"], model.weight)
+    assert torch.equal(load_file(saved.path / "optimizer.safetensors")["exp_avg.weight"], moment)
+    writer.close()
+
+
+def test_one_at_a_time_and_the_one_before_is_removed_after(
+    tmp_path: Path, trained: tuple[torch.nn.Module, torch.optim.Optimizer]
+) -> None:
+    writer = CheckpointWriter(tmp_path)
+    for number in (1, 2, 3, 4):
+        writer.begin(number, *trained, STATE, {2})
+    writer.close()
+    assert [item.step for item in checkpoints.checkpoint_steps(tmp_path)] == [2, 4]
+    assert not list(tmp_path.glob(".step-*"))
+
+
+@pytest.mark.parametrize("error", [OSError(5, "input/output error"), UserError("no room")])
+def test_a_problem_comes_up_at_the_next_one_and_at_the_end(
+    tmp_path: Path,
+    trained: tuple[torch.nn.Module, torch.optim.Optimizer],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def broken(*args: object) -> None:
+        raise error
+
+    writer = CheckpointWriter(tmp_path)
+    writer.begin(1, *trained, STATE, ())
+    monkeypatch.setattr(checkpoints, "write", broken)
+    writer.begin(2, *trained, STATE, ())
+    with pytest.raises(type(error)):
+        writer.begin(3, *trained, STATE, ())
+    writer.begin(3, *trained, STATE, ())
+    assert writer.problem() is error and writer.problem() is None
+    writer.close()
+    assert [item.step for item in checkpoints.checkpoint_steps(tmp_path)] == [1]
