@@ -10,6 +10,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
+from analysis.claims.wording import how_tested
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SEED
@@ -33,6 +34,12 @@ class Assessment:
     """By claim id, the claim read for each dataset instead of task averages."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
+
+    @property
+    def tests(self) -> tuple[str, str, str]:
+        """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
+        seeds = {count for verdict in self.verdicts for finding in verdict.known for count in finding.seeds}
+        return how_tested(self.settings.interval, published=self.published, seeds=seeds)
 
     @property
     def published(self) -> bool:

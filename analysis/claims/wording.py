@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
@@ -48,10 +49,10 @@ def format_typical(verdict: Verdict) -> str:
     return "-" if verdict.typical is None else format_effect(verdict.typical)
 
 
-def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tuple[str, str, str]:
+def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEEDS,)) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `n_seeds`: the fewest seeds behind a comparison, 2 or more, for the measured coverage of the interval.
+    `seeds`: the numbers of seeds behind the comparisons, for the measured coverage of their intervals.
     """
     method = INTERVALS[interval]
     over = "fine-tuning seeds, on the same test instances"
@@ -63,9 +64,11 @@ def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tup
     else:
         test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if method.needs_instances else over
-    used = method.of(n_seeds).name
+    used = {method.of(count).name: count for count in sorted(seeds, reverse=True) if count > 1}
+    used = used or {method.name: N_SEEDS}
+    known = "".join(coverage_words(name, count) for name, count in used.items())
     return (
-        f"Tests and 95 % intervals ({used}): {test}{coverage_words(used, n_seeds)}.",
+        f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
         "Holm's adjustment is over the claims about one question, not over all of them.",
     )

@@ -104,7 +104,7 @@ def records_of(result: Comparison) -> list[dict[str, Any]]:
         row |= {
             name: getattr(one, name)
             for name in ("effect", "low", "high", "p", "p_holm", "superiority", "superiority_low",
-                         "superiority_high", "margin", "p_equal", "outcome", "test")
+                         "superiority_high", "margin", "p_equal", "outcome", "test", "interval")
         }  # fmt: skip
         row["seeds"] = "/".join(map(str, one.seeds))
         row |= _posterior(one)

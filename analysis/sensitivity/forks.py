@@ -18,11 +18,13 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.inference import holm
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import ALPHA, Verdict, judge_claim
+from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
 from analysis.sensitivity.evidence import FindingOf, correlated, evidence_of
 from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, UNDECIDED, UNKNOWN
 from analysis.sources import Source
 from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.measured_coverage import too_narrow
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import PAPER_DATASETS, datasets_of
@@ -32,9 +34,6 @@ __all__ = ["ADJUSTMENTS", "FORKS", "Option", "Universe", "explore_forks", "flips
 
 FORKS = ("interval", "selection", "margin", "adjustment", "reading", "datasets", "rho")
 """The columns that name an analysis."""
-
-TOO_NARROW = {"paper": "covers 88 %", "bootstrap": "covers 84 %", "bca": "covers 84 %"}
-"""Intervals whose coverage with five normal seeds is known to be below 94 % (docs/intervals.md)."""
 
 MARGINS = (0.5, 1.0, 1.5, 2.0)
 """Factors on the margins of "comparable"."""
@@ -103,12 +102,14 @@ def universes(source: Source, settings: Settings) -> Iterator[Universe]:
 
 
 def _intervals(source: Source) -> list[Option]:
+    n_seeds = N_SEEDS
     if source.runs is None:
         names = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
     else:
+        n_seeds = int(source.runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
         known = source.instances is not None
         names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
-    return [Option(name=name, why_not=TOO_NARROW.get(name, "")) for name in names]
+    return [Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names]
 
 
 def explore_forks(source: Source, settings: Settings) -> pd.DataFrame:

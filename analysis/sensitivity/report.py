@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast, comparisons
-from analysis.claims.wording import format_p
-from analysis.csv_text import csv_text
+from analysis.claims.wording import format_p, how_tested
+from analysis.formats import Table, frame_csv, text_formats
 from analysis.sensitivity.evidence import FindingOf, evidence_of
 from analysis.sensitivity.forks import explore_forks, flips, shares
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
@@ -20,8 +21,7 @@ from analysis.sensitivity.second_opinion import Opinion, second_opinions
 from analysis.sources import Source
 from analysis.statistics.intervals import T
 from analysis.statistics.scores import Settings
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import plain_table
 
 __all__ = [
     "FORMATS",
@@ -45,21 +45,29 @@ class Sensitivity:
     """The package's own analysis."""
     opinions: tuple[Opinion, ...]
     """The Bayesian second opinion on every claim."""
+    tests: tuple[str, ...]
+    """How the verdicts that it starts from are tested."""
 
 
-def _with_errors(source: Source, settings: Settings) -> FindingOf:
-    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors.
+def _with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
+    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
 
     A spread between pretraining seeds is added to a standard error, and a posterior is made of one.
     """
-    found = evidence_of(source, settings)
+    found = cache(evidence_of(source, settings))
+    if all(math.isfinite(one.error) for one in _known_contrasts(found)):
+        return found, ""
+    words = (
+        f"{settings.interval} has no standard errors: overturning and second opinion start from Student's t."
+    )
+    return cache(evidence_of(source, replace(settings, interval=T.name))), words
+
+
+def _known_contrasts(found: FindingOf) -> list[Finding]:
     contrasts = (
         one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
     )
-    first = next((known for one in contrasts if (known := found(one)).known), None)
-    if first is None or not math.isnan(first.error):
-        return found
-    return evidence_of(source, replace(settings, interval=T.name))
+    return [known for one in contrasts if (known := found(one)).known]
 
 
 _OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
@@ -67,7 +75,9 @@ _OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """Return everything about a source, from the analysis of `settings` on."""
-    found = _with_errors(source, settings)
+    found, instead = _with_errors(source, settings)
+    seeds = {count for finding in _known_contrasts(found) for count in finding.seeds}
+    tests = how_tested(settings.interval, published=source.is_published, seeds=seeds)
     overturned = overturn(found, published=source.is_published)
     base: dict[str, object] = {
         "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
@@ -75,11 +85,11 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     }  # fmt: skip
     return Sensitivity(
         source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base,
-        opinions=tuple(second_opinions(found)),
+        opinions=tuple(second_opinions(found)), tests=tuple(filter(None, (*tests, instead))),
     )  # fmt: skip
 
 
-def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def sensitivity_text(result: Sensitivity, table: Table = plain_table) -> str:
     """Return three tables: pretraining seeds, correlated seeds, forks; and what changes a verdict by itself."""
     lines = [f"What overturns the verdicts from {result.source}.", ""]
     lines += [
@@ -110,12 +120,13 @@ def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = p
             f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in found
         ]
         lines.append(f"{name}  {'; '.join(words) or 'none'}")
+    lines += ["", *result.tests]
     return "\n".join(lines) + "\n"
 
 
 def sensitivity_csv(result: Sensitivity) -> str:
     """Return a row for each claim and analysis."""
-    return csv_text(result.analyses, float_format="%.6g")
+    return frame_csv(result.analyses)
 
 
 def sensitivity_json(result: Sensitivity) -> str:
@@ -124,6 +135,7 @@ def sensitivity_json(result: Sensitivity) -> str:
     content = {
         "source": result.source,
         "analysis": result.base,
+        "tests": list(result.tests),
         "claims": [
             {
                 "id": one.id,
@@ -144,15 +156,7 @@ def sensitivity_json(result: Sensitivity) -> str:
     return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
 
 
-FORMATS: Registry[Format[Sensitivity]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=sensitivity_text),
-        Format(name="markdown", ending="md", show=lambda result: sensitivity_text(result, markdown_table)),
-        Format(name="csv", ending="csv", show=sensitivity_csv),
-        Format(name="json", ending="json", show=sensitivity_json),
-    ],
-)
+FORMATS = text_formats(sensitivity_text, csv=sensitivity_csv, json=sensitivity_json)
 """How it is printed."""
 
 

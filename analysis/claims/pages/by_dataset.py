@@ -68,7 +68,7 @@ def _without(contrast: Heterogeneity, name: str) -> str:
 
 def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown: bool = False) -> str:
     """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
-    lines = [f"Claims by dataset; source {assessment.source}, interval {assessment.settings.interval}."]
+    lines = [f"Claims by dataset; source {assessment.source}."]
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
         title = f"{verdict.claim.id}: {verdict.claim.statement}"
@@ -82,7 +82,7 @@ def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown:
             rows += _rows(contrast, reach)
         lines += ["", *grid(rows, markdown)]
     legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
-    return "\n".join([*lines, "", legend]) + "\n"
+    return "\n".join([*lines, "", legend, *assessment.tests]) + "\n"
 
 
 def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
