@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.claims.catalogue import CLAIMS
 from common.errors import UserError, nearest
 from common.registry import Registry
 from paper_figures.figure_types import FigureSpec, file_stem
@@ -27,6 +28,8 @@ class LazyFigure:
     """The paper's number, or a word."""
     module: str
     """The module that defines it, as `FIGURE`."""
+    part: str = ""
+    """Which of several figures of the module, the key in its `FIGURES`; empty where it defines one."""
     supplementary: bool = False
     """Whether `all` leaves it out, which means the paper's figures."""
 
@@ -41,7 +44,8 @@ class LazyFigure:
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        figure: FigureSpec[Any] = importlib.import_module(self.module).FIGURE
+        module = importlib.import_module(self.module)
+        figure: FigureSpec[Any] = module.FIGURES[self.part] if self.part else module.FIGURE
         return figure
 
 
@@ -55,6 +59,15 @@ FIGURES: Registry[FigureEntry] = Registry(
         *(
             LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
             for word in ("claims", "multiverse", "coverage")
+        ),
+        *(
+            LazyFigure(
+                name=f"forest-{claim.lower()}",
+                module="paper_figures.supplementary.forests",
+                part=claim,
+                supplementary=True,
+            )
+            for claim in CLAIMS
         ),
     ],
 )

@@ -102,7 +102,7 @@ def _forest(result: Comparison, path: Path) -> bytes:
     form = FORMATS[path.suffix.removeprefix(".").lower()]
     rows = [
         Row(
-            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, margin=one.margin,
+            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, region=(-one.margin, one.margin),
             word=wording.outcome_words(one), is_summary=not one.scope.is_dataset,
         )
         for one in result.differences
