@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from analysis.claims.by_dataset import DatasetReading, read_by_dataset
@@ -17,7 +18,18 @@ from analysis.statistics.selection import SEED
 from analysis.store.stand_ins import averaged_datasets
 from common.errors import UserError
 
-__all__ = ["Assessment", "assess"]
+__all__ = ["Assessment", "Opinion", "assess"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """How probable a claim is by the Bayesian second opinion; nan where the source does not say."""
+
+    id: str
+    here: float
+    """On these datasets."""
+    over_datasets: float
+    """Of the means over datasets like them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +44,8 @@ class Assessment:
     """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
     datasets: dict[str, DatasetReading]
     """By claim id, the claim read for each dataset instead of task averages."""
+    opinions: Mapping[str, Opinion] = field(default_factory=dict)
+    """By claim id the Bayesian second opinion, where it was asked for (`analysis.sensitivity.second_opinion`)."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
 

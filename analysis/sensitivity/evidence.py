@@ -6,20 +6,25 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy import special
 
+from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding, PublishedEvidence, RunEvidence, contrast_finding
 from analysis.claims.inference import region_p
-from analysis.claims.statements import Comparison, Contrast, Spread
+from analysis.claims.statements import Comparison, Contrast, Spread, comparisons
 from analysis.published_cells import NORMAL_QUANTILE, published_values
 from analysis.rows import records
 from analysis.sources import Source
 from analysis.statistics.estimates import Estimate, Student, Studentised
+from analysis.statistics.intervals import T
 from analysis.statistics.scores import Settings
 
-__all__ = ["FindingOf", "correlated", "evidence_of", "with_pretraining_spread"]
+__all__ = [
+    "FindingOf", "Moved", "correlated", "evidence_of", "known_contrasts", "with_errors", "with_pretraining_spread",
+]  # fmt: skip
 
 FindingOf = Callable[[Comparison], Finding]
 
@@ -32,6 +37,28 @@ def evidence_of(source: Source, settings: Settings) -> FindingOf:
     if source.runs is None:
         return PublishedEvidence(settings.interval).finding
     return RunEvidence(source.runs, settings, instances=source.instances, keep_estimates=True).finding
+
+
+def with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
+    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
+
+    A spread between pretraining seeds is added to a standard error, and a posterior is made of one.
+    """
+    found = cache(evidence_of(source, settings))
+    if all(math.isfinite(one.error) for one in known_contrasts(found)):
+        return found, ""
+    words = (
+        f"{settings.interval} has no standard errors: overturning and second opinion start from Student's t."
+    )
+    return cache(evidence_of(source, replace(settings, interval=T.name))), words
+
+
+def known_contrasts(found: FindingOf) -> list[Finding]:
+    """Return the findings on the contrasts of all claims that are known."""
+    contrasts = (
+        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
+    )
+    return [known for one in contrasts if (known := found(one)).known]
 
 
 def correlated(finding_of: FindingOf, rho: float) -> FindingOf:

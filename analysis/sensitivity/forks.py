@@ -16,6 +16,7 @@ import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.inference import holm
+from analysis.claims.multiverse import Forks
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import ALPHA, Verdict, judge_claim
 from analysis.published_cells import N_SEEDS
@@ -30,7 +31,18 @@ from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import PAPER_DATASETS, datasets_of
 from common.progress import progress
 
-__all__ = ["ADJUSTMENTS", "FORKS", "Option", "Universe", "explore_forks", "flips", "shares", "universes"]
+__all__ = [
+    "ADJUSTMENTS",
+    "FORKS",
+    "Option",
+    "Universe",
+    "base_of",
+    "explore_forks",
+    "flips",
+    "forks_of",
+    "shares",
+    "universes",
+]
 
 FORKS = ("interval", "selection", "margin", "adjustment", "reading", "datasets", "rho")
 """The columns that name an analysis."""
@@ -110,6 +122,20 @@ def _intervals(source: Source) -> list[Option]:
         known = source.instances is not None
         names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
     return [Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names]
+
+
+def base_of(settings: Settings) -> dict[str, object]:
+    """Return the package's own analysis: an option of each fork."""
+    return {
+        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
+        "reading": "as worded", "datasets": "all", "rho": 0.0,
+    }  # fmt: skip
+
+
+def forks_of(source: Source, settings: Settings) -> Forks:
+    """Return every verdict at every fork, with the shares and the single changes that change one."""
+    analyses = explore_forks(source, settings)
+    return Forks(analyses=analyses, shares=shares(analyses), flips=flips(analyses, base_of(settings)))
 
 
 def explore_forks(source: Source, settings: Settings) -> pd.DataFrame:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import Finding
-from analysis.claims.statements import Contrast, comparisons
+from analysis.claims.multiverse import Forks
+from analysis.claims.pages.multiverse import forks_lines
 from analysis.claims.wording import format_p, how_tested
 from analysis.formats import Table, frame_csv, text_formats
-from analysis.sensitivity.evidence import FindingOf, evidence_of
-from analysis.sensitivity.forks import explore_forks, flips, shares
+from analysis.sensitivity.evidence import known_contrasts, with_errors
+from analysis.sensitivity.forks import base_of, forks_of
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
-from analysis.sensitivity.second_opinion import Opinion, second_opinions
+from analysis.sensitivity.second_opinion import second_opinions
 from analysis.sources import Source
-from analysis.statistics.intervals import T
 from analysis.statistics.scores import Settings
 from common.text_tables import plain_table
 
@@ -39,8 +38,7 @@ class Sensitivity:
 
     source: str
     overturned: tuple[Overturned, ...]
-    analyses: pd.DataFrame
-    """As `forks.explore_forks` returns them."""
+    forks: Forks
     base: dict[str, object]
     """The package's own analysis."""
     opinions: tuple[Opinion, ...]
@@ -49,42 +47,17 @@ class Sensitivity:
     """How the verdicts that it starts from are tested."""
 
 
-def _with_errors(source: Source, settings: Settings) -> tuple[FindingOf, str]:
-    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors, said so.
-
-    A spread between pretraining seeds is added to a standard error, and a posterior is made of one.
-    """
-    found = cache(evidence_of(source, settings))
-    if all(math.isfinite(one.error) for one in _known_contrasts(found)):
-        return found, ""
-    words = (
-        f"{settings.interval} has no standard errors: overturning and second opinion start from Student's t."
-    )
-    return cache(evidence_of(source, replace(settings, interval=T.name))), words
-
-
-def _known_contrasts(found: FindingOf) -> list[Finding]:
-    contrasts = (
-        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
-    )
-    return [known for one in contrasts if (known := found(one)).known]
-
-
 _OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """Return everything about a source, from the analysis of `settings` on."""
-    found, instead = _with_errors(source, settings)
-    seeds = {count for finding in _known_contrasts(found) for count in finding.seeds}
+    found, instead = with_errors(source, settings)
+    seeds = {count for finding in known_contrasts(found) for count in finding.seeds}
     tests = how_tested(settings.interval, published=source.is_published, seeds=seeds)
     overturned = overturn(found, published=source.is_published)
-    base: dict[str, object] = {
-        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
-        "reading": "as worded", "datasets": "all", "rho": 0.0,
-    }  # fmt: skip
     return Sensitivity(
-        source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base,
+        source=source.words, overturned=tuple(overturned), forks=forks_of(source, settings), base=base_of(settings),
         opinions=tuple(second_opinions(found)), tests=tuple(filter(None, (*tests, instead))),
     )  # fmt: skip
 
@@ -104,34 +77,20 @@ def sensitivity_text(result: Sensitivity, table: Table = plain_table) -> str:
             "",
             *table(_rho_rows(result)),
         ]
-    valid = int(result.analyses["valid"].sum()) // len(CLAIMS)
-    invalid = int((~result.analyses["valid"]).sum()) // len(CLAIMS)
-    lines += [
-        "",
-        f"{valid} valid analyses, {invalid} invalid ones (too narrow an interval, no adjustment, a weaker claim):",
-        "",
-    ]
-    lines += table(_share_rows(result))
+    lines += ["", *forks_lines(result.forks, list(CLAIMS), table)]
     lines += ["", _OPINION, "", *table(_opinion_rows(result))]
-    lines += ["", "Single changes to the package's analysis that change a verdict:", ""]
-    changes = flips(result.analyses, result.base)
-    for name, found in changes.items():
-        words = [
-            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in found
-        ]
-        lines.append(f"{name}  {'; '.join(words) or 'none'}")
     lines += ["", *result.tests]
     return "\n".join(lines) + "\n"
 
 
 def sensitivity_csv(result: Sensitivity) -> str:
     """Return a row for each claim and analysis."""
-    return frame_csv(result.analyses)
+    return frame_csv(result.forks.analyses)
 
 
 def sensitivity_json(result: Sensitivity) -> str:
     """Return what overturns each verdict, the shares, and the single changes."""
-    held, changes = shares(result.analyses), flips(result.analyses, result.base)
+    held, changes = result.forks.shares, result.forks.flips
     content = {
         "source": result.source,
         "analysis": result.base,
@@ -148,9 +107,9 @@ def sensitivity_json(result: Sensitivity) -> str:
                 "analyses": _shares_of(held, one.id),
                 "probability": _finite(opinion.here),
                 "probability_over_datasets": _finite(opinion.over_datasets),
-                "flipped_by": [list(change) for change in found],
+                "flipped_by": [list(change) for change in changes[one.id]],
             }
-            for one, opinion, found in zip(result.overturned, result.opinions, changes.values(), strict=True)
+            for one, opinion in zip(result.overturned, result.opinions, strict=True)
         ],
     }
     return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
@@ -204,15 +163,4 @@ def _opinion_rows(result: Sensitivity) -> list[list[str]]:
     for one in result.opinions:
         shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)]
         rows.append([one.id, *shown, CLAIMS[one.id].short])
-    return rows
-
-
-def _share_rows(result: Sensitivity) -> list[list[str]]:
-    rows = [["id", "valid: supported", "contradicted", "invalid: supported", "contradicted", "claim"]]
-    held = shares(result.analyses)
-    for name, row in zip(held.index, held.to_dict("records"), strict=True):
-        parts = [
-            row[f"{word}_{state}"] for word in ("valid", "invalid") for state in (SUPPORTED, CONTRADICTED)
-        ]
-        rows.append([str(name), *(f"{part:.0%}" for part in parts), CLAIMS[str(name)].short])
     return rows

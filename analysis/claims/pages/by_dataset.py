@@ -20,6 +20,7 @@ from common.text_tables import grid
 
 __all__ = [
     "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_csv", "datasets_json", "datasets_text",
+    "short_dataset_sentences",
 ]  # fmt: skip
 
 _AXIS = 31
@@ -57,6 +58,20 @@ def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
     silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
     if silent:
         lines.append(f"Shown in none of its comparisons: {', '.join(silent)}.")
+    return lines
+
+
+def short_dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
+    """Return which datasets make a result, and which show nothing, by name alone."""
+    reading = assessment.datasets.get(verdict.claim.id)
+    if reading is None or not reading.known_units:
+        return []
+    lines = []
+    if reading.makers:
+        named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
+        lines.append(f"Averages that hold by one dataset: {named}.")
+    if reading.silent:
+        lines.append(f"Shown on none of: {', '.join(DATASETS[name].title for name in reading.silent)}.")
     return lines
 
 
