@@ -88,7 +88,7 @@ def _described(form: Form) -> dict[str, object]:
         "name": form.name,
         "about": form.about,
         "sizes": sizes,
-        "models": len(form.models),
+        "models": len(form.models) + len(form.copies),
         "tunings": _fine_tunings(form),
     }
 
