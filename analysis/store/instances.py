@@ -36,23 +36,30 @@ from common.plain_text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunScores", "cell_path", "check_folder", "open_folder", "prune", "read_instances", "write_cell"]
+__all__ = [
+    "RUN_FIELDS",
+    "RunScores",
+    "cell_path",
+    "check_folder",
+    "open_folder",
+    "prune",
+    "read_instances",
+    "write_cell",
+]
 
 _MARKER = "_clm_or_mlm_instances.json"
 """Names this package's folders; readers of Parquet skip names with an underscore."""
 _METADATA = b"clm_or_mlm"
 """The key of a file's metadata with the hash of each split."""
-_SCHEMA = pa.schema(
-    [
-        ("model", pa.string()),
-        ("task", pa.string()),
-        ("dataset", pa.string()),
-        ("lr", pa.float64()),
-        ("seed", pa.int64()),
-        ("validation", pa.list_(pa.float64())),
-        ("test", pa.list_(pa.float64())),
-    ]
+RUN_FIELDS = (
+    ("model", pa.string()),
+    ("task", pa.string()),
+    ("dataset", pa.string()),
+    ("lr", pa.float64()),
+    ("seed", pa.int64()),
 )
+"""The columns that name a run, in every table of runs."""
+_SCHEMA = pa.schema([*RUN_FIELDS, ("validation", pa.list_(pa.float64())), ("test", pa.list_(pa.float64()))])
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -96,7 +103,8 @@ def read_instances(
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
-    rows: list[npt.NDArray[np.float64] | None] = [None] * len(runs)
+    scores = np.empty((0, 0))
+    lengths: set[int] = set()
     for model, places in runs.reset_index(drop=True).groupby("model", sort=False).groups.items():
         cell = _read_cell(path, str(model), dataset, split)
         for place in places:
@@ -106,14 +114,16 @@ def read_instances(
                     f"{cell_path(path, str(model), dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
                     f"read the store again with python -m analysis ingest STORE --instances {path}"
                 )
-            rows[place] = cell[key]
-    matrix = [row for row in rows if row is not None]
-    lengths = {len(row) for row in matrix}
-    if len(lengths) > 1:
-        raise UserError(f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances")
-    scores = np.array(matrix) if matrix else np.empty((0, 0))
+            lengths.add(len(cell[key]))
+            if len(lengths) > 1:
+                raise UserError(
+                    f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
+                )
+            if not scores.size:
+                scores = np.empty((len(runs), *lengths))
+            scores[place] = cell[key]  # a copy, so that the cell's other runs need not stay in memory
     column = f"{split}_score"
-    if matrix and column in runs:
+    if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
         if not distance.max() <= _AGREEMENT:
             model = runs["model"].iloc[int(distance.argmax())]

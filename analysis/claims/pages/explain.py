@@ -210,7 +210,7 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     """Return what the table does not say of a claim: its most adverse comparison, what it lacks, by dataset."""
     if not verdict.known:
         missing = next(finding.missing for finding in verdict.tree.findings)
-        return f"{missing[0].upper()}{missing[1:]}."
+        return f"{missing[0].upper()}{missing[1:]}. {verdict.claim.remark}".rstrip()
     said = [
         f"Most adverse: {verdict.decisive.comparison.label}, claimed {verdict.decisive.comparison.region}."
     ]
