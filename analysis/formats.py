@@ -14,12 +14,13 @@ from common.text_tables import Format, Rows, markdown_table, plain_table
 __all__ = ["Table", "frame_csv", "frame_json", "text_formats"]
 
 T = TypeVar("T")
+Given = TypeVar("Given", contravariant=True)
 Table = Callable[[Rows], list[str]]
 """From rows of texts to the lines of a table."""
 
 
-class _Text(Protocol[T]):
-    def __call__(self, result: T, table: Table = ..., /) -> str: ...
+class _Text(Protocol[Given]):
+    def __call__(self, result: Given, table: Table = ..., /) -> str: ...
 
 
 def text_formats(

@@ -71,10 +71,10 @@ def _of_runs(scores: Sequence[ScopeScore], settings: Settings, rng: np.random.Ge
     count = len(common)
     scale = np.sqrt((count - 1) / rng.chisquare(count - 1, settings.resamples) / count / (count - 1))
     if count < FEWEST_SEEDS:  # two or three seeds have 3 or 10 distinct resamples
-        weights = rng.standard_normal((settings.resamples, count))
+        picked: Array = rng.standard_normal((settings.resamples, count))
     else:
-        weights = rng.multinomial(count, np.full(count, 1 / count), settings.resamples) * 1.0
-    weights *= scale[:, None]
+        picked = rng.multinomial(count, np.full(count, 1 / count), settings.resamples).astype(np.float64)
+    weights = picked * scale[:, None]
     errors = np.column_stack([_errors(one, weights, settings) for one in (*(values - common), common)])
     drawn = errors[:, :-1] + errors[:, -1:]
     for place, score in enumerate(scores):

@@ -47,7 +47,9 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
     )
     if not groups:
         raise UserError(f"{inputs.source.label} knows no dataset of {claim.id}: {claim.short}")
-    most = sorted(groups, key=lambda group: min(min(row["p_for"], row["p_against"]) for row in group))[:_MOST]  # type: ignore[type-var]
+    most = sorted(
+        groups, key=lambda group: min(float(str(row[p])) for row in group for p in ("p_for", "p_against"))
+    )[:_MOST]
     said = " ".join(dataset_sentences(assessment, verdict))
     drawn = {str(group[0]["contrast"]) for group in most}
     rows = [
@@ -108,10 +110,10 @@ def _groups(data: pd.DataFrame) -> Iterator[Group]:
             note=_spread(first["q"], first["q_p"], first["i_squared"]),
             rows=[
                 Row(
-                    name=_title(dataset), effect=effect, low=low, high=high, region=region,
+                    name=_title(dataset), effect=effect, low=low, high=high, region=(start, end),
                     is_summary=dataset == AVERAGE, is_open=says == "open",
                 )
-                for dataset, effect, low, high, says, *region in records(
+                for dataset, effect, low, high, says, start, end in records(
                     rows, "dataset", "effect", "low", "high", "says", "region_low", "region_high"
                 )
             ],

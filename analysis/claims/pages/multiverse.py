@@ -39,7 +39,7 @@ def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
 
 def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     """Return all analyses, the shares that support each claim, and the gaps."""
-    content = {
+    content: dict[str, object] = {
         "source": multiverse.source,
         "verdicts": _plain(_verdicts(multiverse, wanted)),
         "shares": _plain(_shares(multiverse, wanted).reset_index()),
