@@ -17,6 +17,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from common.errors import UserError, first_line
 from common.files import atomic_path, write_text
 from common.integrity.doors import strict_json
 from common.plain_text import visible
+from common.processes import cores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,25 +105,23 @@ def read_instances(
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
+    wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+    groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
     scores = np.empty((0, 0))
-    lengths: set[int] = set()
-    for model, places in runs.reset_index(drop=True).groupby("model", sort=False).groups.items():
-        cell = _read_cell(path, str(model), dataset, split)
-        for place in places:
-            key = (float(runs["lr"].iloc[place]), int(runs["seed"].iloc[place]))
-            if key not in cell:
-                raise UserError(
-                    f"{cell_path(path, str(model), dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
-                    f"read the store again with python -m analysis ingest STORE --instances {path}"
-                )
-            lengths.add(len(cell[key]))
-            if len(lengths) > 1:
+    # Reading, decompressing and hashing leave Python's lock, so threads are enough.
+    with ThreadPoolExecutor(cores()) as pool:
+        chosen = pool.map(
+            lambda group: _chosen_rows(path, str(group[0]), dataset, split, [wanted[at] for at in group[1]]),
+            groups,
+        )
+        for (_, places), rows in zip(groups, chosen, strict=True):
+            if not scores.size:
+                scores = np.empty((len(runs), len(rows[0])))
+            if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
                 raise UserError(
                     f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
                 )
-            if not scores.size:
-                scores = np.empty((len(runs), *lengths))
-            scores[place] = cell[key]  # a copy, so that the cell's other runs need not stay in memory
+            scores[places] = rows
     column = f"{split}_score"
     if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
@@ -205,6 +205,20 @@ def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([len(values) for values in arrays], out=offsets[1:])
     return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
+
+
+def _chosen_rows(
+    path: Path, model: str, dataset: str, split: str, keys: Sequence[tuple[float, int]]
+) -> list[npt.NDArray[np.float64]]:
+    """Return copies of some runs' scores, so that the rest of the cell need not stay in memory."""
+    cell = _read_cell(path, model, dataset, split)
+    for key in keys:
+        if key not in cell:
+            raise UserError(
+                f"{cell_path(path, model, dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
+                f"read the store again with python -m analysis ingest STORE --instances {path}"
+            )
+    return [cell[key].copy() for key in keys]
 
 
 def _read_cell(
