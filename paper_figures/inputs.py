@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.claims.assessment import Assessment, assess
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE
+
+if TYPE_CHECKING:
+    from analysis.claims.assessment import Assessment
 
 __all__ = ["Inputs"]
 
@@ -38,6 +41,8 @@ class Inputs:
     @cached_property
     def assessment(self) -> Assessment:
         """The claims judged against the source."""
+        from analysis.claims.assessment import assess  # statistics that most figures do not need
+
         return assess(self.source, self.settings, second_opinion=False)
 
     @cached_property

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.claims.catalogue import CLAIMS
 from common.errors import UserError, nearest
 from common.registry import Registry
 from paper_figures.figure_types import FigureSpec, file_stem
@@ -49,6 +48,11 @@ class LazyFigure:
         return figure
 
 
+_CLAIMS = (
+    "F1", "F2", "F3", "F4", "F5a", "F5b", "F5c", "F5d", "F5e", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13",
+    "F14", "F15",
+)  # fmt: skip
+"""The findings (`analysis.claims.catalogue`), which take too long to import for a list of names."""
 FigureEntry = LazyFigure | FigureSpec[Any]
 """What the registry holds: the place of a figure, or a figure itself."""
 
@@ -57,17 +61,17 @@ FIGURES: Registry[FigureEntry] = Registry(
     [
         *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
         *(
-            LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
-            for word in ("claims", "multiverse", "coverage")
-        ),
-        *(
             LazyFigure(
                 name=f"forest-{claim.lower()}",
                 module="paper_figures.supplementary.forests",
                 part=claim,
                 supplementary=True,
             )
-            for claim in CLAIMS
+            for claim in _CLAIMS
+        ),
+        *(
+            LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
+            for word in ("claims", "multiverse", "coverage")
         ),
     ],
 )

@@ -4,11 +4,11 @@
     python tests/performance/claims.py /tmp/release
     python tests/performance/claims.py /tmp/release --bootstrap         (with the references below, minutes)
 
-Commands are timed as a user runs them, imports included: all claims by task and by dataset, with instances, from a store
-that was never read (into an empty cache), and again. Memory is the largest sum over the command's processes, shared
-pages counted once. The references are two Python loops that draw, for every resample, the instances of every dataset
-and take the mean of every run: one with an array operation for each run and resample, one (`plain`) in Python alone.
-They are timed on a few resamples and runs and scaled up, as their lines say.
+Commands are timed as a user runs them, imports included: all claims by task and by dataset, with instances, from a
+store that was never read (into an empty cache), and again. Memory is the largest sum over the command's processes,
+shared pages counted once. The references are two Python loops that draw, for every resample, the instances of every
+dataset and take the mean of every run: one with an array operation for each run and resample, one (`plain`) in Python
+alone. They are timed on a few resamples and runs and scaled up, as their lines say.
 """
 
 from __future__ import annotations
