@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
@@ -15,7 +16,8 @@ from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
-    "format_effect", "format_p", "format_typical", "how_tested", "levels", "mixed_notes", "p_texts", "readout",
+    "format_effect", "format_p", "format_typical", "how_tested", "levels", "levels_in_words", "mixed_notes", "p_texts",
+    "readout",
     "seeds_that_decide", "sentence", "shortfall",
 ]  # fmt: skip
 
@@ -86,6 +88,15 @@ def readout(tree: Branch) -> str:
     )
     return (
         f"holds in at least {tree.hold} of {total}, fails in at least {tree.fail} (simultaneous 95 %{judged})"
+    )
+
+
+def levels_in_words() -> str:
+    """Return the levels of all tests and the margins of "comparable"."""
+    margins = ", ".join(f"{margin:g} ({task})" for task, margin in MARGINS.items())
+    return (
+        "Directions: 5 % two-sided (2.5 % one-sided); ranges: two one-sided tests at 5 %; comparable: within "
+        f"{margins} points."
     )
 
 

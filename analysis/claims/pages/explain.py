@@ -12,7 +12,7 @@ from importlib import resources
 import jinja2
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES, MARGINS
+from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES, UNDECIDED
 from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences, short_dataset_sentences
@@ -23,6 +23,7 @@ from analysis.claims.wording import (
     format_p,
     format_typical,
     levels,
+    levels_in_words,
     mixed_notes,
     p_texts,
     seeds_that_decide,
@@ -88,7 +89,7 @@ def _legend(assessment: Assessment) -> list[str]:
     return [
         *([assessment.own_words] if assessment.own_words else []),
         f"Source: {assessment.source}; {how}.",
-        *textwrap.wrap(" ".join(assessment.tests), 118),
+        *textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118),
         "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
         "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
         "in the claimed direction. p: of the direction the evidence leans to. Grades and rules: docs/claims.md.",
@@ -198,7 +199,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         opinion=lambda verdict: _opinion(assessment, verdict),
         options=options,
         tests=assessment.tests,
-        margins=[f"{margin:g} ({task})" for task, margin in MARGINS.items()],
+        levels=levels_in_words(),
         families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
         format_effect=format_effect,
         p_texts=p_texts,
