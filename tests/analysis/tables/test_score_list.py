@@ -18,9 +18,7 @@ def test_every_format_holds_every_row() -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(scores_parquet(scores))), scores)
     *lines, empty, words = scores_markdown(scores).splitlines()
     assert empty == "" and len(lines) == len(scores) + 2
-    assert (
-        lines[-1].startswith("low, high: 95 % symmetric studentised") and "of 5 simulated seeds" in lines[-1]
-    )
+    assert words.startswith("low, high: 95 % symmetric studentised") and "of 5 simulated seeds" in words
     assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
     assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]
 
