@@ -53,7 +53,7 @@ report: $(SMALL)/.installed ## one self-contained page of everything: build/repo
 	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --figures "$(OUT)/figures" --out "$(OUT)/report/index.html" $(ARGS)
 
 findings: $(SMALL)/.installed ## write docs/findings.md again: which findings the published cells support
-	@$(SMALL)/bin/python -m analysis claims --source published --format markdown --out docs/findings.md
+	@$(SMALL)/bin/python -m analysis claims --source published --opinion --format markdown --out docs/findings.md
 
 ## A study in miniature (docs/miniature.md)
 .PHONY: miniature

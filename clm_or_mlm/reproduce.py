@@ -1,4 +1,4 @@
-"""All that a source allows: scores, tables, audit, claims and figures, and a list of what could not be made."""
+"""All that a source allows: scores, tables, audit, letter, claims and figures, and a list of what could not be made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from analysis.claims.assessment import assess
 from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
+from analysis.letter.content import write_letter
+from analysis.letter.pages import FORMATS as LETTER_FORMATS
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from analysis.tables.audit import audit
@@ -17,7 +19,7 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
 from analysis.tables.score_list import scores_csv
 from common.errors import UserError
-from common.files import sha256_file, write_text
+from common.files import sha256_file, write_bytes, write_text
 from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.progress import progress
@@ -56,7 +58,7 @@ def reproduce(
     logs: Path | None = None,
     figures: Sequence[FigureEntry] | None = None,
 ) -> Outcome:
-    """Write scores, tables, audit, claims and figures of a source under `out`, `provenance.json` and `reproduce.json`.
+    """Write scores, tables, audit, letter, claims and figures of a source under `out`, with their record.
 
     Args:
         source: where the scores come from.
@@ -70,6 +72,7 @@ def reproduce(
         ("scores", _scores),
         ("tables", _tables),
         ("audit", _audit),
+        ("letter", _letter),
         ("claims", _claims),
     ]
     for what, step in progress(steps, "reproduce", unit="step"):
@@ -120,6 +123,17 @@ def _audit(source: Source, out: Path, selection: str) -> list[Path]:
     for form in AUDIT_FORMATS.values():
         paths.append(out / f"audit.{form.ending}")
         write_text(paths[-1], form.show(audited))
+    return paths
+
+
+def _letter(source: Source, out: Path, selection: str) -> list[Path]:
+    letter = write_letter(source, _settings(source, selection))
+    paths = []
+    for form in LETTER_FORMATS.values():
+        if form.is_text:
+            paths.append(out / f"letter.{form.ending}")
+            content = form.content(letter)
+            write_bytes(paths[-1], content.encode() if isinstance(content, str) else content)
     return paths
 
 

@@ -30,6 +30,8 @@ class Folders:
         """The text as shards."""
         self.pretrained = root / "pretrained"
         """What `python -m pretraining train` writes: stages and models."""
+        self.seeds = root / "pretraining-seeds"
+        """For every further pretraining seed its study file and what `train` writes."""
         self.data = root / "data"
         """The datasets in the local form."""
         self.store = root / "store"

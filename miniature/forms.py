@@ -56,6 +56,8 @@ class Form:
     """Learning rates of the fine-tunings; small networks want larger ones than the paper's."""
     seeds: tuple[int, ...]
     """Seeds of the fine-tunings."""
+    pretraining_seeds: tuple[int, ...] = (0,)
+    """Seeds of the pretrainings of `repeated_models`; the first is that of all models."""
     extra_models: tuple[str, ...] = field(default=())
     """Models that stand for none of the paper's tables: a check needs their loss. Not fine-tuned; without prefix."""
 
@@ -78,10 +80,26 @@ class Form:
         return {name: self.design.parse(name) for name in self.stand_ins}
 
     @property
+    def repeated_models(self) -> tuple[str, ...]:
+        """Names of the models that are pretrained with every one of several seeds: MLM alone and CLM alone."""
+        if len(self.pretraining_seeds) == 1:
+            return ()
+        return tuple(self.own(paper) for paper in ("610m-mlm40-42k", "610m-clm-42k"))
+
+    @property
+    def copies(self) -> dict[str, tuple[str, int]]:
+        """The model and the pretraining seed of every further pretraining, by the name of what comes of it."""
+        return {
+            f"{name}-p{seed}": (name, seed)
+            for name in self.repeated_models
+            for seed in self.pretraining_seeds[1:]
+        }
+
+    @property
     def tuned(self) -> tuple[str, ...]:
-        """Names of the models that are fine-tuned, the untrained network first."""
+        """Names of the models that are fine-tuned, the untrained network first, further pretrainings last."""
         extra = {f"{PREFIX}{name}" for name in self.extra_models}
-        return (RANDOM, *(name for name in self.models if name not in extra))
+        return (RANDOM, *(name for name in self.models if name not in extra), *self.copies)
 
     @property
     def stages(self) -> dict[str, str]:
@@ -96,8 +114,9 @@ class Form:
         """Return the name of the model that stands for the paper's `paper`."""
         return self._own_name(parse_paper(paper))
 
-    def study_toml(self) -> str:
-        """Return the study file that `python -m pretraining --study` reads."""
+    def study_toml(self, seed: int | None = None) -> str:
+        """Return the study file that `python -m pretraining --study` reads; `seed`: another one of pretraining."""
+        settings = self.settings if seed is None else {**self.settings, "seed": seed}
         lines = [f'prefix = "{PREFIX}"', f"decay_steps = {self.design.decay_steps}"]
         lines.append(f"models = [{', '.join(_toml(name) for name in self.models)}]")
         for size, shape in self.shapes.items():
@@ -105,7 +124,7 @@ class Form:
             names = ("hidden", "layers", "heads", "kv_heads", "mlp", "vocab", "max_length", "init_std")
             lines += [f"{name} = {getattr(shape, name)}" for name in names]
         lines.append("\n[settings]")
-        lines += [f"{key} = {_toml(value)}" for key, value in self.settings.items()]
+        lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
         return "\n".join(lines) + "\n"
 
     def _own_name(self, paper: Model) -> str:
@@ -182,6 +201,23 @@ FORMS = {
             seeds=(0, 1),
         ),
         Form(
+            name="seeds",
+            about="`quick` with five pretrainings of MLM and of CLM: how much does a pretraining seed move scores?",
+            scale=100,
+            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
+            extra_models=("m-mlm40-320",),
+            shapes={"m": _SHAPES["m"]},
+            settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
+            tokens=1_000_000,
+            tokenizer_documents=60,
+            examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
+            tuning_steps=60,
+            tuning_length=128,
+            rates=(3e-3,),
+            seeds=(0, 1, 2, 3, 4),
+            pretraining_seeds=(0, 1, 2, 3, 4),
+        ),
+        Form(
             name="cpu",
             about="the paper's design at three sizes, on two idle cores: the example in the package",
             scale=50,
@@ -241,7 +277,7 @@ FORMS = {
         ),
     )
 }  # fmt: skip
-"""The forms by name. `gpu` has not been run; what the others took is in docs/miniature.md."""
+"""The forms by name. `gpu` and `seeds` have not been run; what the others took is in docs/miniature.md."""
 
 
 def get_form(name: str) -> Form:

@@ -13,6 +13,7 @@ from miniature.data_source import DataSource
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, FORMS, RANDOM, SIZES, Form
 from miniature.local import FILES
+from miniature.pretraining_seeds import spreads
 from pretraining.paper_settings import SHAPES, TRAINING
 from workflow.jobs import KINDS
 
@@ -58,6 +59,7 @@ def page(form: Form, source: DataSource, folders: Folders, runs: pd.DataFrame, r
         families=list(FAMILIES),
         models=_models(form, folders, runs),
         checks=results,
+        spreads=[one.texts for one in spreads(form, runs)],
         parameter_share=_share(form.shapes["m"].encoder_parameters / SHAPES[SIZES["m"]].encoder_parameters),
         token_share=_share(1 / steps),
         forms=[_described(item) for item in FORMS.values()],
@@ -86,7 +88,7 @@ def _described(form: Form) -> dict[str, object]:
         "name": form.name,
         "about": form.about,
         "sizes": sizes,
-        "models": len(form.models),
+        "models": len(form.models) + len(form.copies),
         "tunings": _fine_tunings(form),
     }
 

@@ -104,7 +104,7 @@ def _refuse_other_data(jobs: list[Job], folders: Folders) -> None:
 
 
 def _finish(form: Form, source: DataSource, folders: Folders, example: Path | None, start: float) -> str:
-    runs = read_runs(folders.table, add_models=(*form.models, RANDOM))
+    runs = read_runs(folders.table, add_models=(*form.models, RANDOM, *form.copies))
     results = checks(form, folders, runs)
     write_text(folders.analysed / "miniature.md", page(form, source, folders, runs, results))
     if example is not None:
@@ -136,7 +136,7 @@ def _stand_ins(form: Form, source: DataSource, *, logs: str) -> str:
         "note": stand_in_note(form, source),
         "steps": form.scale,
         "models": form.stand_ins,
-        "others": [RANDOM],
+        "others": [RANDOM, *form.copies],
         "stages": form.stages,
         "families": {task: [name] for task, name in FAMILIES.items()},
         "logs": logs,

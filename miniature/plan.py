@@ -44,6 +44,7 @@ def plan(form: Form, source: DataSource, folders: Folders) -> list[Job]:
     datasets = source.datasets(form, folders)
     needs = tuple(job.marker for job in datasets)
     jobs = [*_text(form, source, folders), *datasets, _untrained(folders), *_pretraining(form, folders)]
+    jobs += _pretrained_again(form, folders)
     return [*jobs, *(_tuning(form, folders, name, needs) for name in form.tuned)]
 
 
@@ -125,13 +126,43 @@ def _pretraining(form: Form, folders: Folders) -> list[Job]:
     return jobs
 
 
+def _pretrained_again(form: Form, folders: Folders) -> list[Job]:
+    """Return a job for each model and further pretraining seed; its study file differs in the seed alone."""
+    jobs = []
+    for copy, (name, seed) in form.copies.items():
+        study = folders.seeds / f"study-{seed}.toml"
+        if not study.is_file():
+            write_text(study, form.study_toml(seed))
+        out = f"{folders.seeds.name}/{seed}"
+        kind = KINDS["model"]
+        words = (
+            "pretraining", "train", name, "--data", folders.shards.name,
+            "--study", f"{folders.seeds.name}/{study.name}", "--out", out,
+            "--stop-file", Job(kind=kind, name=copy).stop,
+        )  # fmt: skip
+        jobs.append(
+            Job(
+                kind=kind, name=copy, commands=(words,), makes=model_files(out, name), needs=(_SHARDS,),
+                checkpoints=f"{out}/stages/{name}/step-*/state.json", **LIMITS,
+            )
+        )  # fmt: skip
+    return jobs
+
+
+def _exported(form: Form, folders: Folders, model: str) -> str:
+    """Return the folder of a model's export."""
+    name, seed = form.copies.get(model, (model, None))
+    out = folders.pretrained.name if seed is None else f"{folders.seeds.name}/{seed}"
+    return f"{out}/models/{name}"
+
+
 def _tuning(form: Form, folders: Folders, model: str, datasets: tuple[str, ...]) -> Job:
     keys = [key for name in FAMILIES.values() for key in cell_keys(model, name, form.rates, form.seeds)]
     return Job(
         kind=KINDS["cell"],
         name=model,
         commands=((
-            "benchmarks", "run", "--model", f"{folders.pretrained.name}/models/{model}", "--name", model,
+            "benchmarks", "run", "--model", _exported(form, folders, model), "--name", model,
             "--dataset", *FAMILIES.values(), "--lr", *map(str, form.rates), "--seed", *map(str, form.seeds),
             "--steps", str(form.tuning_steps), "--max-length", str(form.tuning_length),
             "--data", folders.data.name, "--out", folders.store.name,
@@ -144,7 +175,7 @@ def _tuning(form: Form, folders: Folders, model: str, datasets: tuple[str, ...])
 
 def analysis_job(form: Form, folders: Folders, needs: Sequence[str], *, report: bool) -> Job:
     """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
-    added = [word for name in (*form.models, RANDOM) for word in ("--add-model", name)]
+    added = [word for name in (*form.models, RANDOM, *form.copies) for word in ("--add-model", name)]
     # The store's whole path, since the pages name their source.
     out, store = folders.analysed.name, str(folders.store)
     commands = [("analysis", "ingest", store, "--out", f"{out}/{folders.table.name}", *added)]

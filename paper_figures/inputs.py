@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE
+
+if TYPE_CHECKING:
+    from analysis.claims.assessment import Assessment
 
 __all__ = ["Inputs"]
 
@@ -33,6 +37,13 @@ class Inputs:
     def name(self) -> str:
         """The source by its content (`Source.name`)."""
         return self.source.name
+
+    @cached_property
+    def assessment(self) -> Assessment:
+        """The claims judged against the source."""
+        from analysis.claims.assessment import assess  # statistics that most figures do not need
+
+        return assess(self.source, self.settings, second_opinion=False)
 
     @cached_property
     def averages(self) -> pd.DataFrame:

@@ -27,6 +27,8 @@ class LazyFigure:
     """The paper's number, or a word."""
     module: str
     """The module that defines it, as `FIGURE`."""
+    part: str = ""
+    """Which of several figures of the module, the key in its `FIGURES`; empty where it defines one."""
     supplementary: bool = False
     """Whether `all` leaves it out, which means the paper's figures."""
 
@@ -41,10 +43,16 @@ class LazyFigure:
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        figure: FigureSpec[Any] = importlib.import_module(self.module).FIGURE
+        module = importlib.import_module(self.module)
+        figure: FigureSpec[Any] = module.FIGURES[self.part] if self.part else module.FIGURE
         return figure
 
 
+_CLAIMS = (
+    "F1", "F2", "F3", "F4", "F5a", "F5b", "F5c", "F5d", "F5e", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13",
+    "F14", "F15",
+)  # fmt: skip
+"""The findings (`analysis.claims.catalogue`), which take too long to import for a list of names."""
 FigureEntry = LazyFigure | FigureSpec[Any]
 """What the registry holds: the place of a figure, or a figure itself."""
 
@@ -52,6 +60,15 @@ FIGURES: Registry[FigureEntry] = Registry(
     "figure",
     [
         *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
+        *(
+            LazyFigure(
+                name=f"forest-{claim.lower()}",
+                module="paper_figures.supplementary.forests",
+                part=claim,
+                supplementary=True,
+            )
+            for claim in _CLAIMS
+        ),
         *(
             LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
             for word in ("claims", "multiverse", "coverage")

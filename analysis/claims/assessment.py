@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from analysis.claims.by_dataset import DatasetReading, read_by_dataset
@@ -10,13 +11,25 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
+from analysis.claims.wording import how_tested
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SEED
 from analysis.store.stand_ins import averaged_datasets
 from common.errors import UserError
 
-__all__ = ["Assessment", "assess"]
+__all__ = ["Assessment", "Opinion", "assess"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """How probable a claim is by the Bayesian second opinion; nan where the source does not say."""
+
+    id: str
+    here: float
+    """On these datasets."""
+    over_datasets: float
+    """Of the means over datasets like them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +44,16 @@ class Assessment:
     """By claim id, the verdict of the mixed-effects model alone (F1-F4, with runs)."""
     datasets: dict[str, DatasetReading]
     """By claim id, the claim read for each dataset instead of task averages."""
+    opinions: Mapping[str, Opinion] = field(default_factory=dict)
+    """By claim id the Bayesian second opinion, where it was asked for (`analysis.sensitivity.second_opinion`)."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
+
+    @property
+    def tests(self) -> tuple[str, str, str]:
+        """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
+        seeds = {count for verdict in self.verdicts for finding in verdict.known for count in finding.seeds}
+        return how_tested(self.settings.interval, published=self.published, seeds=seeds)
 
     @property
     def published(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
@@ -69,6 +69,8 @@ class Finding:
     """Why the source does not decide it; empty when it does."""
     instance_share: float = 0.0
     """Share of the squared error that comes from the test instances."""
+    estimate: Estimate | None = field(default=None, repr=False, compare=False)
+    """What interval and p's follow from; None for spreads, and where it was not asked for."""
 
     @property
     def known(self) -> bool:
@@ -122,17 +124,26 @@ class PublishedEvidence:
 class RunEvidence:
     """A runs table, and the test instances behind it where they are known."""
 
-    def __init__(self, runs: pd.DataFrame, settings: Settings, *, instances: Path | None = None) -> None:
-        """Select the runs and, for an interval that needs instances, resample them.
+    def __init__(
+        self,
+        runs: pd.DataFrame,
+        settings: Settings,
+        *,
+        instances: Path | None = None,
+        keep_estimates: bool = False,
+    ) -> None:
+        """Select the runs and, for an interval that needs instances, read the covariances between them.
 
         Args:
             runs: a runs table.
             settings: its `interval` chooses the test.
             instances: the per-instance Parquet.
+            keep_estimates: whether findings carry their estimates, which for a bootstrap are large.
 
         Raises:
             UserError: an interval without a test, or one that needs instances, without them.
         """
+        self._keep = keep_estimates
         settings.method.need_paired()
         self._settings = settings
         self._runs = runs
@@ -172,7 +183,8 @@ class RunEvidence:
                 known_covariance=self._between_seeds(comparison.terms, seeds),
             )  # fmt: skip
             estimate, test = method.need_paired().estimate(sample)
-            return contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
+            found = contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
+            return replace(found, estimate=estimate) if self._keep else found
         if counts.min() < 2:
             fewest = comparison.terms[int(counts.argmin())]
             return Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -25,10 +25,22 @@ from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.progress import progress
 from pretraining.paper_settings import SHAPES
 
-__all__ = ["Multiverse", "explore", "gap_by_selection"]
+__all__ = ["Forks", "Multiverse", "explore", "gap_by_selection"]
 
 MIXED = "mixed"
 """Name of the mixed-effects model among the intervals; F1-F4 only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forks:
+    """Every verdict under other margins, adjustments, readings, datasets and correlations too."""
+
+    analyses: pd.DataFrame
+    """One row a claim and analysis (`analysis.sensitivity.forks.explore_forks`)."""
+    shares: pd.DataFrame
+    """By claim: how many analyses are valid and invalid, and which shares of each support and contradict it."""
+    flips: Mapping[str, Sequence[tuple[str, str, str, bool]]]
+    """By claim the single changes to the package's analysis that change its verdict: fork, option, state, valid."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +52,8 @@ class Multiverse:
     """One row a claim and analysis: id, protocol, selection, interval, verdict, effect, low, high, p, p_holm."""
     gaps: pd.DataFrame
     """MLM - CLM by dataset and selection rule (`gap_by_selection`); empty without runs of MLM or CLM."""
+    forks: Forks | None = None
+    """The other forks, where they were explored."""
 
     def shares(self) -> pd.DataFrame:
         """Return, for each claim, the number of analyses by verdict and the share that support it.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
+from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
@@ -14,7 +16,8 @@ from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
-    "format_effect", "format_p", "format_typical", "how_tested", "levels", "mixed_notes", "p_texts", "readout",
+    "format_effect", "format_p", "format_typical", "how_tested", "levels", "levels_in_words", "mixed_notes", "p_texts",
+    "readout",
     "seeds_that_decide", "sentence", "shortfall",
 ]  # fmt: skip
 
@@ -48,10 +51,10 @@ def format_typical(verdict: Verdict) -> str:
     return "-" if verdict.typical is None else format_effect(verdict.typical)
 
 
-def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tuple[str, str, str]:
+def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEEDS,)) -> tuple[str, str, str]:
     """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `n_seeds`: the fewest seeds behind a comparison, 2 or more, for the measured coverage of the interval.
+    `seeds`: the numbers of seeds behind the comparisons, for the measured coverage of their intervals.
     """
     method = INTERVALS[interval]
     over = "fine-tuning seeds, on the same test instances"
@@ -63,9 +66,11 @@ def how_tested(interval: str, *, published: bool, n_seeds: int = N_SEEDS) -> tup
     else:
         test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if method.needs_instances else over
-    used = method.of(n_seeds).name
+    used = {method.of(count).name: count for count in sorted(seeds, reverse=True) if count > 1}
+    used = used or {method.name: N_SEEDS}
+    known = "".join(coverage_words(name, count) for name, count in used.items())
     return (
-        f"Tests and 95 % intervals ({used}): {test}{coverage_words(used, n_seeds)}.",
+        f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",
         f"They are about other {over}; each model was pretrained once, so nothing here speaks of another pretraining.",
         "Holm's adjustment is over the claims about one question, not over all of them.",
     )
@@ -83,6 +88,15 @@ def readout(tree: Branch) -> str:
     )
     return (
         f"holds in at least {tree.hold} of {total}, fails in at least {tree.fail} (simultaneous 95 %{judged})"
+    )
+
+
+def levels_in_words() -> str:
+    """Return the levels of all tests and the margins of "comparable"."""
+    margins = ", ".join(f"{margin:g} ({task})" for task, margin in MARGINS.items())
+    return (
+        "Directions: 5 % two-sided (2.5 % one-sided); ranges: two one-sided tests at 5 %; comparable: within "
+        f"{margins} points."
     )
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from analysis.comparisons.contenders import Contender, Scope, contenders
 from analysis.comparisons.differences import shared_scopes
-from analysis.comparisons.draws import mean_draws
+from analysis.comparisons.draws import intervals_of_draws, mean_draws
 from analysis.comparisons.questions import QUESTIONS, Contest, Question
 from analysis.published_cells import published_values
 from analysis.sources import Source
@@ -44,6 +44,8 @@ class Chance:
     rank_low: float
     """Of the 95 % interval of its rank."""
     rank_high: float
+    interval: str
+    """The interval that the draws of its mean are by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +57,15 @@ class Answer:
     chances: tuple[Chance, ...]
     settings: Settings
     is_published: bool
+    intervals: frozenset[tuple[int, str]] = frozenset()
+    """Numbers of seeds and the intervals that the draws behind the ranks are by."""
 
 
 def best_of(source: Source, settings: Settings, names: Sequence[str] = ()) -> Answer:
     """Answer the questions that the source has models for.
 
     Args:
-        source: runs (a bootstrap over seeds, and instances where the interval needs them) or the published cells
-            (draws of Student's t).
+        source: runs or the published cells; how their means are drawn goes with the interval (`draws.mean_draws`).
         settings: selection rule, interval, resamples and seed.
         names: of `QUESTIONS`; none: all.
 
@@ -79,11 +82,14 @@ def best_of(source: Source, settings: Settings, names: Sequence[str] = ()) -> An
         raise UserError(f"{source.label}: fewer than two of the study's models that compete ({wanted})")
     by_name = {model.name: model for model in contenders(source, models, settings)}
     found: list[Chance] = []
+    seen: set[tuple[int, str]] = set()
     for question, contest in progress(contests, "contests", unit="contest"):
         found += chances(question.name, contest, by_name, settings)
+        entered = [by_name[name] for name in contest.alternatives.values()]
+        seen |= set(intervals_of_draws(entered, shared_scopes(entered), settings))
     return Answer(
         source=source.words, questions=tuple(asked), chances=tuple(found), settings=settings,
-        is_published=source.is_published,
+        is_published=source.is_published, intervals=frozenset(seen),
     )  # fmt: skip
 
 
@@ -104,12 +110,13 @@ def chances(
         p_best = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
         p_union = float(p_best[in_union].sum()) if contest.union else float("nan")
         low, high = np.quantile(stats.rankdata(-drawn, axis=1), [0.025, 0.975], axis=0)
+        names_of = [name for _, name in intervals_of_draws(entered, [scope], settings)]
         ranks = stats.rankdata(-means)
         found += [
             Chance(
                 question=question, group=contest.group, scope=scope, alternative=name, model=entered[place].name,
                 mean=float(means[place]), p_best=float(p_best[place]), p_union=p_union, rank=float(ranks[place]),
-                rank_low=float(low[place]), rank_high=float(high[place]),
+                rank_low=float(low[place]), rank_high=float(high[place]), interval=names_of[place],
             )
             for place, name in enumerate(names)
         ]  # fmt: skip

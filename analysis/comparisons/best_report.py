@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -12,9 +12,9 @@ import pandas as pd
 
 from analysis.comparisons.best import Answer, Chance
 from analysis.comparisons.questions import Question
-from analysis.csv_text import csv_text
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from analysis.formats import Table, frame_csv, text_formats
+from analysis.statistics.interval import caption_of
+from common.text_tables import plain_table
 
 __all__ = ["FORMATS", "best_csv", "best_json", "best_text"]
 
@@ -23,7 +23,7 @@ _MOST_COLUMNS = 6
 _MOST_NAMED = 4
 
 
-def best_text(answer: Answer, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def best_text(answer: Answer, table: Table = plain_table) -> str:
     """Return a table for each question and budget or size: the chance of each alternative to be the best."""
     lines = [f"The chance of being the best, and the 95 % interval of the rank. Source: {answer.source}."]
     for question in answer.questions:
@@ -37,7 +37,7 @@ def best_text(answer: Answer, table: Callable[[Rows], list[str]] = plain_table) 
 
 def best_csv(answer: Answer) -> str:
     """Return a row for each alternative, scope and contest."""
-    return csv_text(pd.DataFrame(list(_records(answer))), float_format="%.6g")
+    return frame_csv(pd.DataFrame(list(_records(answer))))
 
 
 def best_json(answer: Answer) -> str:
@@ -52,15 +52,7 @@ def best_json(answer: Answer) -> str:
     return json.dumps({"source": answer.source, "how": _how(answer), "chances": rows}, indent=1) + "\n"
 
 
-FORMATS: Registry[Format[Answer]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=best_text),
-        Format(name="markdown", ending="md", show=lambda answer: best_text(answer, markdown_table)),
-        Format(name="csv", ending="csv", show=best_csv),
-        Format(name="json", ending="json", show=best_json),
-    ],
-)
+FORMATS = text_formats(best_text, csv=best_csv, json=best_json)
 """How the answers are printed."""
 
 
@@ -70,6 +62,7 @@ def _records(answer: Answer) -> Iterator[dict[str, Any]]:
             "question": one.question, "group": one.group, "task": one.scope.task, "dataset": one.scope.dataset,
             "alternative": one.alternative, "model": one.model, "mean": one.mean, "p_best": one.p_best,
             "p_union": one.p_union, "rank": one.rank, "rank_low": one.rank_low, "rank_high": one.rank_high,
+            "interval": one.interval,
         }  # fmt: skip
 
 
@@ -92,12 +85,9 @@ def _rows(question: Question, chances: list[Chance]) -> list[list[str]]:
 
 
 def _how(answer: Answer) -> str:
-    if answer.is_published:
-        drawn = "draws of Student's t around each printed cell, models as independent"
-    else:
-        over = "seeds and test instances" if answer.settings.method.needs_instances else "seeds"
-        drawn = f"a bootstrap over {over}; models with the same seeds share the resamples"
+    alike = "models as independent" if answer.is_published else "models with the same seeds share the draws"
     return (
-        f"Over {answer.settings.resamples:,} {drawn}. About other fine-tuning seeds of these models: each was "
-        "pretrained once."
+        f"By {answer.settings.resamples:,} draws of every mean, {alike}. The middle 95 % of a mean's draws are its "
+        f"interval ({answer.settings.interval}): {caption_of(answer.intervals)}. About other fine-tuning seeds of "
+        "these models: each was pretrained once."
     )

@@ -14,13 +14,12 @@ from scipy import special
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.inference import holm
 from analysis.comparisons.contenders import ALL, Contender, Scope, ScopeScore, scopes_in_order
-from analysis.comparisons.draws import FEWEST_SEEDS
 from analysis.precision.power import seeds_needed, seeds_needed_paired
 from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
 from analysis.statistics.estimates import Estimate, Student, paired_estimate, welch_estimate
-from analysis.statistics.intervals import Sample
+from analysis.statistics.intervals import WELCH, Sample
 from analysis.statistics.scores import Settings
-from analysis.statistics.superiority import improvement_draws, probability_of_improvement
+from analysis.statistics.superiority import FEWEST_SEEDS, improvement_draws, probability_of_improvement
 from benchmarks.protocol import DATASETS
 
 __all__ = ["LEVEL_OF_TESTS", "Difference", "compare_pair", "margin_of", "pairwise", "shared_scopes"]
@@ -54,6 +53,8 @@ class Difference:
     margin: float = math.nan
     """The region of practical equivalence is (-margin, margin)."""
     test: str = ""
+    interval: str = ""
+    """Kind of the 95 % interval; one of `intervals.INTERVALS`."""
     seeds: tuple[int, ...] = ()
     """Seeds of the pair, once where they are paired, else of each."""
     superiority: float = math.nan
@@ -203,8 +204,9 @@ def _difference(
         if one.resampled is not None and other.resampled is not None:
             resampled = one.resampled[:, shared] - other.resampled[:, shared]
         sample = Sample(values=values, pick=settings.picks, resampled=resampled)
-        estimate, test = settings.method.of(len(values)).need_paired().estimate(sample)
-        done = _tested(replace(base, seeds=(len(values),), test=test), estimate)
+        method = settings.method.of(len(values))
+        estimate, test = method.need_paired().estimate(sample)
+        done = _tested(replace(base, seeds=(len(values),), test=test, interval=method.name), estimate)
         # A flat prior's posterior is Student's, whatever the interval is by.
         student = estimate if isinstance(estimate, Student) else paired_estimate(values)
         return done, student, float(values.std(ddof=1))
@@ -214,11 +216,11 @@ def _difference(
     means, errors = np.array([one.mean, other.mean]), np.array([one.error, other.error])
     counts = np.array([one.count, other.count], dtype=np.float64)
     welch = welch_estimate(means, errors, counts, np.array([1.0, -1.0]))
-    independent = settings.method.independent
-    test = "Welch" if independent is None else independent.words.removesuffix("s t tests").rstrip("'")
-    estimate = welch if independent is None else independent.estimate(welch)
+    independent = settings.method.independent or WELCH
+    test = independent.words.removesuffix("s t tests").rstrip("'")
+    estimate = independent.estimate(welch)
     sd = math.sqrt(float(np.mean(errors**2 * counts)))
-    return _tested(replace(base, test=test), estimate), welch, sd
+    return _tested(replace(base, test=test, interval=independent.interval), estimate), welch, sd
 
 
 def _tested(base: Difference, estimate: Estimate) -> Difference:

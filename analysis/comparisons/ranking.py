@@ -12,9 +12,9 @@ from scipy import stats
 
 from analysis.comparisons.contenders import Contender, Scope
 from analysis.comparisons.differences import LEVEL_OF_TESTS
-from analysis.comparisons.draws import FEWEST_SEEDS, mean_draws
+from analysis.comparisons.draws import intervals_of_draws, mean_draws
 from analysis.statistics.scores import Settings
-from analysis.statistics.superiority import interquartile_mean, iqm_draws
+from analysis.statistics.superiority import FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]
 
@@ -53,6 +53,8 @@ class Ranking:
     """Of "all models rank alike"; nan with fewer than three models or two datasets."""
     critical_difference: float
     """Nemenyi's: mean ranks further apart than this differ at the level of 0.05."""
+    intervals: frozenset[tuple[int, str]] = frozenset()
+    """Numbers of seeds and the intervals that the draws behind the ranks are by."""
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -109,6 +111,7 @@ def rank_models(models: Sequence[Contender], scopes: Sequence[Scope], settings: 
         datasets=tuple(scopes),
         friedman_p=friedman,
         critical_difference=critical_difference(len(models), len(scopes)) if several else math.nan,
+        intervals=frozenset(intervals_of_draws(models, scopes, settings)),
     )
 
 

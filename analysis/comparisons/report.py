@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -16,16 +15,14 @@ from analysis.comparisons.forest import forest_lines
 from analysis.comparisons.ranking import Ranking
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_rows, ranking_sentences
 from analysis.csv_text import csv_text
+from analysis.formats import Table, text_formats
 from analysis.tables.latex import latex_table
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import Format, markdown_table, plain_table
 
 __all__ = ["FORMATS", "comparison_csv", "comparison_json", "comparison_text", "records_of"]
 
-Grid = Callable[[Rows], list[str]]
 
-
-def comparison_text(result: Comparison, table: Grid = plain_table, *, forest: bool = True) -> str:
+def comparison_text(result: Comparison, table: Table = plain_table, *, forest: bool = True) -> str:
     """Return the comparison for a terminal: for two models every scope, for many the ranking and the first's lead."""
     lines = [about(result), ""]
     if result.ranking is not None:
@@ -78,16 +75,10 @@ def comparison_latex(result: Comparison) -> str:
     return "\n".join(parts)
 
 
-FORMATS: Registry[Format[Comparison]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=comparison_text),
-        Format(name="markdown", ending="md", show=comparison_markdown),
-        Format(name="csv", ending="csv", show=comparison_csv),
-        Format(name="json", ending="json", show=comparison_json),
-        Format(name="latex", ending="tex", show=comparison_latex),
-    ],
-)
+FORMATS = text_formats(
+    comparison_text, csv=comparison_csv, json=comparison_json, markdown=comparison_markdown,
+    more=[Format(name="latex", ending="tex", show=comparison_latex)],
+)  # fmt: skip
 """How a comparison is printed."""
 
 
@@ -104,7 +95,7 @@ def records_of(result: Comparison) -> list[dict[str, Any]]:
         row |= {
             name: getattr(one, name)
             for name in ("effect", "low", "high", "p", "p_holm", "superiority", "superiority_low",
-                         "superiority_high", "margin", "p_equal", "outcome", "test")
+                         "superiority_high", "margin", "p_equal", "outcome", "test", "interval")
         }  # fmt: skip
         row["seeds"] = "/".join(map(str, one.seeds))
         row |= _posterior(one)

@@ -10,7 +10,8 @@ from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.contenders import OVERALL, Scope
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.intervals import INTERVALS, caption_of
+from analysis.statistics.superiority import stratified_words
 from common.text_tables import signed
 
 __all__ = [
@@ -149,9 +150,9 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
     """Return what the ranking is over, Friedman's test, and which models are not distinguished."""
     count = len(ranking.datasets)
     sentences = [
-        f"Mean rank over the {count} datasets that all models have; intervals and P(first): a bootstrap over seeds, "
-        "from printed cells draws of Student's t. IQM: interquartile mean of runs, minus the models' mean on the "
-        "dataset."
+        f"Mean rank over the {count} datasets that all models have; interval and P(first) by draws of every mean, the "
+        f"middle 95 % of which are its interval: {caption_of(ranking.intervals)}. IQM: interquartile mean of runs, "
+        f"minus the models' mean on the dataset; {stratified_words('iqm')}."
     ]
     if not math.isnan(ranking.critical_difference):
         sentences.append(
@@ -169,14 +170,13 @@ def ranking_sentences(ranking: Ranking) -> list[str]:
 
 def footer(result: Comparison) -> list[str]:
     """Return how it was done and what limits it, a line each."""
-    method = INTERVALS[result.settings.interval]
-    lines = [
-        f"Intervals: {method.words}; of differences where seeds are paired, Welch's t test where they are not."
-    ]
+    seen = {(min(one.seeds), one.interval) for one in result.differences if not one.missing}
+    names = ", ".join(name for name in INTERVALS if name in {name for _, name in seen})
+    lines = [f"Intervals of differences ({names}): {caption_of(seen)}."] if seen else []
     if result.is_pair:
         lines += [
             "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
-            "above one of B, its interval a stratified bootstrap; from printed cells by the normal distribution.",
+            f"above one of B, from printed cells by the normal distribution; {stratified_words('superiority')}.",
             "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: Holm's p "
             "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
             "large (or as the region) in 80 of 100 studies.",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.csv_text import csv_text
+from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision import coverage
 from analysis.statistics import intervals
 from benchmarks.protocol import AVERAGE, DATASETS
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import plain_table
 
 __all__ = ["FORMATS", "CoverageReport", "coverage_text"]
 
@@ -34,7 +32,7 @@ class CoverageReport:
     """Simulated cells a dataset."""
 
 
-def coverage_text(report: CoverageReport, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def coverage_text(report: CoverageReport, table: Table = plain_table) -> str:
     """Return the coverages as two tables, one a target, in percent."""
     error = (intervals.LEVEL * (1 - intervals.LEVEL) / report.trials) ** 0.5
     lines = [
@@ -59,21 +57,7 @@ def coverage_text(report: CoverageReport, table: Callable[[Rows], list[str]] = p
     return "\n".join(lines) + "\n"
 
 
-def _csv(report: CoverageReport) -> str:
-    return csv_text(report.frame, float_format="%.6g")
-
-
-def _json(report: CoverageReport) -> str:
-    return report.frame.round(6).to_json(orient="records", indent=2) + "\n"
-
-
-FORMATS: Registry[Format[CoverageReport]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=coverage_text),
-        Format(name="markdown", ending="md", show=lambda report: coverage_text(report, markdown_table)),
-        Format(name="csv", ending="csv", show=_csv),
-        Format(name="json", ending="json", show=_json),
-    ],
+FORMATS = text_formats(
+    coverage_text, csv=lambda report: frame_csv(report.frame), json=lambda report: frame_json(report.frame)
 )
 """How coverages are printed."""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.csv_text import csv_text
+from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision.shapes import SHAPES
 from analysis.statistics.intervals import LEVEL
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import plain_table
 
 __all__ = ["FORMATS", "ShapesReport", "shapes_text"]
 
@@ -26,7 +25,7 @@ class ShapesReport:
     """Simulated cells of each shape and number of seeds."""
 
 
-def shapes_text(report: ShapesReport, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def shapes_text(report: ShapesReport, table: Table = plain_table) -> str:
     """Return a table of coverages for each shape, and one of widths for normal seeds."""
     error = (LEVEL * (1 - LEVEL) / report.trials) ** 0.5
     lines = [
@@ -65,21 +64,7 @@ def _coverage(row: dict[str, object]) -> str:
     return share if row["used"] == row["interval"] else f"({share})"
 
 
-def _csv(report: ShapesReport) -> str:
-    return csv_text(report.frame, float_format="%.6g")
-
-
-def _json(report: ShapesReport) -> str:
-    return report.frame.round(6).to_json(orient="records", indent=2) + "\n"
-
-
-FORMATS: Registry[Format[ShapesReport]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=shapes_text),
-        Format(name="markdown", ending="md", show=lambda report: shapes_text(report, markdown_table)),
-        Format(name="csv", ending="csv", show=_csv),
-        Format(name="json", ending="json", show=_json),
-    ],
+FORMATS = text_formats(
+    shapes_text, csv=lambda report: frame_csv(report.frame), json=lambda report: frame_json(report.frame)
 )
 """How coverages by shape are printed."""

@@ -16,25 +16,36 @@ import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.inference import holm
+from analysis.claims.multiverse import Forks
 from analysis.claims.statements import Claim
 from analysis.claims.verdicts import ALPHA, Verdict, judge_claim
+from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
 from analysis.sensitivity.evidence import FindingOf, correlated, evidence_of
 from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, UNDECIDED, UNKNOWN
 from analysis.sources import Source
 from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.measured_coverage import too_narrow
 from analysis.statistics.scores import Settings
 from analysis.statistics.selection import SELECTIONS
 from benchmarks.protocol import PAPER_DATASETS, datasets_of
 from common.progress import progress
 
-__all__ = ["ADJUSTMENTS", "FORKS", "Option", "Universe", "explore_forks", "flips", "shares", "universes"]
+__all__ = [
+    "ADJUSTMENTS",
+    "FORKS",
+    "Option",
+    "Universe",
+    "base_of",
+    "explore_forks",
+    "flips",
+    "forks_of",
+    "shares",
+    "universes",
+]
 
 FORKS = ("interval", "selection", "margin", "adjustment", "reading", "datasets", "rho")
 """The columns that name an analysis."""
-
-TOO_NARROW = {"paper": "covers 88 %", "bootstrap": "covers 84 %", "bca": "covers 84 %"}
-"""Intervals whose coverage with five normal seeds is known to be below 94 % (docs/intervals.md)."""
 
 MARGINS = (0.5, 1.0, 1.5, 2.0)
 """Factors on the margins of "comparable"."""
@@ -103,12 +114,28 @@ def universes(source: Source, settings: Settings) -> Iterator[Universe]:
 
 
 def _intervals(source: Source) -> list[Option]:
+    n_seeds = N_SEEDS
     if source.runs is None:
         names = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
     else:
+        n_seeds = int(source.runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
         known = source.instances is not None
         names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
-    return [Option(name=name, why_not=TOO_NARROW.get(name, "")) for name in names]
+    return [Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names]
+
+
+def base_of(settings: Settings) -> dict[str, object]:
+    """Return the package's own analysis: an option of each fork."""
+    return {
+        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
+        "reading": "as worded", "datasets": "all", "rho": 0.0,
+    }  # fmt: skip
+
+
+def forks_of(source: Source, settings: Settings) -> Forks:
+    """Return every verdict at every fork, with the shares and the single changes that change one."""
+    analyses = explore_forks(source, settings)
+    return Forks(analyses=analyses, shares=shares(analyses), flips=flips(analyses, base_of(settings)))
 
 
 def explore_forks(source: Source, settings: Settings) -> pd.DataFrame:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.statements import Contrast, comparisons
-from analysis.claims.wording import format_p
-from analysis.csv_text import csv_text
-from analysis.sensitivity.evidence import FindingOf, evidence_of
-from analysis.sensitivity.forks import explore_forks, flips, shares
+from analysis.claims.multiverse import Forks
+from analysis.claims.pages.multiverse import forks_lines
+from analysis.claims.wording import format_p, how_tested
+from analysis.formats import Table, frame_csv, text_formats
+from analysis.sensitivity.evidence import known_contrasts, with_errors
+from analysis.sensitivity.forks import base_of, forks_of
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
-from analysis.sensitivity.second_opinion import Opinion, second_opinions
+from analysis.sensitivity.second_opinion import second_opinions
 from analysis.sources import Source
-from analysis.statistics.intervals import T
 from analysis.statistics.scores import Settings
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import plain_table
 
 __all__ = [
     "FORMATS",
@@ -39,27 +38,13 @@ class Sensitivity:
 
     source: str
     overturned: tuple[Overturned, ...]
-    analyses: pd.DataFrame
-    """As `forks.explore_forks` returns them."""
+    forks: Forks
     base: dict[str, object]
     """The package's own analysis."""
     opinions: tuple[Opinion, ...]
     """The Bayesian second opinion on every claim."""
-
-
-def _with_errors(source: Source, settings: Settings) -> FindingOf:
-    """Return the evidence by the interval of `settings`, or by Student's t where that has no standard errors.
-
-    A spread between pretraining seeds is added to a standard error, and a posterior is made of one.
-    """
-    found = evidence_of(source, settings)
-    contrasts = (
-        one for claim in CLAIMS.values() for one in comparisons(claim.body) if isinstance(one, Contrast)
-    )
-    first = next((known for one in contrasts if (known := found(one)).known), None)
-    if first is None or not math.isnan(first.error):
-        return found
-    return evidence_of(source, replace(settings, interval=T.name))
+    tests: tuple[str, ...]
+    """How the verdicts that it starts from are tested."""
 
 
 _OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
@@ -67,19 +52,17 @@ _OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     """Return everything about a source, from the analysis of `settings` on."""
-    found = _with_errors(source, settings)
+    found, instead = with_errors(source, settings)
+    seeds = {count for finding in known_contrasts(found) for count in finding.seeds}
+    tests = how_tested(settings.interval, published=source.is_published, seeds=seeds)
     overturned = overturn(found, published=source.is_published)
-    base: dict[str, object] = {
-        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
-        "reading": "as worded", "datasets": "all", "rho": 0.0,
-    }  # fmt: skip
     return Sensitivity(
-        source=source.words, overturned=tuple(overturned), analyses=explore_forks(source, settings), base=base,
-        opinions=tuple(second_opinions(found)),
+        source=source.words, overturned=tuple(overturned), forks=forks_of(source, settings), base=base_of(settings),
+        opinions=tuple(second_opinions(found)), tests=tuple(filter(None, (*tests, instead))),
     )  # fmt: skip
 
 
-def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def sensitivity_text(result: Sensitivity, table: Table = plain_table) -> str:
     """Return three tables: pretraining seeds, correlated seeds, forks; and what changes a verdict by itself."""
     lines = [f"What overturns the verdicts from {result.source}.", ""]
     lines += [
@@ -94,36 +77,24 @@ def sensitivity_text(result: Sensitivity, table: Callable[[Rows], list[str]] = p
             "",
             *table(_rho_rows(result)),
         ]
-    valid = int(result.analyses["valid"].sum()) // len(CLAIMS)
-    invalid = int((~result.analyses["valid"]).sum()) // len(CLAIMS)
-    lines += [
-        "",
-        f"{valid} valid analyses, {invalid} invalid ones (too narrow an interval, no adjustment, a weaker claim):",
-        "",
-    ]
-    lines += table(_share_rows(result))
+    lines += ["", *forks_lines(result.forks, list(CLAIMS), table)]
     lines += ["", _OPINION, "", *table(_opinion_rows(result))]
-    lines += ["", "Single changes to the package's analysis that change a verdict:", ""]
-    changes = flips(result.analyses, result.base)
-    for name, found in changes.items():
-        words = [
-            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}" for fork, option, state, valid in found
-        ]
-        lines.append(f"{name}  {'; '.join(words) or 'none'}")
+    lines += ["", *result.tests]
     return "\n".join(lines) + "\n"
 
 
 def sensitivity_csv(result: Sensitivity) -> str:
     """Return a row for each claim and analysis."""
-    return csv_text(result.analyses, float_format="%.6g")
+    return frame_csv(result.forks.analyses)
 
 
 def sensitivity_json(result: Sensitivity) -> str:
     """Return what overturns each verdict, the shares, and the single changes."""
-    held, changes = shares(result.analyses), flips(result.analyses, result.base)
+    held, changes = result.forks.shares, result.forks.flips
     content = {
         "source": result.source,
         "analysis": result.base,
+        "tests": list(result.tests),
         "claims": [
             {
                 "id": one.id,
@@ -136,23 +107,15 @@ def sensitivity_json(result: Sensitivity) -> str:
                 "analyses": _shares_of(held, one.id),
                 "probability": _finite(opinion.here),
                 "probability_over_datasets": _finite(opinion.over_datasets),
-                "flipped_by": [list(change) for change in found],
+                "flipped_by": [list(change) for change in changes[one.id]],
             }
-            for one, opinion, found in zip(result.overturned, result.opinions, changes.values(), strict=True)
+            for one, opinion in zip(result.overturned, result.opinions, strict=True)
         ],
     }
     return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
 
 
-FORMATS: Registry[Format[Sensitivity]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=sensitivity_text),
-        Format(name="markdown", ending="md", show=lambda result: sensitivity_text(result, markdown_table)),
-        Format(name="csv", ending="csv", show=sensitivity_csv),
-        Format(name="json", ending="json", show=sensitivity_json),
-    ],
-)
+FORMATS = text_formats(sensitivity_text, csv=sensitivity_csv, json=sensitivity_json)
 """How it is printed."""
 
 
@@ -200,15 +163,4 @@ def _opinion_rows(result: Sensitivity) -> list[list[str]]:
     for one in result.opinions:
         shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)]
         rows.append([one.id, *shown, CLAIMS[one.id].short])
-    return rows
-
-
-def _share_rows(result: Sensitivity) -> list[list[str]]:
-    rows = [["id", "valid: supported", "contradicted", "invalid: supported", "contradicted", "claim"]]
-    held = shares(result.analyses)
-    for name, row in zip(held.index, held.to_dict("records"), strict=True):
-        parts = [
-            row[f"{word}_{state}"] for word in ("valid", "invalid") for state in (SUPPORTED, CONTRADICTED)
-        ]
-        rows.append([str(name), *(f"{part:.0%}" for part in parts), CLAIMS[str(name)].short])
     return rows

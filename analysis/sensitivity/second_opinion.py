@@ -10,37 +10,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.claims.assessment import Opinion
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node, Spread
 from analysis.sensitivity.changes import on_datasets
-from analysis.sensitivity.evidence import FindingOf
+from analysis.sensitivity.evidence import FindingOf, with_errors
+from analysis.sources import Source
 from analysis.statistics.bayesian import posterior_of_mean, share_below
 from analysis.statistics.estimates import Student
+from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE, datasets_of
 from common.progress import progress
 
-__all__ = ["Opinion", "second_opinions"]
+__all__ = ["opinions_on", "second_opinions"]
 
 Array = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opinion:
-    """How probable a claim is; nan where the source does not say."""
-
-    id: str
-    here: float
-    """On these datasets."""
-    over_datasets: float
-    """Of the means over datasets like them."""
+def opinions_on(source: Source, settings: Settings) -> dict[str, Opinion]:
+    """Return the second opinion on every claim, by id, from Student's errors where the interval has no others."""
+    return {one.id: one for one in second_opinions(with_errors(source, settings)[0])}
 
 
 def second_opinions(finding_of: FindingOf, claims: Mapping[str, Claim] = CLAIMS) -> list[Opinion]:

@@ -98,6 +98,8 @@ class IndependentTest:
     """The test's name in a finding from printed intervals."""
     estimate: Callable[[Student], Student]
     """From Welch's estimate to the test's."""
+    interval: str = "t"
+    """The kind of interval whose coverage captions say of it; Welch's is Student's."""
 
 
 @dataclass(frozen=True, kw_only=True)

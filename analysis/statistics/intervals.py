@@ -26,7 +26,7 @@ from analysis.statistics.interval import (
 
 __all__ = [
     "CROSSED", "DEFAULT_OF_CELLS", "DEFAULT_OF_RUNS", "DEFAULT_SEED", "HIERARCHICAL", "INTERVALS", "LEVEL", "PAPER",
-    "RESAMPLES", "STUDENTISED", "IndependentTest", "Interval", "PairedTest", "Sample", "T",
+    "RESAMPLES", "STUDENTISED", "WELCH", "IndependentTest", "Interval", "PairedTest", "Sample", "T",
     "caption_of",
 ]  # fmt: skip
 
@@ -46,9 +46,10 @@ def _paired_by_instance(sample: Sample) -> tuple[Student, str]:
     return crossed_estimate(sample.values, sample.covariance), "paired by seed and instance"
 
 
-_WELCH = IndependentTest(
-    words="Welch's t tests", name="Welch from printed intervals", estimate=lambda welch: welch
+WELCH = IndependentTest(
+    words="Welch's t tests", name="Welch from printed intervals", estimate=lambda welch: welch, interval="t"
 )
+"""The test of models that share no seeds, unless an interval has another."""
 _BY_INSTANCE = PairedTest(
     words="Student's t on differences within seeds, with the error over seeds and test instances together",
     estimate=_paired_by_instance,
@@ -64,7 +65,10 @@ PAPER = Interval(
         estimate=lambda sample: (_normal(paired_estimate(sample.values)), "paired by seed, normal"),
     ),
     independent=IndependentTest(
-        words="normal tests", name="normal approximation from printed intervals", estimate=_normal
+        words="normal tests",
+        name="normal approximation from printed intervals",
+        estimate=_normal,
+        interval="paper",
     ),
 )
 
@@ -77,7 +81,7 @@ T = Interval(
         words="Student's t on differences within seeds",
         estimate=lambda sample: (paired_estimate(sample.values), "paired by seed, t"),
     ),
-    independent=_WELCH,
+    independent=WELCH,
 )
 
 
@@ -104,7 +108,7 @@ def _over_seeds(
             words=f"a {kind} over seeds of differences within seeds",
             estimate=lambda sample: (estimate(sample), f"{kind} over paired seeds"),
         ),
-        independent=_WELCH,
+        independent=WELCH,
         least_seeds=least_seeds,
         with_fewer=T,
     )
@@ -155,7 +159,7 @@ CROSSED = Interval(
     needs_instances=True,
     from_covariance=True,
     paired=_BY_INSTANCE,
-    independent=_WELCH,
+    independent=WELCH,
 )
 
 HIERARCHICAL = Interval(
@@ -165,7 +169,7 @@ HIERARCHICAL = Interval(
     is_resampled=True,
     needs_instances=True,
     paired=_BY_INSTANCE,
-    independent=_WELCH,
+    independent=WELCH,
     least_seeds=_LEAST_SEEDS,
     with_fewer=CROSSED,
 )

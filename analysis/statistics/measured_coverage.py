@@ -11,11 +11,13 @@ import csv
 from functools import cache
 from importlib import resources
 
-__all__ = ["COVERAGE_FILE", "SHOWN_SHAPES", "coverage_words", "measured_coverage"]
+__all__ = ["COVERAGE_FILE", "ENOUGH", "SHOWN_SHAPES", "coverage_words", "measured_coverage", "too_narrow"]
 
 COVERAGE_FILE = "interval_coverage.csv"
 SHOWN_SHAPES = {"normal": "with normal seeds", "collapse": "where one seed in ten collapses"}
 """The shapes whose coverage captions say, and how."""
+ENOUGH = 0.94
+"""Coverage with normal seeds below which a nominal 95 % interval is known to be too narrow."""
 
 
 @cache
@@ -37,6 +39,12 @@ def measured_coverage(interval: str, shape: str, n_seeds: int) -> tuple[float, i
     if not known:
         return None
     return _table()[interval, shape, max(known)], max(known)
+
+
+def too_narrow(interval: str, n_seeds: int) -> str:
+    """Return `covers 84 %` of an interval that holds the mean of so many normal seeds too seldom, else nothing."""
+    known = measured_coverage(interval, "normal", n_seeds)
+    return f"covers {100 * known[0]:.0f} %" if known is not None and known[0] < ENOUGH else ""
 
 
 def coverage_words(interval: str, n_seeds: int) -> str:

@@ -11,9 +11,28 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-__all__ = ["improvement_draws", "interquartile_mean", "iqm_draws", "probability_of_improvement"]
+__all__ = [
+    "COVERAGES", "FEWEST_SEEDS", "improvement_draws", "interquartile_mean", "iqm_draws", "probability_of_improvement",
+    "stratified_words",
+]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
+
+FEWEST_SEEDS = 4
+"""Seeds below which the runs of a stratum are not resampled."""
+
+COVERAGES = {"superiority": (0.88, 0.94), "iqm": (0.90, 0.91)}
+"""Measured coverage of the 95 % intervals with five normal seeds, a standard deviation between the models: of one
+dataset, and of the mean over twelve (3,000 simulated comparisons of 500 resamples, standard error 0.005)."""
+
+
+def stratified_words(name: str) -> str:
+    """Return what a caption says of the interval of a quantity of `COVERAGES`, and of its coverage."""
+    one, twelve = COVERAGES[name]
+    return (
+        "its 95 % interval is a percentile bootstrap stratified by dataset; of 5 simulated normal seeds it holds the "
+        f"value in {100 * one:.0f} % (one dataset) to {100 * twelve:.0f} % (twelve)"
+    )
 
 
 def probability_of_improvement(first: Array, second: Array) -> float:

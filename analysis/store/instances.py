@@ -17,6 +17,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,27 +33,35 @@ from common.errors import UserError, first_line
 from common.files import atomic_path, write_text
 from common.integrity.doors import strict_json
 from common.plain_text import visible
+from common.processes import cores
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunScores", "cell_path", "check_folder", "open_folder", "prune", "read_instances", "write_cell"]
+__all__ = [
+    "RUN_FIELDS",
+    "RunScores",
+    "cell_path",
+    "check_folder",
+    "open_folder",
+    "prune",
+    "read_instances",
+    "write_cell",
+]
 
 _MARKER = "_clm_or_mlm_instances.json"
 """Names this package's folders; readers of Parquet skip names with an underscore."""
 _METADATA = b"clm_or_mlm"
 """The key of a file's metadata with the hash of each split."""
-_SCHEMA = pa.schema(
-    [
-        ("model", pa.string()),
-        ("task", pa.string()),
-        ("dataset", pa.string()),
-        ("lr", pa.float64()),
-        ("seed", pa.int64()),
-        ("validation", pa.list_(pa.float64())),
-        ("test", pa.list_(pa.float64())),
-    ]
+RUN_FIELDS = (
+    ("model", pa.string()),
+    ("task", pa.string()),
+    ("dataset", pa.string()),
+    ("lr", pa.float64()),
+    ("seed", pa.int64()),
 )
+"""The columns that name a run, in every table of runs."""
+_SCHEMA = pa.schema([*RUN_FIELDS, ("validation", pa.list_(pa.float64())), ("test", pa.list_(pa.float64()))])
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -96,24 +105,25 @@ def read_instances(
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
-    rows: list[npt.NDArray[np.float64] | None] = [None] * len(runs)
-    for model, places in runs.reset_index(drop=True).groupby("model", sort=False).groups.items():
-        cell = _read_cell(path, str(model), dataset, split)
-        for place in places:
-            key = (float(runs["lr"].iloc[place]), int(runs["seed"].iloc[place]))
-            if key not in cell:
+    wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+    groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
+    scores = np.empty((0, 0))
+    # Reading, decompressing and hashing leave Python's lock, so threads are enough.
+    with ThreadPoolExecutor(cores()) as pool:
+        chosen = pool.map(
+            lambda group: _chosen_rows(path, str(group[0]), dataset, split, [wanted[at] for at in group[1]]),
+            groups,
+        )
+        for (_, places), rows in zip(groups, chosen, strict=True):
+            if not scores.size:
+                scores = np.empty((len(runs), len(rows[0])))
+            if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
                 raise UserError(
-                    f"{cell_path(path, str(model), dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
-                    f"read the store again with python -m analysis ingest STORE --instances {path}"
+                    f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
                 )
-            rows[place] = cell[key]
-    matrix = [row for row in rows if row is not None]
-    lengths = {len(row) for row in matrix}
-    if len(lengths) > 1:
-        raise UserError(f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances")
-    scores = np.array(matrix) if matrix else np.empty((0, 0))
+            scores[places] = rows
     column = f"{split}_score"
-    if matrix and column in runs:
+    if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
         if not distance.max() <= _AGREEMENT:
             model = runs["model"].iloc[int(distance.argmax())]
@@ -195,6 +205,20 @@ def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([len(values) for values in arrays], out=offsets[1:])
     return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
+
+
+def _chosen_rows(
+    path: Path, model: str, dataset: str, split: str, keys: Sequence[tuple[float, int]]
+) -> list[npt.NDArray[np.float64]]:
+    """Return copies of some runs' scores, so that the rest of the cell need not stay in memory."""
+    cell = _read_cell(path, model, dataset, split)
+    for key in keys:
+        if key not in cell:
+            raise UserError(
+                f"{cell_path(path, model, dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
+                f"read the store again with python -m analysis ingest STORE --instances {path}"
+            )
+    return [cell[key].copy() for key in keys]
 
 
 def _read_cell(

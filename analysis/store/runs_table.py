@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.csv_text import csv_text
+from analysis.store.instances import RUN_FIELDS
 from analysis.store.model_names import model_error
 from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, PROTOCOLS, TASKS, format_lr
@@ -64,11 +65,7 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, Ov
 _ALIASES = {"val_score": "validation_score"}
 _SCHEMA = pa.schema(
     [
-        ("model", pa.string()),
-        ("task", pa.string()),
-        ("dataset", pa.string()),
-        ("lr", pa.float64()),
-        ("seed", pa.int64()),
+        *RUN_FIELDS,
         ("validation_score", pa.float64()),
         ("test_score", pa.float64()),
         ("n_validation", pa.int64()),

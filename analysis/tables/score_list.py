@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.csv_text import csv_text
+from analysis.rows import records
+from analysis.statistics.interval import caption_of
 from common.registry import Registry
 from common.text_tables import markdown_table
 
@@ -20,9 +22,10 @@ def scores_csv(scores: pd.DataFrame) -> str:
 
 
 def scores_markdown(scores: pd.DataFrame) -> str:
-    """Return the frame as a Markdown table, numbers with two decimals as the paper prints them."""
+    """Return the frame as a Markdown table, numbers with two decimals as the paper prints them, and the interval."""
     rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
-    return "\n".join(markdown_table([list(scores.columns), *rows])) + "\n"
+    words = caption_of(records(scores, "n_seeds", "interval"))
+    return "\n".join([*markdown_table([list(scores.columns), *rows]), "", f"low, high: {words}."]) + "\n"
 
 
 def scores_parquet(scores: pd.DataFrame) -> bytes:

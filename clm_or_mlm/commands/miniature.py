@@ -24,7 +24,7 @@ class MiniatureOptions:
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
     """quick: one size and the models that the checks need, minutes; cpu: the paper's design at three sizes, on two
-    idle cores; gpu: the same design at 10 to 60 M parameters"""
+    idle cores; gpu: the same design at 10 to 60 M parameters; seeds: quick with five pretrainings of MLM and of CLM"""
     data: Annotated[str | None, Parameter(metavar="DIR|hub")] = None
     """folder of original files (docs/miniature.md), or hub, with network; made-up ones without"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")

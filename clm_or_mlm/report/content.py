@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.claims.assessment import assess
 from analysis.claims.pages.records import as_record
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p, format_typical, how_tested
+from analysis.claims.wording import format_effect, format_p, format_typical
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
@@ -72,7 +72,7 @@ class Content:
     claims: tuple[dict[str, object], ...]
     """Records of `analysis.claims.pages.records`, with effect and p values as text."""
     claims_tests: tuple[str, str, str]
-    """`how_tested`: the test, what it is about, multiplicity."""
+    """`Assessment.tests`: the test, what it is about, multiplicity."""
     audit: Audit
     coverage: pd.DataFrame
     n_runs: int
@@ -105,7 +105,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         ),
         tables=tuple((table, table_rows(table, by_cell)) for table in tables),
         claims=tuple(_claim(verdict) for verdict in assessment.verdicts),
-        claims_tests=how_tested(settings.interval, published=source.is_published),
+        claims_tests=assessment.tests,
         audit=audited,
         coverage=simulate(
             source,

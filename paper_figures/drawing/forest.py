@@ -1,4 +1,4 @@
-"""A forest plot: rows of differences with their intervals around zero."""
+"""Forest plots: rows of differences with their intervals around zero, in groups with an axis each."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import CLM, GREY, INK, LIGHT, MLM
 
-__all__ = ["Row", "draw_forest"]
+__all__ = ["Group", "Row", "draw_forest", "draw_forests"]
 
-_ROW, _WIDTH = 0.2, 7.2
-_TICKS = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
+_WIDTH, _EDGE, _GAP, _PAD = 7.2, 0.1, 0.3, 0.12
+_ROW, _TITLE, _TICKS, _BELOW = 0.17, 0.16, 0.22, 0.1
+_TYPE = 7.0
+"""Points of the smallest text."""
+_LEAST_AXIS = 0.7
+_LARGEST_TICKS = (100, 30, 10, 3, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,48 +33,155 @@ class Row:
     low: float
     """Of the interval; nan where there is none."""
     high: float
-    margin: float
-    """Half-width of the region of practical equivalence."""
-    word: str
+    region: tuple[float, float] = (math.nan, math.nan)
+    """What is shaded: practically equal, or what is claimed; infinite ends reach the axis's."""
+    word: str = ""
     """What follows from it."""
     is_summary: bool = False
     """Whether it is over several datasets: drawn as a diamond."""
+    is_open: bool = False
+    """Whether nothing follows from it: drawn hollow."""
+
+    @property
+    def numbers(self) -> str:
+        """The effect with its interval."""
+        interval = "" if math.isnan(self.low) else f" [{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{self.effect:+.2f}{interval}".replace("-", "\u2212")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows with an axis of their own."""
+
+    title: str
+    note: str
+    """A second line."""
+    rows: Sequence[Row]
+
+    @property
+    def head(self) -> float:
+        """Inches above the rows."""
+        return _TITLE * bool(self.title) + _TITLE * bool(self.note) + 0.04
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        return self.head + _ROW * len(self.rows) + _TICKS + _BELOW
 
 
 def draw_forest(rows: Sequence[Row], heading: str, caption: str) -> Figure:
-    """Return the plot, on an axis that is linear near 0 and then bends; call it within `style.paper_style`."""
+    """Return one group over the whole width; call it within `style.paper_style`."""
+    return draw_forests([Group(title="", note="", rows=rows)], heading, caption, columns=1)
+
+
+def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns: int = 2) -> Figure:
+    """Return the groups in columns, all axes alike: linear near 0 and then bent; call it within `style.paper_style`.
+
+    Columns are as wide as their texts need; what is left is the axes'.
+    """
+    columns = min(columns, len(groups))
     lines = caption_lines(caption)
-    foot = 0.37 + 0.1 * len(lines)
-    body = _ROW * len(rows)
-    height = 0.5 + body + foot
+    foot = 0.24 + 0.13 * len(lines)
+    stacks = _stacked(groups, columns)
+    body = max(sum(group.height for group in stack) for stack in stacks)
+    height = 0.34 + body + foot
     figure = Figure(figsize=(_WIDTH, height))
-    ax = figure.add_axes((1.2 / _WIDTH, foot / height, 3.2 / _WIDTH, body / height))
+    rows = [row for group in groups for row in group.rows]
+    names, numbers, words = (
+        max((_inches(text, bold=row.is_summary) for row in rows if (text := getattr(row, of))), default=0.0)
+        for of in ("name", "numbers", "word")
+    )
+    each = (_WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns
+    texts = names + numbers + words + _PAD * (2 + bool(words))
+    axis = max(_LEAST_AXIS, each - texts)
+    reach = 1.15 * max(
+        abs(end) for row in rows for end in (row.effect, row.low, row.high, *row.region) if math.isfinite(end)
+    )
+    for column, stack in enumerate(stacks):
+        left, top = _EDGE + column * (each + _GAP), height - 0.34
+        for group in stack:
+            for place, (text, weight) in enumerate(((group.title, "bold"), (group.note, "normal"))):
+                if text:
+                    y = top - _TITLE * (place + bool(group.title or not place)) + 0.04
+                    figure.text(left / _WIDTH, y / height, text, fontsize=_TYPE, fontweight=weight)
+            top -= group.head
+            low = top - _ROW * len(group.rows)
+            ax = figure.add_axes(
+                ((left + names + _PAD) / _WIDTH, low / height, axis / _WIDTH, (top - low) / height)
+            )
+            _draw_rows(ax, group.rows, reach, axis)
+            beyond = left + names + axis + 2 * _PAD
+            for place, row in enumerate(group.rows):
+                y = (top - _ROW * (place + 0.5)) / height
+                weight = "bold" if row.is_summary else "normal"
+                texts_of_row = (
+                    (left, row.name, INK),
+                    (beyond, row.numbers, INK),
+                    (beyond + numbers + _PAD, row.word, GREY),
+                )
+                for x, text, ink in texts_of_row:
+                    if text:
+                        figure.text(
+                            x / _WIDTH, y, text, va="center", fontsize=_TYPE, color=ink, fontweight=weight
+                        )
+            top = low - _TICKS - _BELOW
+    figure.text(_EDGE / _WIDTH, 1 - 0.2 / height, heading, fontsize=8.6, fontweight="bold")
+    write_caption(figure, lines, spacing=0.13)
+    return figure
+
+
+def _stacked(groups: Sequence[Group], columns: int) -> list[list[Group]]:
+    """Return the groups in columns of about one height, in order."""
+    stacks: list[list[Group]] = [[] for _ in range(columns)]
+    share = sum(group.height for group in groups) / columns
+    filled, column = 0.0, 0
+    for group in groups:
+        if stacks[column] and filled + group.height / 2 > share * (column + 1) and column + 1 < columns:
+            column += 1
+        stacks[column].append(group)
+        filled += group.height
+    return stacks
+
+
+def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, inches: float) -> None:
     ax.set_xscale("asinh", linear_width=1.0)
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ends = [abs(end) for row in rows for end in (row.effect, row.low, row.high, row.margin) if end == end]
-    reach = 1.15 * max(ends)
     ax.set_xlim(-reach, reach)
-    ticks = [tick for tick in _TICKS if abs(tick) <= reach]
-    ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
+    ticks = _ticks(reach, inches)
+    ax.set_xticks(ticks, [_tick_text(tick) for tick in ticks], fontsize=_TYPE)
     ax.set_xticks([], minor=True)
     ax.set_yticks([])
     ax.grid(axis="x", color=LIGHT)
     ax.axvline(0, color=INK, linewidth=0.8)
     for place, row in enumerate(rows):
         color = MLM.color if row.effect >= 0 else CLM.color
-        ax.fill_betweenx([place - 0.5, place + 0.5], -row.margin, row.margin, color=LIGHT, linewidth=0)
+        low, high = row.region
+        if not math.isnan(low):
+            ends = max(low, -reach), min(high, reach)
+            ax.fill_betweenx([place - 0.5, place + 0.5], *ends, color=LIGHT, linewidth=0)
         if not math.isnan(row.low):
             ax.plot([row.low, row.high], [place, place], color=color, linewidth=1.4)
         marker, size = ("D", 18) if row.is_summary else ("o", 16)
-        ax.scatter([row.effect], [place], s=size, color=color, marker=marker, zorder=3)
-        middle = (foot + _ROW * (len(rows) - 0.5 - place)) / height
-        interval = "" if math.isnan(row.low) else f" [{row.low:+.2f}, {row.high:+.2f}]"
-        numbers = f"{row.effect:+.2f}{interval}".replace("-", "\u2212")
-        weight = "bold" if row.is_summary else "normal"
-        for x, text, ink in ((0.1, row.name, INK), (4.5, numbers, INK), (5.75, row.word, GREY)):
-            figure.text(x / _WIDTH, middle, text, va="center", fontsize=6.2, color=ink, fontweight=weight)
-    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, heading, fontsize=8.6, fontweight="bold")
-    axis = "difference (points); grey: practically equal"
-    figure.text(2.8 / _WIDTH, (foot - 0.27) / height, axis, ha="center", fontsize=6.6)
-    write_caption(figure, lines)
-    return figure
+        face = "white" if row.is_open else color
+        ax.scatter([row.effect], [place], s=size, facecolor=face, edgecolor=color, marker=marker, zorder=3)
+
+
+def _ticks(reach: float, inches: float) -> list[int]:
+    """Return the ticks whose labels do not touch, the outermost first of all."""
+    scale = inches / 2 / math.asinh(reach)
+    kept = [0]
+    for tick in (tick for tick in _LARGEST_TICKS if tick < reach):
+        room = _inches(_tick_text(-tick)) + 0.04
+        if all(abs(math.asinh(tick) - math.asinh(other)) * scale >= room for other in kept if other >= 0):
+            kept += [tick, -tick]
+    return sorted(kept)
+
+
+def _tick_text(tick: int) -> str:
+    return f"{tick:+d}".replace("-", "\u2212") if tick else "0"
+
+
+def _inches(text: str, *, bold: bool = False) -> float:
+    font = FontProperties(size=_TYPE, weight="bold" if bold else "normal")
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72

@@ -8,11 +8,11 @@ from collections import Counter
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.claims.assessment import Assessment, assess
+from analysis.claims.assessment import Assessment
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
 from analysis.claims.statements import Contrast
-from analysis.claims.wording import format_effect, format_p, how_tested
+from analysis.claims.wording import format_effect, format_p
 from paper_figures.drawing.layout import caption_lines, write_caption
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure_types import SupplementaryFigure
@@ -150,12 +150,11 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _collect(inputs: Inputs) -> pd.DataFrame:
-    return claims_data(assess(inputs.source, inputs.settings, second_opinion=False))
+    return claims_data(inputs.assessment)
 
 
 def _details(inputs: Inputs) -> str:
-    tests = how_tested(inputs.settings.interval, published=inputs.source.is_published)
-    return " ".join((selection_sentence(inputs), *tests)).lstrip()
+    return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
 FIGURE = SupplementaryFigure(

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import inspect
 import io
 import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.__main__ import main
 from analysis.claims.assessment import assess
 from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.intervals import INTERVALS, PAPER
 from analysis.statistics.scores import Settings
+from analysis.store.runs_table import write_runs
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
 from analysis.tables.score_list import FORMATS as SCORE_FORMATS
+from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
@@ -147,3 +154,124 @@ def test_few_seeds_are_flagged_wherever_they_are_printed(sources: dict[str, Sour
         "\u00a0", " "
     )
     assert isinstance(scores, pd.DataFrame)
+
+
+SEVERAL = {
+    "coverage": "simulates every interval",
+    "multiverse": "judges by every interval",
+    "audit": "recomputes the printed interval, the paper's",
+}
+"""Commands and figures that are about several intervals, which they name one by one."""
+ELSEWHERE = {
+    "report": "test_the_report_names_the_default_and_its_coverage",
+    "reproduce": "writes what the other commands print",
+}
+WORDS = {"best": ["objective"], "compare": MODELS[2:4], "power": ["--effect", "0.5"], "table": ["3"]}
+"""What a command needs besides its source."""
+
+
+def commands() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the analysis commands that read scores: new ones are among them by themselves."""
+    for path in ROOMS["analysis"].commands:
+        module, _, name = path.partition(":")
+        function = getattr(importlib.import_module(f"clm_or_mlm.commands.{module}"), name)
+        if "source" in inspect.signature(function).parameters:
+            yield name, function
+
+
+def formats_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return what `--format` takes, as far as it is text."""
+    given = inspect.signature(function, eval_str=True).parameters.get("format")
+    if given is None:
+        return ()
+    [choices] = [one.choices for one in given.annotation.__metadata__ if getattr(one, "choices", None)]
+    return tuple(name for name in choices if name not in ("parquet", "pdf"))
+
+
+def names_of_data(name: str, text: str) -> set[str]:
+    """Return the intervals that data with bounds name; empty for data without bounds."""
+    if name == "csv":
+        rows = list(csv.DictReader(io.StringIO(text)))
+        if not any(column in ("low", "high") or column.endswith("_low") for column in rows[0]):
+            return set()
+        return {row["interval"] for row in rows if row["interval"]}
+    found: set[str] = set()
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict):
+            if isinstance(value.get("interval"), str):
+                found.add(value["interval"])
+            value = list(value.values())
+        for one in value if isinstance(value, list) else []:
+            walk(one)
+
+    walk(json.loads(text))
+    return found
+
+
+def every_command() -> Iterator[Any]:
+    for name, function in commands():
+        if name not in SEVERAL and name not in ELSEWHERE:
+            for form in formats_of(function) or ("",):
+                slow = name == "sensitivity" and form != "text"
+                yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
+    yield pytest.param("audit --letter", "markdown", id="letter")
+
+
+@pytest.mark.parametrize("kind", ["published", "runs"])
+@pytest.mark.parametrize(("name", "form"), list(every_command()))
+def test_every_command_that_reads_scores_names_the_default_wherever_it_prints_an_interval(
+    name: str,
+    form: str,
+    kind: str,
+    sources: dict[str, Source],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = kind
+    if kind == "runs":
+        runs = sources["runs"].runs
+        assert runs is not None
+        given = str(tmp_path / "runs.parquet")
+        write_runs(Path(given), runs[runs["model"].isin(MODELS[2:4])])
+    main([*name.split(), *WORDS.get(name, []), "--source", given, *(["--format", form] if form else [])])
+    said = capsys.readouterr().out
+    text = " ".join(said.replace("\u00a0", " ").replace("\\%", "%").split())
+    default = INTERVALS[DEFAULTS[kind]]
+    if form in ("csv", "json"):
+        assert names_of_data(form, said) <= {default.name}
+        # Bounds without the name of their interval are a number that nobody can quote.
+        assert names_of_data(form, said) or not re.search(r"\blow\b", said)
+    elif re.search(r"95 ?%", text):
+        printed_alone = name == "table" and kind == "published"
+        assert HOLDS.search(text), text[-600:]
+        assert printed_alone or default.name in text or default.caption(5) in text
+        others = {other.name for other in INTERVALS.values() if f"({other.name})" in text}
+        assert others <= {default.name}
+
+
+def test_every_figure_with_an_interval_names_it(sources: dict[str, Source]) -> None:
+    """Of the published cells; new figures are in the registry."""
+    inputs = Inputs(source=sources["published"])
+    seen = set()
+    for name, entry in FIGURES.items():
+        if name in SEVERAL:
+            continue
+        figure = entry.load()
+        try:
+            data = figure.collect(inputs)
+        except UserError:
+            continue
+        frame = figure.tabulate(data)
+        if not {"low", "high"} <= set(frame.columns):
+            continue
+        seen.add(name)
+        words = caption(figure, data, inputs).replace("\u00a0", " ")
+        assert HOLDS.search(words), name
+        assert INTERVALS["t"].caption(5) in words or "(t)" in words, name
+    assert {"2", "claims"} <= seen
+
+
+def test_what_is_said_to_be_about_several_intervals_is_there() -> None:
+    known = {name for name, _ in commands()} | set(FIGURES)
+    assert set(SEVERAL) | set(ELSEWHERE) <= known

@@ -12,9 +12,11 @@ from miniature.data_source import MADE_UP
 from miniature.folders import Folders
 from miniature.forms import FORMS, RANDOM
 from miniature.plan import analysis_job, plan, workflow_for
+from pretraining.plan.study_file import load_study
 from workflow.jobs import Job, load, save
 
 CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
+SEEDS = dataclasses.replace(FORMS["seeds"], tokens=3_000)
 
 
 def jobs_of(folder: Path, kind: str = "") -> list[Job]:
@@ -77,3 +79,23 @@ def test_the_analysis_ends_with_the_table_or_the_report(tmp_path: Path) -> None:
     assert [words[1] for words in short.commands] == ["ingest"]
     assert [words[1] for words in whole.commands] == ["ingest", "reproduce", "report"]
     assert short.needs == whole.needs == ("done/cell/a.json",)
+
+
+def test_a_further_pretraining_has_its_seed_its_folder_and_its_fine_tunings(tmp_path: Path) -> None:
+    jobs = {(job.kind.name, job.name): job for job in plan(SEEDS, MADE_UP, Folders(root=tmp_path))}
+    copies = [name for kind, name in jobs if kind == "model" and "-p" in name]
+    assert len(copies) == 8 and {SEEDS.copies[name][1] for name in copies} == {1, 2, 3, 4}
+    files = [load_study(tmp_path / f"pretraining-seeds/study-{seed}.toml").config for seed in (1, 2, 3, 4)]
+    first = load_study(tmp_path / "study.toml").config
+    assert [config.seed for config in (first, *files)] == [0, 1, 2, 3, 4]
+    assert all(dataclasses.replace(config, seed=0) == first for config in files)
+    for name in copies:
+        trained, tuned = jobs["model", name], jobs["cell", name]
+        folder = f"pretraining-seeds/{SEEDS.copies[name][1]}/models/{SEEDS.copies[name][0]}"
+        assert f"{folder}/model.safetensors" in trained.makes and trained.marker in tuned.needs
+        [words] = tuned.commands
+        assert words[words.index("--model") + 1] == folder and words[words.index("--name") + 1] == name
+    stops = [job.commands[0][-1] for job in jobs.values() if "--stop-file" in job.commands[0]]
+    assert len(set(stops)) == len(stops)
+    ingest = analysis_job(SEEDS, Folders(root=tmp_path), (), report=False).commands[0]
+    assert set(copies) < set(ingest)

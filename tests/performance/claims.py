@@ -1,24 +1,30 @@
-"""Timings of the claims on a runs table and instances of the release's size, and of the bootstrap next to plain loops.
+"""Timings of the claims on a store of the release's size, and of the bootstrap over instances next to plain loops.
 
-    python tests/performance/standin.py /tmp/release          (once: 5 GB)
-    python -m analysis ingest /tmp/release --out /tmp/release/runs.parquet --instances /tmp/release/instances.parquet
-    python tests/performance/claims.py /tmp/release/runs.parquet
+    python tests/performance/standin.py /tmp/release                    (once: 5 GB)
+    python tests/performance/claims.py /tmp/release
+    python tests/performance/claims.py /tmp/release --bootstrap         (with the references below, minutes)
 
-Commands are timed as a user runs them, imports included. The references are two Python loops that draw, for every
-resample, the instances of every dataset and take the mean of every run: one with an array operation for each run and
-resample, one (`plain`) in Python alone. They are timed on a few resamples and runs and scaled up, as their lines say.
+Commands are timed as a user runs them, imports included: all claims by task and by dataset, with instances, from a
+store that was never read (into an empty cache), and again. Memory is the largest sum over the command's processes,
+shared pages counted once. The references are two Python loops that draw, for every resample, the instances of every
+dataset and take the mean of every run: one with an array operation for each run and resample, one (`plain`) in Python
+alone. They are timed on a few resamples and runs and scaled up, as their lines say.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import random
 import resource
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +34,49 @@ sys.path.insert(0, str(ROOT))
 
 
 def timed_command(what: str, *args: object) -> None:
-    """Print the wall time, CPU time and largest memory of one command."""
+    """Print the wall time, CPU time and largest memory of one command and its processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *map(str, args)], cwd=ROOT, capture_output=True, text=True, check=False
+    process = subprocess.Popen(
+        [sys.executable, *map(str, args)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    most = [0.0]
+    watcher = threading.Thread(target=_watch, args=(process, most), daemon=True)
+    watcher.start()
+    _, said = process.communicate()
     seconds = time.perf_counter() - started
-    if done.returncode:
-        sys.exit(f"{what} failed:\n{done.stderr}")
+    watcher.join()
+    if process.returncode:
+        sys.exit(f"{what} failed:\n{said}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"{what:58}{seconds:8.1f} s{cpu:8.1f} s CPU{after.ru_maxrss / 1e3:7.0f} MB so far", flush=True)
+    print(f"{what:58}{seconds:8.1f} s{cpu:8.1f} s CPU{most[0] / 1e3:7.0f} MB", flush=True)
+
+
+def _watch(process: subprocess.Popen[str], most: list[float]) -> None:
+    while process.poll() is None:
+        most[0] = max(most[0], sum(map(_proportional_kb, _tree(process.pid))))
+        time.sleep(0.1)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
+
+
+def _proportional_kb(pid: int) -> float:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return float(line.split()[1])
+    return 0.0
 
 
 def bootstrap(runs_path: Path, instances: Path, resamples: int, loop_resamples: int) -> None:
@@ -96,7 +133,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="a runs table with its instances.parquet next to it")
+    parser.add_argument("store", type=Path, help="a run store of the release's size")
+    parser.add_argument("--bootstrap", action="store_true", help="time the bootstrap and the loops too")
     parser.add_argument("--resamples", type=int, default=10_000)
     parser.add_argument(
         "--loop-resamples", type=int, default=20, help="resamples that the array loop is timed on"
@@ -107,12 +145,17 @@ def main() -> None:
         f"Python {platform.python_version()}, numpy {np.__version__}"
     )
     timed_command("claims, published cells", "-m", "analysis", "claims")
-    timed_command("claims, runs only", "-m", "analysis", "claims", "--source", args.runs, "--interval", "t")
-    timed_command(
-        f"claims, runs and instances, {args.resamples:,} resamples",
-        "-m", "analysis", "claims", "--source", args.runs, "--interval", "hierarchical", "--resamples", args.resamples,
-    )  # fmt: skip
-    bootstrap(args.runs, args.runs.with_name("instances.parquet"), args.resamples, args.loop_resamples)
+    with tempfile.TemporaryDirectory(prefix="claims-") as cache:
+        os.environ["CLM_OR_MLM_CACHE"] = cache
+        given = ("-m", "analysis", "claims", "--source", args.store, "--format", "json")
+        timed_command(
+            "claims, runs and instances, store read for the first time", *given, "--interval", "crossed"
+        )
+        timed_command("claims, runs and instances, store read before", *given, "--interval", "crossed")
+        timed_command("claims, runs, store read before", *given)
+        if args.bootstrap:
+            [runs] = Path(cache).glob("stores/*/runs.parquet")
+            bootstrap(runs, runs.with_name("instances.parquet"), args.resamples, args.loop_resamples)
 
 
 if __name__ == "__main__":

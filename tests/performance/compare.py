@@ -26,10 +26,12 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=10_000)
     args = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    options = ("--source", args.runs, "--resamples", args.resamples, "--interval", "t")
     pair = ("610m-mlm40-42k", "610m-clm-42k")
-    timed_command("two models", "-m", "analysis", "compare", *pair, *options)
-    timed_command(f"all models, {args.resamples:,} resamples", "-m", "analysis", "compare", "*", *options)
+    for interval in ("studentised", "t"):
+        options = ("--source", args.runs, "--resamples", args.resamples, "--interval", interval)
+        timed_command(f"two models, {interval}", "-m", "analysis", "compare", *pair, *options)
+        what = f"all models, {interval}, {args.resamples:,} resamples"
+        timed_command(what, "-m", "analysis", "compare", "*", *options)
 
 
 if __name__ == "__main__":

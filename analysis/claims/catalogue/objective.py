@@ -50,8 +50,7 @@ CLAIMS = (
             ],
         ),
         mixed=True,
-        remark="Points on different metrics are compared as they are printed; that the objective and not "
-        "the attention mask causes the gap is not separated by this design.",
+        remark="Points on different metrics are compared as printed; the design does not separate objective and mask.",
     ),
     Claim(
         id="F3",

@@ -77,7 +77,7 @@ CLAIMS = (
                 ],
             ),
         ),
-        remark="The second half, that 75 % CLM is comparable, is judged apart and is not in the verdict: it "
+        remark="The second half, that 75 % CLM is comparable, is judged apart from the verdict: it "
         "also fails where 75 % CLM is better than MLM alone.",
     ),
     Claim(

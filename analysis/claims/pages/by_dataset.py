@@ -20,6 +20,7 @@ from common.text_tables import grid
 
 __all__ = [
     "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_csv", "datasets_json", "datasets_text",
+    "short_dataset_sentences",
 ]  # fmt: skip
 
 _AXIS = 31
@@ -60,6 +61,20 @@ def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
     return lines
 
 
+def short_dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
+    """Return which datasets make a result, and which show nothing, by name alone."""
+    reading = assessment.datasets.get(verdict.claim.id)
+    if reading is None or not reading.known_units:
+        return []
+    lines = []
+    if reading.makers:
+        named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
+        lines.append(f"Averages that hold by one dataset: {named}.")
+    if reading.silent:
+        lines.append(f"Shown on none of: {', '.join(DATASETS[name].title for name in reading.silent)}.")
+    return lines
+
+
 def _without(contrast: Heterogeneity, name: str) -> str:
     average = contrast.average
     alone, rest = format_effect(average), format_effect(contrast.without[name])
@@ -68,7 +83,7 @@ def _without(contrast: Heterogeneity, name: str) -> str:
 
 def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown: bool = False) -> str:
     """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
-    lines = [f"Claims by dataset; source {assessment.source}, interval {assessment.settings.interval}."]
+    lines = [f"Claims by dataset; source {assessment.source}."]
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
         title = f"{verdict.claim.id}: {verdict.claim.statement}"
@@ -82,7 +97,7 @@ def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown:
             rows += _rows(contrast, reach)
         lines += ["", *grid(rows, markdown)]
     legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
-    return "\n".join([*lines, "", legend]) + "\n"
+    return "\n".join([*lines, "", legend, *assessment.tests]) + "\n"
 
 
 def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:

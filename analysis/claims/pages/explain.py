@@ -6,46 +6,50 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 
 import jinja2
 
 from analysis.claims.assessment import Assessment
-from analysis.claims.catalogue import FAMILIES, MARGINS
+from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
-from analysis.claims.grades import GRADES, UNDECIDABLE
-from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences
+from analysis.claims.grades import GRADES, UNDECIDED
+from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences, short_dataset_sentences
 from analysis.claims.statements import AtLeast
-from analysis.claims.verdicts import Branch, Verdict
+from analysis.claims.verdicts import Branch, Verdict, unsupported
 from analysis.claims.wording import (
     format_effect,
     format_p,
     format_typical,
-    how_tested,
     levels,
+    levels_in_words,
     mixed_notes,
     p_texts,
+    seeds_that_decide,
     sentence,
-    shortfall,
 )
 from common.text_tables import plain_table
 
 __all__ = ["explanations", "findings_page", "verdicts_text"]
 
 _LONGEST = 12
+_NAMED = 3
+"""Parts that the page of findings names; `--explain` has all."""
 
 
 def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one line a claim, and what the columns mean."""
+    asked = bool(assessment.opinions)
     head = (
-        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm", "seeds",
-        "claim",
+        "id", "grade", "holds", "fails", "by dataset", "typical [95 %]", "most adverse [95 %]", "p", "Holm",
+        *(["opinion"] if asked else []), "seeds", "claim",
     )  # fmt: skip
     rows = [
         (
             verdict.claim.id, verdict.grade.short, *_counted(verdict), counted_by_dataset(assessment, verdict),
-            format_typical(verdict), format_effect(verdict.decisive), *p_texts(verdict), verdict.seeds or "-",
-            verdict.claim.short,
+            format_typical(verdict), format_effect(verdict.decisive), *p_texts(verdict),
+            *([_opinion(assessment, verdict)] if asked else []), verdict.seeds or "-", verdict.claim.short,
         )
         for verdict in shown
     ]  # fmt: skip
@@ -61,6 +65,20 @@ def _counted(verdict: Verdict) -> tuple[str, str]:
     return f"{verdict.tree.hold} of {len(verdict.tree.units)}", str(verdict.tree.fail)
 
 
+def _opinion(assessment: Assessment, verdict: Verdict) -> str:
+    """Return `1.00/0.72`: how probable the claim is on these datasets and over datasets."""
+    one = assessment.opinions[verdict.claim.id]
+    return "/".join(
+        "-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)
+    )
+
+
+_OPINION = (
+    "opinion: how probable all is that the claim asks for (Bayesian, flat prior, parts as independent), on these "
+    "datasets, and of the means over datasets like them (Corani et al. 2017)."
+)
+
+
 def _legend(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
@@ -71,17 +89,18 @@ def _legend(assessment: Assessment) -> list[str]:
     return [
         *([assessment.own_words] if assessment.own_words else []),
         f"Source: {assessment.source}; {how}.",
-        *textwrap.wrap(" ".join(how_tested(settings.interval, published=assessment.published)), 118),
+        *textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118),
         "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
         "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
         "in the claimed direction. p: of the direction the evidence leans to. Grades and rules: docs/claims.md.",
+        *(textwrap.wrap(_OPINION, 118) if assessment.opinions else []),
     ]
 
 
 def explanations(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explain_one(assessment, verdict) for verdict in shown]
-    return "\n\n".join([*blocks, "\n".join(_legend(assessment)[:-2])]) + "\n"
+    return "\n\n".join([*blocks, "\n".join(_legend(replace(assessment, opinions={}))[:-2])]) + "\n"
 
 
 def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
@@ -101,10 +120,14 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
             f"{verdict.family_size} claims about {FAMILIES[claim.family]}"
         )
         lines.append(f"  levels   {levels(verdict.tree)}")
+    if claim.id in assessment.opinions:
+        lines.append(
+            f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / over datasets)"
+        )
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, verdict)]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
-        lines += ["  next to it, not part of the verdict:", *_explain_branch(branch, "    ")]
+        lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
     if mixed is not None:
         lines.append(f"  mixed model (objective x size fixed; dataset and seed random): {sentence(mixed)}")
         lines += [f"    {note}" for note in mixed_notes(mixed)]
@@ -153,6 +176,8 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     settings = assessment.settings
     counted = Counter(verdict.verdict for verdict in shown)
     options = f"--source {assessment.source} --selection {settings.selection} --interval {settings.interval}"
+    if assessment.opinions:
+        options += " --opinion"
     if settings.method.is_resampled:
         options += f" --resamples {settings.resamples} --seed {settings.seed}"
     members = {
@@ -169,18 +194,41 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
         counted=_counted,
-        levels=levels,
         format_typical=format_typical,
         by_dataset=lambda verdict: counted_by_dataset(assessment, verdict),
-        dataset_sentences=lambda verdict: dataset_sentences(assessment, verdict),
+        opinion=lambda verdict: _opinion(assessment, verdict),
         options=options,
-        tests=how_tested(settings.interval, published=assessment.published),
-        margins=[f"{margin:g} ({task})" for task, margin in MARGINS.items()],
+        tests=assessment.tests,
+        levels=levels_in_words(),
         families=[(title, verdicts) for title, verdicts in members.items() if verdicts],
-        settled=(*(grade.name for grade in GRADES.values() if grade.sided > 0), UNDECIDABLE.name),
-        most=_LONGEST,
         format_effect=format_effect,
         p_texts=p_texts,
-        sentence=sentence,
-        shortfall=shortfall,
+        points=lambda verdict: _points(assessment, verdict),
     )
+
+
+def _points(assessment: Assessment, verdict: Verdict) -> str:
+    """Return what the table does not say of a claim: its most adverse comparison, what it lacks, by dataset."""
+    if not verdict.known:
+        missing = next(finding.missing for finding in verdict.tree.findings)
+        return f"{missing[0].upper()}{missing[1:]}. {verdict.claim.remark}".rstrip()
+    said = [
+        f"Most adverse: {verdict.decisive.comparison.label}, claimed {verdict.decisive.comparison.region}."
+    ]
+    if verdict.grade is UNDECIDED:
+        seeds = seeds_that_decide(verdict.decisive)
+        said.append(
+            "No number of seeds would decide it."
+            if seeds is None
+            else f"About {seeds:,} seeds would decide it."
+        )
+    lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)
+    if len(lacking) > 1:
+        named = [branch.node.label for branch in lacking[:_NAMED]]
+        more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+        said.append(f"Not shown: {'; '.join(named)}{more}.")
+    said += short_dataset_sentences(assessment, verdict)
+    said += [verdict.claim.remark] if verdict.claim.remark else []
+    if verdict.claim.id in assessment.mixed:
+        said.append(f"Mixed-effects model, a second opinion: {assessment.mixed[verdict.claim.id].verdict}.")
+    return " ".join(said)

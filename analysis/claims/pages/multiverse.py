@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pandas as pd
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
-from analysis.claims.multiverse import Multiverse
+from analysis.claims.multiverse import Forks, Multiverse
 from analysis.csv_text import csv_text
 from analysis.rows import records
-from common.text_tables import grid
+from common.text_tables import Rows, grid
 
-__all__ = ["multiverse_csv", "multiverse_json", "multiverse_text"]
+__all__ = ["forks_lines", "multiverse_csv", "multiverse_json", "multiverse_text"]
 
 SYMBOLS = {grade.name: grade.symbol for grade in GRADES.values()}
 """One character a grade, for tables."""
@@ -27,18 +28,30 @@ _GAP = (
 
 
 def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
-    """Return one row a claim and analysis."""
-    return csv_text(_verdicts(multiverse, wanted), float_format="%.10g")
+    """Return one row a claim and analysis; those of the other forks have a state in place of a grade."""
+    rows = _verdicts(multiverse, wanted)
+    if multiverse.forks is not None:
+        others = multiverse.forks.analyses
+        others = others[others["id"].isin(wanted)].rename(columns={"state": "verdict"})
+        rows = pd.concat([rows, others], ignore_index=True)
+    return csv_text(rows, float_format="%.10g")
 
 
 def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     """Return all analyses, the shares that support each claim, and the gaps."""
-    content = {
+    content: dict[str, object] = {
         "source": multiverse.source,
         "verdicts": _plain(_verdicts(multiverse, wanted)),
         "shares": _plain(_shares(multiverse, wanted).reset_index()),
         "gaps": _plain(multiverse.gaps),
     }
+    if multiverse.forks is not None:
+        analyses = multiverse.forks.analyses
+        content["forks"] = {
+            "analyses": _plain(analyses[analyses["id"].isin(wanted)]),
+            "shares": _plain(multiverse.forks.shares.loc[list(wanted)].reset_index()),
+            "single_changes": {name: [list(one) for one in multiverse.forks.flips[name]] for name in wanted},
+        }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
@@ -85,7 +98,39 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: 
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
+    if multiverse.forks is not None:
+        lines += ["", *forks_lines(multiverse.forks, wanted, partial(grid, markdown=markdown))]
     return "\n".join(lines) + "\n"
+
+
+def forks_lines(forks: Forks, wanted: Sequence[str], table: Callable[[Rows], list[str]]) -> list[str]:
+    """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
+    of_claim = forks.analyses[forks.analyses["id"] == forks.analyses["id"].iloc[0]]
+    valid = int(of_claim["valid"].sum())
+    rows = [["id", "valid: supported", "contradicted", "invalid: supported", "contradicted", "claim"]]
+    for name in wanted:
+        held = forks.shares.loc[name]
+        parts = [
+            held[f"{word}_{way}"] for word in ("valid", "invalid") for way in ("supported", "contradicted")
+        ]
+        rows.append([name, *(f"{part:.0%}" for part in parts), CLAIMS[name].short])
+    lines = [
+        f"{valid} valid analyses, {len(of_claim) - valid} invalid ones (too narrow an interval, no adjustment, a "
+        "weaker claim):",
+        "",
+        *table(rows),
+        "",
+        "Single changes to the package's analysis that change a verdict:",
+        "",
+    ]
+    changes = [["id", "changes"]]
+    for name in wanted:
+        words = [
+            f"{fork} {option}: {state}{'' if fine else ' (invalid)'}"
+            for fork, option, state, fine in forks.flips[name]
+        ]
+        changes.append([name, "; ".join(words) or "none"])
+    return [*lines, *table(changes)]
 
 
 def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:

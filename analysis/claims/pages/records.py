@@ -109,18 +109,27 @@ def _rounded(record: Mapping[str, object]) -> dict[str, object]:
     }
 
 
+def _opinion_record(assessment: Assessment, verdict: Verdict) -> dict[str, object]:
+    one = assessment.opinions.get(verdict.claim.id)
+    if one is None:
+        return {}
+    return _rounded({"probability": one.here, "probability_over_datasets": one.over_datasets})
+
+
 def verdicts_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return everything about the verdicts as JSON."""
     content = {
         "source": assessment.source,
         **({"note": assessment.own_words} if assessment.own_words else {}),
         **asdict(assessment.settings),
+        "tests": list(assessment.tests),
         "alpha": ALPHA,
         "margins": MARGINS,
         "families": FAMILIES,
         "claims": [
             as_record(verdict, assessment.mixed.get(verdict.claim.id))
             | {"datasets": dataset_record(assessment, verdict)}
+            | _opinion_record(assessment, verdict)
             for verdict in shown
         ],
     }
@@ -140,7 +149,9 @@ _CSV_CONTRAST = (
 
 def verdicts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return one row a claim."""
-    return _csv(assessment, _CSV_CLAIM, (as_record(verdict) for verdict in shown))
+    more = ("probability", "probability_over_datasets") if assessment.opinions else ()
+    rows = (as_record(verdict) | _opinion_record(assessment, verdict) for verdict in shown)
+    return _csv(assessment, (*_CSV_CLAIM, *more), rows)
 
 
 def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:

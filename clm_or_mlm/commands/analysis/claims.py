@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -28,6 +29,7 @@ def claims(
     id: Annotated[tuple[str, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
+    opinion: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     standard: Annotated[str | None, Parameter(metavar="PATH", group=_SHOWN)] = None,
     format: Annotated[str, Parameter(choices=tuple(FORMATS), group=_SHOWN)] = "text",
@@ -48,7 +50,9 @@ def claims(
         id: only this claim; may be repeated, F5 is all of F5
         explain: contrasts, the numbers that enter, the reasoning
         datasets: a forest of each claim: its contrasts by dataset, how much datasets differ, what one of them makes
-        multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol
+        opinion: also the Bayesian second opinion: how probable each claim is, on these datasets and over datasets
+        multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; and with
+            other margins, adjustments, readings, datasets, correlations, valid analyses and invalid ones apart
         standard: with --multiverse: the same runs scored by the standard protocol (store or table; a --source that
             is a store with run.json files needs none)
         format: how they are written; csv --explain has one row a contrast
@@ -60,19 +64,27 @@ def claims(
         raise UserError("--datasets is a view of its own: leave --explain and --multiverse out")
     if multiverse and not opened.comparable and opened.stand_ins is None:
         raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
+    if opinion and (multiverse or datasets):
+        raise UserError("--opinion is a column of the verdicts: leave --multiverse and --datasets out")
     if standard and not multiverse:
         raise UserError("--standard goes with --multiverse, which compares protocols")
     if multiverse:
         from analysis.claims.multiverse import explore
+        from analysis.sensitivity.forks import forks_of
 
         other = (
             open_source(standard, add_models=source.add_model, protocol=STANDARD)
             if standard
             else standard_of(opened)
         )
-        text = render_multiverse(explore(opened, settings, standard=other), wanted, format)
+        explored = explore(opened, settings, standard=other)
+        text = render_multiverse(replace(explored, forks=forks_of(opened, settings)), wanted, format)
     else:
         assessment = assess(opened, settings)
+        if opinion:
+            from analysis.sensitivity.second_opinion import opinions_on
+
+            assessment = replace(assessment, opinions=opinions_on(opened, settings))
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
         text = render_claims(assessment, shown, format, explain=explain, datasets=datasets)
     write_or_print(text, out)

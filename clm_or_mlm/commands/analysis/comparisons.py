@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from analysis.comparisons import best_report, report, wording
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.comparison import compare as compared
-from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 from common.cli import MANY
 from common.errors import UserError
@@ -41,7 +39,8 @@ def compare(
     For two: the difference on every dataset, every task and over all tasks, with interval, p, P(A > B), the region of
     practical equivalence and the seeds that are needed. For more: mean ranks with Friedman's test and Nemenyi's
     critical difference, and every pair. A model without runs in the source takes the paper's printed cells.
-    Intervals and p's are Student's t, with instances over seeds and instances, unless --interval names another.
+    Intervals and p's are studentised where seeds are paired and t for printed cells, unless --interval names another
+    (crossed: over seeds and test instances).
 
     from the published cells:   python -m analysis compare 610m-mlm40-42k 610m-clm-42k
     your own against them:      python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
@@ -77,8 +76,8 @@ def best(
 ) -> None:
     """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
 
-    By a bootstrap over seeds (with --interval hierarchical over instances too); from the published cells by draws of
-    Student's t. Ranks have 95 % intervals.
+    By draws of every model's mean whose middle 95 % are the source's interval (studentised for runs, t for the
+    published cells, unless --interval names another; crossed and hierarchical are over test instances too).
 
     which split of CLM and MLM, by budget:  python -m analysis best split
     every question:                         python -m analysis best --source released --format csv
@@ -88,7 +87,7 @@ def best(
         format: how it is written
     """
     opened = source.open(need_instances=score.needs_instances())
-    answer = best_of(opened, replace(score.settings(opened), interval=score.interval or T.name), question)
+    answer = best_of(opened, score.settings(opened), question)
     write_or_print(best_report.FORMATS[format].show(answer), out)
 
 
@@ -103,7 +102,7 @@ def _forest(result: Comparison, path: Path) -> bytes:
     form = FORMATS[path.suffix.removeprefix(".").lower()]
     rows = [
         Row(
-            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, margin=one.margin,
+            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, region=(-one.margin, one.margin),
             word=wording.outcome_words(one), is_summary=not one.scope.is_dataset,
         )
         for one in result.differences

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from analysis.sensitivity import report
-from analysis.statistics.intervals import T
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
 
 __all__ = ["sensitivity"]
@@ -25,11 +23,12 @@ def sensitivity(
 
     How far pretraining a model again would have to move its scores; how two models' seeds would have to be correlated
     (which printed cells do not show); and which other margins, adjustments, readings, datasets or intervals change it,
-    valid analyses and invalid ones apart. The verdict it starts from is by Student's t unless --interval names another.
+    valid analyses and invalid ones apart. It starts from the verdicts of `claims`: studentised for runs and t for the
+    published cells, unless --interval names another.
 
     Args:
         format: how it is written; csv has one row a claim and analysis
     """
     opened = source.open(need_instances=score.needs_instances())
-    result = report.sensitivity_of(opened, replace(score.settings(opened), interval=score.interval or T.name))
+    result = report.sensitivity_of(opened, score.settings(opened))
     write_or_print(report.FORMATS[format].show(result), out)

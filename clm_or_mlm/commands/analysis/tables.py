@@ -195,7 +195,7 @@ def reproduce(
     logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build"),
 ) -> None:
-    """Make every table and figure that the source allows, and the audit.
+    """Make every table and figure that the source allows, the audit and its letter.
 
     The last lines printed list what was made and what could not be, with reasons.
 

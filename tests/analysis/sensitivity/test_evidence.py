@@ -12,8 +12,10 @@ from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import comparisons, difference, weighted
 from analysis.claims.verdicts import judge_claim
 from analysis.published_cells import published_values
-from analysis.sensitivity.evidence import correlated, evidence_of, with_pretraining_spread
+from analysis.sensitivity.evidence import Moved, correlated, evidence_of, with_pretraining_spread
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.estimates import Student, studentised_estimate
+from analysis.statistics.resampling import every_resample
 from analysis.statistics.scores import Settings
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
@@ -81,3 +83,28 @@ def test_runs_and_cells_have_their_evidence() -> None:
     spread = next(iter(comparisons(CLAIMS["F7"].body)))
     # Not a number where there is none; two of those are never equal.
     np.testing.assert_equal(asdict(with_pretraining_spread(FOUND, 1.0)(spread)), asdict(FOUND(spread)))
+
+
+def test_a_studentised_difference_starts_at_its_own_p_and_ends_at_the_normal_one() -> None:
+    runs = Source(label="x", runs=best_runs(drawn({REAL: 0.5, MADE_UP: 0.0})))
+    found = evidence_of(runs, Settings())
+    base = found(GAP)
+    assert base.test.startswith("symmetric studentised")
+    assert with_pretraining_spread(found, 1e-7)(GAP).p_for == pytest.approx(base.p_for, abs=0.002)
+    far = with_pretraining_spread(found, 5.0)(GAP)
+    assert far.p_for == pytest.approx(2 * stats.norm.sf(base.effect / (5 * math.sqrt(2))), abs=0.01)
+
+
+def test_a_moved_studentised_p_is_that_of_the_summed_errors() -> None:
+    """By drawing the sum."""
+    values = np.array([0.1, 0.5, 0.9, 1.4, -0.6])
+    resamples = every_resample(5)
+    base = studentised_estimate(values, values[resamples.picks], resamples, symmetric=True)
+    moved = Moved(base=base, sd=0.3, least=Student(effect=base.effect, error=1e-9, df=4.0))
+    rng = np.random.default_rng(0)
+    drawn_ratios = rng.choice(base.ratios, 400_000, p=base.counts / base.counts.sum())
+    summed = base.error * drawn_ratios * rng.choice([-1, 1], 400_000) + rng.normal(0, 0.3, 400_000)
+    for bound in (-1.0, 0.0, 0.3):
+        expected = float((summed > base.effect - bound).mean())
+        assert moved.p_above(bound) == pytest.approx(expected, abs=0.003)
+        assert moved.p_below(bound) == pytest.approx(1 - expected, abs=0.003)

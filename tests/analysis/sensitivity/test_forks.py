@@ -77,4 +77,8 @@ def test_runs_have_every_rule_and_no_correlation() -> None:
     assert {one.rho for one in plans} == {0.0}
     assert {"t", "paper", "bootstrap"} <= {one.interval.name for one in plans}
     assert not any("hierarchical" in one.interval.name for one in plans)
+    # The measured coverages of intervals.md decide, so that the default is valid and the percentile ones are not.
+    why = {one.interval.name: one.interval.why_not for one in plans}
+    assert why["studentised"] == why["t"] == ""
+    assert (why["paper"], why["bootstrap"], why["expanded"]) == ("covers 88 %", "covers 84 %", "covers 92 %")
     assert list(FRAME.columns) == ["id", *FORKS, "state", "p", "valid", "why_not"]

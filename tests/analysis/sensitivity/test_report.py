@@ -43,7 +43,7 @@ def test_the_second_opinion_is_beside_the_verdict() -> None:
 
 
 def test_an_interval_without_standard_errors_leaves_them_to_students_t(monkeypatch) -> None:
-    monkeypatch.setattr("analysis.sensitivity.report.explore_forks", lambda source, settings: RESULT.analyses)
+    monkeypatch.setattr("analysis.sensitivity.report.forks_of", lambda source, settings: RESULT.forks)
     levels = {
         f"{size}-{name}-42k": 2.0 * (name == "mlm40")
         for size in ("210m", "610m", "1b")

@@ -7,10 +7,12 @@ import pytest
 from scipy import stats
 
 from analysis.statistics.superiority import (
+    COVERAGES,
     improvement_draws,
     interquartile_mean,
     iqm_draws,
     probability_of_improvement,
+    stratified_words,
 )
 
 RNG = np.random.default_rng(0)
@@ -52,3 +54,17 @@ def test_improvement_draws_agree_with_a_loop():
     ]  # fmt: skip
     assert draws.mean() == pytest.approx(np.mean(looped), abs=0.01)
     assert np.quantile(draws, [0.025, 0.975]) == pytest.approx(np.quantile(looped, [0.025, 0.975]), abs=0.04)
+
+
+@pytest.mark.parametrize(("datasets", "place"), [(1, 0), (12, 1)])
+def test_the_coverages_that_captions_say_are_those_of_a_smaller_simulation(datasets: int, place: int):
+    rng = np.random.default_rng(3)
+    truth, held, trials = stats.norm.cdf(1 / np.sqrt(2)), np.zeros(2), 250
+    for _ in range(trials):
+        strata = [(rng.normal(1, 1, 5), rng.normal(0, 1, 5)) for _ in range(datasets)]
+        wins = np.quantile(improvement_draws(strata, 200, rng), [0.025, 0.975])
+        means = np.quantile(iqm_draws([runs for _, runs in strata], 200, rng), [0.025, 0.975])
+        held += wins[0] <= truth <= wins[1], means[0] <= 0 <= means[1]
+    expected = [COVERAGES[name][place] for name in ("superiority", "iqm")]
+    assert held / trials == pytest.approx(expected, abs=4 * (0.12 * 0.88 / trials) ** 0.5 + 0.01)
+    assert f"{100 * COVERAGES['iqm'][place]:.0f} %" in stratified_words("iqm")

@@ -16,8 +16,9 @@ def test_every_format_holds_every_row() -> None:
     csv = pd.read_csv(io.StringIO(scores_csv(scores)))
     pd.testing.assert_frame_equal(csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6)
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(scores_parquet(scores))), scores)
-    lines = scores_markdown(scores).splitlines()
-    assert len(lines) == len(scores) + 2
+    *lines, empty, words = scores_markdown(scores).splitlines()
+    assert empty == "" and len(lines) == len(scores) + 2
+    assert words.startswith("low, high: 95 % symmetric studentised") and "of 5 simulated seeds" in words
     assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
     assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]
 

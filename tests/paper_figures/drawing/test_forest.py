@@ -8,9 +8,17 @@ from paper_figures.drawing.style import paper_style
 
 def test_every_row_has_its_name_numbers_and_interval():
     rows = [
-        Row(name="SST-2", effect=0.3, low=-0.6, high=1.2, margin=0.5, word="open"),
-        Row(name="QQP", effect=-2.8, low=math.nan, high=math.nan, margin=0.5, word="one seed"),
-        Row(name="SC average", effect=30.0, low=29.0, high=31.0, margin=0.5, word="ahead", is_summary=True),
+        Row(name="SST-2", effect=0.3, low=-0.6, high=1.2, region=(-0.5, 0.5), word="open"),
+        Row(name="QQP", effect=-2.8, low=math.nan, high=math.nan, region=(-0.5, 0.5), word="one seed"),
+        Row(
+            name="SC average",
+            effect=30.0,
+            low=29.0,
+            high=31.0,
+            region=(-0.5, 0.5),
+            word="ahead",
+            is_summary=True,
+        ),
     ]
     with paper_style():
         figure = draw_forest(rows, "a minus b", "A caption.")

@@ -26,7 +26,7 @@ def test_explaining_prints_the_numbers_that_enter(capsys):
     text = run(capsys, "--id", "F8", "--explain")
     assert "25 % CLM - MLM alone on IR, 22k > 0: -0.25" in text
     assert "+1 x 610m-clm-5k-mlm40-22k IR average: 77.29 (+-0.46), n = 5" in text
-    assert "next to it, not part of the verdict" in text and "df " in text
+    assert "  not part of the verdict:" in text and "df " in text
     assert "the three strongest of 36" in run(capsys, "--id", "F5a", "--explain")
 
 
@@ -38,7 +38,7 @@ def test_runs_are_explained_with_the_mixed_model(capsys, tmp_path):
     assert "mixed model (objective x size fixed; dataset and seed random)" in text
     assert "symmetric studentised bootstrap over paired seeds, 5 seeds" in text
     page = run(capsys, "--source", str(path), "--format", "markdown")
-    assert "Mixed-effects model, as a second opinion" in page
+    assert "Mixed-effects model, a second opinion: " in page
 
 
 def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):

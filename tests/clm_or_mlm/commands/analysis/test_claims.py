@@ -28,6 +28,7 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
     ("words", "sentence"),
     [
         (["--standard", "x"], "--standard goes with --multiverse"),
+        (["--opinion", "--datasets"], "--opinion is a column of the verdicts"),
         (["--id", "F99"], "unknown claim 'F99'"),
         (["--format", "jsn"], "unknown --format 'jsn'; did you mean 'json'"),
         (["--source", "nowhere"], "nowhere: no such source"),
@@ -41,3 +42,15 @@ def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> 
     with pytest.raises(UserError) as error:
         main(["claims", *words])
     assert sentence in str(error.value)
+
+
+def test_the_second_opinion_is_a_column_and_the_forks_are_in_the_multiverse(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """F1 holds on these datasets, less surely on others like them, as quadrature says (test_second_opinion)."""
+    assert main(["claims", "--id", "F1", "--opinion"]) == 0
+    said = capsys.readouterr().out
+    assert "1.00/0.72" in said and "Corani et al. 2017" in said
+    assert main(["claims", "--id", "F4", "--id", "F11", "--multiverse"]) == 0
+    said = capsys.readouterr().out
+    assert "valid: supported" in said and "rho 0.5: supported" in said and "margin 2: " in said

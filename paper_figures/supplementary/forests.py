@@ -1,0 +1,172 @@
+"""A claim by dataset as a forest plot: each of its contrasts on every dataset and on their average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.claims.by_dataset import Heterogeneity
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import Finding
+from analysis.claims.grades import ALPHA
+from analysis.claims.pages.by_dataset import dataset_sentences
+from analysis.claims.statements import Claim, Contrast
+from analysis.claims.verdicts import Verdict
+from analysis.claims.wording import format_p
+from analysis.rows import records
+from benchmarks.protocol import AVERAGE, DATASETS
+from common.errors import UserError
+from paper_figures.drawing.forest import Group, Row, draw_forests
+from paper_figures.figure_types import SupplementaryFigure
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import selection_sentence
+
+__all__ = ["FIGURES", "forest_data"]
+
+_MOST = 20
+"""Contrasts that a picture holds; of more, those that say most."""
+_COLUMNS = [
+    "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "region_low", "region_high", "says",
+    "p_for", "p_against", "q", "q_p", "i_squared", "drawn", "sentences",
+]  # fmt: skip
+
+
+def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
+    """Return a row for each contrast and dataset of a claim.
+
+    Raises:
+        UserError: the source knows no dataset of it.
+    """
+    assessment = inputs.assessment
+    [verdict] = [one for one in assessment.verdicts if one.claim.id == claim.id]
+    groups = list(_contrasts(assessment.datasets[claim.id].contrasts)) or list(
+        _pairs(assessment.datasets[claim.id].verdict)
+    )
+    if not groups:
+        raise UserError(f"{inputs.source.label} knows no dataset of {claim.id}: {claim.short}")
+    most = sorted(
+        groups, key=lambda group: min(float(str(row[p])) for row in group for p in ("p_for", "p_against"))
+    )[:_MOST]
+    said = " ".join(dataset_sentences(assessment, verdict))
+    drawn = {str(group[0]["contrast"]) for group in most}
+    rows = [
+        row | {"id": claim.id, "drawn": row["contrast"] in drawn, "sentences": said}
+        for group in groups
+        for row in group
+    ]
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, object]]]:
+    """Yield the rows of each contrast on one task; of a contrast and its reverse the one that holds better."""
+    better: dict[frozenset[tuple[str, float]], Heterogeneity] = {}
+    for one in contrasts:
+        terms = one.average.comparison.terms if isinstance(one.average.comparison, Contrast) else ()
+        key = frozenset((" ".join(term.cell), abs(term.weight)) for term in terms)
+        region = one.average.comparison.region
+        key |= (
+            {(f"{one.average.comparison.label} {region}", 0.0)} if one.average.comparison.is_range else set()
+        )
+        if key not in better or one.average.p_for < better[key].average.p_for:
+            better[key] = one
+    for one in better.values():
+        spread = {"q": one.q, "q_p": one.p, "i_squared": one.i_squared}
+        found = [_row(finding, name) | spread for name, finding in one.single.items()]
+        if one.average.known:
+            found.append(_row(one.average, AVERAGE) | spread)
+        yield [row | {"contrast": one.average.comparison.label} for row in found]
+
+
+def _pairs(verdict: Verdict) -> Iterator[list[dict[str, object]]]:
+    """Yield the rows of each contrast across tasks, one for each pair of their datasets."""
+    groups: dict[str, list[dict[str, object]]] = {}
+    for finding in verdict.known:
+        label, _, where = finding.comparison.label.partition(" [")
+        if isinstance(finding.comparison, Contrast):
+            row = _row(finding, where.rstrip("]")) | dict.fromkeys(("q", "q_p", "i_squared"), math.nan)
+            groups.setdefault(label, []).append(row | {"contrast": label})
+    yield from groups.values()
+
+
+def _row(finding: Finding, dataset: str) -> dict[str, object]:
+    comparison = finding.comparison
+    low, high = comparison.ends
+    says = "holds" if finding.p_for <= ALPHA else "fails" if finding.p_against <= ALPHA else "open"
+    return {
+        "claimed": comparison.region, "unit": comparison.unit, "dataset": dataset, "effect": finding.effect,
+        "low": finding.low, "high": finding.high, "region_low": low, "region_high": high, "says": says,
+        "p_for": finding.p_for, "p_against": finding.p_against,
+    }  # fmt: skip
+
+
+def _groups(data: pd.DataFrame) -> Iterator[Group]:
+    for label, rows in data[data["drawn"]].groupby("contrast", sort=False):
+        first = rows.iloc[0]
+        yield Group(
+            title=f"{label}, claimed {first['claimed']}".replace("-", "\u2212"),
+            note=_spread(first["q"], first["q_p"], first["i_squared"]),
+            rows=[
+                Row(
+                    name=_title(dataset), effect=effect, low=low, high=high, region=(start, end),
+                    is_summary=dataset == AVERAGE, is_open=says == "open",
+                )
+                for dataset, effect, low, high, says, start, end in records(
+                    rows, "dataset", "effect", "low", "high", "says", "region_low", "region_high"
+                )
+            ],
+        )  # fmt: skip
+
+
+def _title(dataset: str) -> str:
+    return DATASETS[dataset].title if dataset in DATASETS else dataset
+
+
+def _spread(q: float, p: float, i_squared: float) -> str:
+    if math.isnan(q):
+        return ""
+    return f"Q {q:.1f} (p {format_p(p)}), I\u00b2 {i_squared:.0%}".replace("%", "\u00a0%")
+
+
+def _describe(data: pd.DataFrame) -> str:
+    parts = []
+    for label, rows in data.groupby("contrast", sort=False):
+        first = rows.iloc[0]
+        each = ", ".join(
+            f"{_title(dataset)} {effect:+.2f} [{low:+.2f}, {high:+.2f}] {says}"
+            for dataset, effect, low, high, says in records(rows, "dataset", "effect", "low", "high", "says")
+        )
+        spread = _spread(first["q"], first["q_p"], first["i_squared"])
+        parts.append(f"{label} (claimed {first['claimed']}): {each}{f'; {spread}' if spread else ''}.")
+    return f"Forest plot of {data['id'].iloc[0]} by dataset. {' '.join(parts)} {data['sentences'].iloc[0]}"
+
+
+def _details(inputs: Inputs) -> str:
+    return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
+
+
+_NOTE = (
+    "Circles: datasets; diamonds: their average, which the verdict is about. Filled: holds or fails on its own at 5 %; "
+    "hollow: open. Shaded: what is claimed. Q and I\u00b2: how much the datasets differ beyond their errors (p of Q by "
+    f"the chi-squared distribution). At most {_MOST} contrasts are drawn, those that say most; the CSV has all. The "
+    "axis is linear near 0 and logarithmic far from it."
+)
+
+
+def _figure(claim: Claim) -> SupplementaryFigure[pd.DataFrame]:
+    title = f"{claim.id} by dataset: {claim.short}"
+
+    def draw(data: pd.DataFrame, caption: str) -> Figure:
+        sentence = str(data["sentences"].iloc[0])
+        return draw_forests(list(_groups(data)), title, f"{sentence} {caption}")
+
+    return SupplementaryFigure(
+        name=f"forest-{claim.id.lower()}", title=title, collect=lambda inputs: forest_data(inputs, claim),
+        draw=draw, describe=_describe, details=_details, note=_NOTE,
+    )  # fmt: skip
+
+
+FIGURES = {claim.id: _figure(claim) for claim in CLAIMS.values()}
+"""The figure of each claim."""

@@ -1,0 +1,101 @@
+"""The forests by dataset: the numbers of the claims, Cochran's Q by hand, no text over another, none small."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from scipy import stats
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.published_cells import published_values
+from analysis.sources import PUBLISHED
+from benchmarks.protocol import AVERAGE
+from common.errors import UserError
+from paper_figures.drawing.style import paper_style
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import alt_text, caption
+from paper_figures.registry import FIGURES
+from paper_figures.supplementary.forests import forest_data
+
+INPUTS = Inputs(source=PUBLISHED)
+NEEDS_RUNS = {"F7", "F10"}
+
+
+def test_every_claim_has_a_forest_and_those_that_need_runs_say_so() -> None:
+    assert [name for name in FIGURES if name.startswith("forest-")] == [
+        f"forest-{one.lower()}" for one in CLAIMS
+    ]
+    for name, claim in CLAIMS.items():
+        if name in NEEDS_RUNS:
+            with pytest.raises(UserError, match="knows no dataset"):
+                forest_data(INPUTS, claim)
+        else:
+            data = forest_data(INPUTS, claim)
+            assert data["drawn"].any() and data["effect"].notna().all()
+
+
+def test_a_row_is_the_difference_of_the_cells_and_q_is_cochrans() -> None:
+    data = forest_data(INPUTS, CLAIMS["F1"])
+    rows = data[data["contrast"] == "MLM - CLM on SC, 1b"].set_index("dataset")
+    cells = published_values().set_index(["model", "dataset", "task"])
+    effects, errors = [], []
+    for name in ("sst2", "qqp", "mnli_m"):
+        (first, half), (second, other) = (
+            cells.loc[(f"1b-{kind}-42k", name, "SC"), ["mean", "ci95"]] for kind in ("mlm40", "clm")
+        )
+        assert rows.loc[name, "effect"] == pytest.approx(first - second)
+        effects.append(first - second)
+        errors.append(np.hypot(half, other) / 1.96)
+    weights = 1 / np.square(errors)
+    q = float(weights @ (effects - weights @ effects / weights.sum()) ** 2)
+    assert rows.loc[AVERAGE, "q"] == pytest.approx(q)
+    assert rows.loc[AVERAGE, "q_p"] == pytest.approx(stats.chi2.sf(q, 2))
+    assert rows.loc[AVERAGE, "i_squared"] == pytest.approx(1 - 2 / q)
+
+
+def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() -> None:
+    searched = forest_data(INPUTS, CLAIMS["F5a"])
+    pairs = {frozenset(label.partition(" on ")[0].split(" - ")) | {label.partition(" on ")[2]}
+             for label in searched["contrast"]}  # fmt: skip
+    assert (
+        len(pairs) == searched["contrast"].nunique() > searched[searched["drawn"]]["contrast"].nunique() == 20
+    )
+    across = forest_data(INPUTS, CLAIMS["F2"])
+    assert len(across) == 81 and across["q"].isna().all()
+
+
+QUICK = {"F2", "F3", "F5a", "F14"}
+"""Across tasks, a few contrasts, many of them, ranges."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(f"forest-{one.lower()}", marks=() if one in QUICK else pytest.mark.slow)
+        for one in CLAIMS
+        if one not in NEEDS_RUNS
+    ],
+)
+def test_no_text_is_over_another_or_beyond_the_page_and_none_is_small(name: str) -> None:
+    figure = FIGURES[name].load()
+    data = figure.collect(INPUTS)
+    with paper_style():
+        drawn = figure.draw(data, "A caption.")
+        drawn.set_dpi(300)
+        renderer = FigureCanvasAgg(drawn).get_renderer()
+        texts = [text for text in drawn.findobj(lambda one: hasattr(one, "get_text")) if text.get_text()]
+        drawn.draw_without_rendering()
+        boxes = [(text, text.get_window_extent(renderer)) for text in texts if text.get_visible()]
+    grey = [text for text in drawn.texts if text.get_color() == "#6b6b6b"]
+    assert all(text.get_fontsize() >= 7 for text in texts if text not in grey)
+    width = drawn.get_window_extent(renderer).width
+    assert all(box.x0 >= 0 and box.x1 <= width for _, box in boxes)
+    for (one, first), (other, second) in combinations(boxes, 2):
+        wide = min(first.x1, second.x1) - max(first.x0, second.x0)
+        high = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert wide <= 0 or high <= 0, (one.get_text(), other.get_text())
+    words = caption(figure, data, INPUTS) + alt_text(figure, data, INPUTS)
+    assert "95\u00a0%" in words or "95 %" in words
