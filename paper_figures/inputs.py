@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.claims.assessment import Assessment, assess
+from analysis.claims.verdicts import Verdict
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE
@@ -33,6 +35,16 @@ class Inputs:
     def name(self) -> str:
         """The source by its content (`Source.name`)."""
         return self.source.name
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Verdicts by claim, filled as figures need them for their titles."""
+        return {}
+
+    @cached_property
+    def assessment(self) -> Assessment:
+        """The claims judged against the source."""
+        return assess(self.source, self.settings, second_opinion=False)
 
     @cached_property
     def averages(self) -> pd.DataFrame:

@@ -39,6 +39,7 @@ FIGURE = task_figure(
     tables=(6, 7, 8, 9),
     position=position,
     looks={"MLM": MLM, "CLM": CLM},
+    claim="F6",
     marks=Lines(x_label="Training FLOPs (10\u00b2\u2070)", ticks=_ticks),
     seen="Lines in four panels, one a task: score against training FLOPs, a line for MLM and one for CLM.",
     numbers=lambda data: describe_differences(data, x_text=lambda x: f"{x:.2f}e20 FLOPs"),
