@@ -32,6 +32,8 @@ class Lines:
     ticks: Callable[[set[float]], Sequence[float]] = sorted
     """Every x drawn or missing -> the ticks."""
     log_x: bool = False
+    dodge: bool = True
+    """Whether series stand next to each other at one x."""
     named: bool = True
     """Whether series are named; not where there is one."""
 
@@ -46,7 +48,9 @@ class Lines:
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, ax in axes.items():
             rows = data[data["panel"] == task]
-            draw_lines(ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x)
+            draw_lines(
+                ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x, dodge=self.dodge
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,7 @@ def draw_lines(
     expected: Mapping[str, Sequence[float]],
     ticks: Sequence[float] = (),
     log_x: bool = False,
+    dodge: bool = True,
     bounds: tuple[float, float] | None = None,
 ) -> None:
     """Draw each series as markers joined by a line, each marker on its interval; a cross where no series has a score.
@@ -52,6 +53,7 @@ def draw_lines(
         expected: for each series the x of all its points in the paper; a line is not drawn across a missing one.
         ticks: x ticks; by default every x there is or should be.
         log_x: a logarithmic x axis.
+        dodge: whether series stand next to each other; not where lines are steep and their x are compared.
         bounds: of the y axis, shared with another panel of the same metric; by default the panel's own.
     """
     if rows.empty:
@@ -70,7 +72,8 @@ def draw_lines(
         part = rows[rows["series"] == name]
         if len(part):
             gaps = sorted(set(map(float, expected.get(name, ()))) - {float(x) for x in part["x"]})
-            _draw_series(ax, part, part["x"].to_numpy(dtype=float), look[name], rank, len(look), name, gaps=gaps)
+            across = _dodged(ax, rank, len(look)) if dodge else ax.transData
+            _draw_series(ax, part, part["x"].to_numpy(dtype=float), look[name], rank, across, gaps=gaps)
     for x in sorted(due - present):
         ax.plot([x], [0.03], transform=ax.get_xaxis_transform(), marker="x", markersize=3.6, markeredgewidth=0.9,
                 color=GREY, linestyle="none", label="_missing", zorder=3)  # fmt: skip
@@ -104,7 +107,8 @@ def draw_groups(
         if len(part):
             places = np.array([groups.index(x) for x in part["x"]], dtype=float)
             gaps = [float(place) for place in range(len(groups)) if place not in places]
-            _draw_series(ax, part, places, look[name], rank, len(look), name, gaps=gaps, linewidth=0.8)
+            across = _dodged(ax, rank, len(look))
+            _draw_series(ax, part, places, look[name], rank, across, gaps=gaps, linewidth=0.8)
 
 
 def draw_spread(
@@ -187,14 +191,13 @@ def _draw_series(
     xs: np.ndarray,
     style: Look,
     rank: int,
-    count: int,
-    name: str,
+    across: Transform,
     *,
     gaps: Sequence[float] = (),
     linewidth: float = 1.2,
 ) -> None:
     """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
-    across = _dodged(ax, rank, count)
+    name = str(part["series"].iloc[0])
     line_x = np.concatenate([xs, gaps])
     line_y = np.concatenate([part["mean"].to_numpy(dtype=float), np.full(len(gaps), np.nan)])
     order = np.argsort(line_x, kind="stable")

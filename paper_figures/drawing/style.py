@@ -96,6 +96,8 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": SMALLEST,
     "mathtext.fontset": "dejavusans",
+    "text.hinting": "none",
+    "text.hinting_factor": 8,
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,

@@ -89,7 +89,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     panels = [
         Panel(
             name=name,
-            title=f"{name.removeprefix('CPT ')} steps of continued pretraining",
+            title=f"CPT of {name.removeprefix('CPT ')} steps",
             unit="Loss (logarithmic)",
         )
         for name in _PANELS
@@ -125,8 +125,8 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
                             color=look.color, alpha=0.2, linewidth=0)  # fmt: skip
             ax.plot(x, stage["mean"], color=look.color, linewidth=1.1, label=str(series))
     ax.axvline(switch, color=GREY, linewidth=0.6, zorder=1)
-    ax.annotate("CPT", (switch, 1), xycoords=("data", "axes fraction"), xytext=(2, -1), textcoords="offset points",
-                color=GREY, va="top")  # fmt: skip
+    ax.annotate("CPT", (switch, 1), xycoords=("data", "axes fraction"), xytext=(-2, -1), textcoords="offset points",
+                color=GREY, va="top", ha="right")  # fmt: skip
     ax.set_xlim(0, end)
     ax.set_xticks([*range(0, int(end) - 5, 20), end])
 

@@ -50,8 +50,8 @@ def result(verdict: Verdict) -> str:
     words = {
         SUPPORTED.name: short,
         CONTRADICTED.name: f"Contradicted: {short}",
-        GRADES["partly supported"].name: f"{short} in at least {counts}",
-        GRADES["mixed"].name: f"{short} in at least {counts}, fails in {tree.fail}",
+        GRADES["partly supported"].name: f"{short}: holds in at least {counts}",
+        GRADES["mixed"].name: f"{short}: holds in at least {tree.hold}, fails in {tree.fail} of {len(tree.units)} comparisons",
     }
     return words.get(verdict.verdict, "")
 
