@@ -77,7 +77,7 @@ def caption_lines(caption: str) -> list[str]:
 def wrapped(text: str, width: float, *, size: float = SMALLEST, bold: bool = False) -> list[str]:
     """Return a text in lines of at most `width` inches, broken at spaces alone."""
     lines: list[str] = []
-    for word in text.split():
+    for word in filter(None, text.split(" ")):  # a no-break space keeps words together
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and inches(longer, size=size, bold=bold) <= width:
             lines[-1] = longer

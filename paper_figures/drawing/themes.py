@@ -92,7 +92,7 @@ def recolour(figure: Figure, theme: Theme) -> None:
     if not theme.colors:
         return
     figure.draw_without_rendering()  # ticks and their labels are made when a figure is drawn
-    for artist in figure.findobj(include_self=True):
+    for artist in figure.findobj(lambda artist: artist.get_visible()):
         _recolour(artist, theme.colors)
 
 

@@ -42,7 +42,7 @@ _LOOKS = {
     "contradicted before adjustment": ("#b54b3b", "x"),
     "partly supported": ("#2c6fa6", "s"),
     "undecided": ("#9a6b00", "v"),
-    "not decidable from this source": ("#6f6f6f", "_"),
+    "not decidable from this source": ("#6f6f6f", "|"),
 }
 COLORS = {name: _LOOKS[name][0] for name in GRADES}
 """Of each grade; every one has a mark and a word of its own too."""
@@ -186,8 +186,8 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale,
         ax.fill_betweenx([row - 0.42, row + 0.42], start, end, color=LIGHT, linewidth=0)
         same = data[data["id"] == found["id"]]
         for other, effect in same.loc[same["role"] == "other", "effect"].items():
-            ax.plot([effect], [row + 0.3], marker=".", markersize=2.4, markeredgewidth=0, color=GREY, alpha=0.6,
-                    gid=point_id(other))  # fmt: skip
+            ax.add_line(Line2D([effect], [row + 0.3], marker=".", markersize=2.4, markeredgewidth=0, color=GREY,
+                               alpha=0.6, gid=point_id(other)))  # fmt: skip
         for mean, typical in same[same["role"] == "typical"].iterrows():
             ax.plot([typical["low"], typical["high"]], [row + 0.12] * 2, color=INK, linewidth=0.9)
             ax.plot([typical["effect"]], [row + 0.12], marker="d", markersize=3.2, color=INK, markeredgewidth=0,
