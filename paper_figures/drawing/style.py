@@ -97,7 +97,6 @@ _SETTINGS: dict[Any, Any] = {
     "font.size": SMALLEST,
     "mathtext.fontset": "dejavusans",
     "text.hinting": "none",
-    "text.hinting_factor": 8,
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
