@@ -215,7 +215,6 @@ def figure(
     """
     from paper_figures.drawing.style import paper_style
     from paper_figures.inputs import Inputs
-    from paper_figures.output.captions import caption
     from paper_figures.registry import figures_named
 
     [entry] = figures_named([str(name)])
@@ -228,8 +227,13 @@ def figure(
     )
     data = drawn.collect(inputs)
     if not task and ax is None:
+        from paper_figures.output.captions import caption
+        from paper_figures.output.titles import entitle
+
         with paper_style():
-            return drawn.draw(data, caption(drawn, data, inputs))
+            whole = drawn.draw(data, caption(drawn, data, inputs))
+            entitle(whole, drawn, inputs)
+            return whole
     if drawn.draw_panel is None or task not in TASKS:
         raise UserError(
             f"{drawn.label} is drawn whole, or by task= one of {', '.join(TASKS)} where it has such panels"

@@ -53,6 +53,8 @@ class FigureSpec(Generic[T]):
     """Data -> what is seen, in sentences, for those who do not see it."""
     draw_panel: Callable[[T, str, Axes], None] | None = None
     """Data, a panel's name and axes -> that panel drawn on them; None for a figure that is drawn whole."""
+    claim: str = ""
+    """Id of the finding that it shows, by whose verdict it is entitled (`output.titles`); empty: by its topic."""
     note: str = ""
     """A sentence of the caption on how to read it."""
     models: tuple[str, ...] = ()
@@ -102,6 +104,8 @@ class PaperFigure(FigureSpec[pd.DataFrame]):
 
     tables: tuple[int, ...] = ()
     """The paper's tables that hold its cells."""
+    crosses: bool = False
+    """Whether a cross on the axis marks an x without any score."""
     averaged: bool = True
     """Whether it shows means over seeds with an interval."""
     selected: bool = True

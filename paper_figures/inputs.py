@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from analysis.claims.assessment import Assessment, assess
+from analysis.claims.verdicts import Verdict
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE
@@ -39,9 +41,13 @@ class Inputs:
         return self.source.name
 
     @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Verdicts by claim, filled as figures need them for their titles."""
+        return {}
+
+    @cached_property
     def assessment(self) -> Assessment:
         """The claims judged against the source."""
-        from analysis.claims.assessment import assess  # statistics that most figures do not need
 
         return assess(self.source, self.settings, second_opinion=False)
 

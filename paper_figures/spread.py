@@ -66,6 +66,7 @@ def spread_figure(
     scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame],
     label: str,
     note: str,
+    claim: str,
     selected: bool,
 ) -> PaperFigure:
     """Return a figure of centred scores, a panel a task.
@@ -78,6 +79,7 @@ def spread_figure(
         scores: runs of these models and the inputs -> columns `task, model, seed, score` and what else `label` names.
         label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
         note: a sentence of the caption on how to read it.
+        claim: the finding that it shows, by whose verdict it is entitled.
         selected: whether the learning rates were chosen by validation score.
     """
 
@@ -109,6 +111,7 @@ def spread_figure(
         describe=_describe,
         models=FIGURES[number],
         note=note,
+        claim=claim,
         averaged=False,
         selected=selected,
     )

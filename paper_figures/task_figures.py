@@ -1,4 +1,4 @@
-"""Figures of task averages, a panel a task: of lines (Figures 3, 4, 6, 9, 10, 11) or of grouped bars (2 and 8)."""
+"""Figures of task averages, a panel a task: lines (Figures 3, 4, 6, 9, 10, 11) or points in groups (2 and 8)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.protocol import TASKS
+from paper_figures.drawing.labels import names_fit, write_names
 from paper_figures.drawing.layout import make_page, task_panels
-from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines, line_handles
+from paper_figures.drawing.marks import draw_groups, draw_lines, line_handles
 from paper_figures.drawing.style import Look
 from paper_figures.drawing.style import looks as looks_of
 from paper_figures.drawing.x_positions import continued_only, expected_points
@@ -20,7 +21,7 @@ from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from pretraining.study import FIGURES
 
-__all__ = ["Bars", "Lines", "task_figure"]
+__all__ = ["Groups", "Lines", "task_figure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +30,12 @@ class Lines:
 
     x_label: str
     ticks: Callable[[set[float]], Sequence[float]] = sorted
-    """Every x drawn -> the ticks."""
+    """Every x drawn or missing -> the ticks."""
     log_x: bool = False
-    legend: bool = True
-
-    def handles(self, look: Mapping[str, Look]) -> Sequence[Artist]:
-        """Return what the legend shows."""
-        return line_handles(look) if self.legend else ()
+    dodge: bool = True
+    """Whether series stand next to each other at one x."""
+    named: bool = True
+    """Whether series are named; not where there is one."""
 
     def draw(
         self,
@@ -45,23 +45,21 @@ class Lines:
         expected: dict[str, list[float]],
     ) -> None:
         """Draw the panels."""
-        ticks = self.ticks({float(x) for x in data["x"]})
+        ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, ax in axes.items():
             rows = data[data["panel"] == task]
-            draw_lines(ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x)
+            draw_lines(ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x, dodge=self.dodge)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
-    """Every series has a bar in each group."""
+class Groups:
+    """Every series has a point in each group."""
 
     x_label: str = ""
     groups: Callable[[Iterable[str]], Sequence[str]]
     """Every x drawn -> the groups, left to right."""
-
-    def handles(self, look: Mapping[str, Look]) -> Sequence[Artist]:
-        """Return what the legend shows."""
-        return bar_handles(look)
+    log_x: bool = False
+    named: bool = True
 
     def draw(
         self,
@@ -74,7 +72,7 @@ class Bars:
         del expected
         groups = self.groups(dict.fromkeys(data["x"]))
         for task, ax in axes.items():
-            draw_bars(ax, data[data["panel"] == task], look, groups=groups)
+            draw_groups(ax, data[data["panel"] == task], look, groups=groups)
 
 
 def task_figure(
@@ -85,10 +83,11 @@ def task_figure(
     tables: tuple[int, ...],
     position: PositionRule,
     looks: dict[str, Look],
-    marks: Lines | Bars,
+    marks: Lines | Groups,
     seen: str,
     numbers: Callable[[pd.DataFrame], str],
     note: str,
+    claim: str = "",
     continued: bool = False,
 ) -> PaperFigure:
     """Return a figure with a panel for each task.
@@ -104,6 +103,7 @@ def task_figure(
         seen: what the picture is, a sentence of the alt text.
         numbers: data -> further sentences of the alt text.
         note: a sentence of the caption on how to read it.
+        claim: the finding that the figure shows, by whose verdict it is entitled.
         continued: whether it compares models with what continues them: base models that nothing continues are left
             out, unless their series is one of `looks`.
     """
@@ -114,9 +114,14 @@ def task_figure(
 
     def draw(data: pd.DataFrame, caption: str) -> Figure:
         look = looks_of(list(dict.fromkeys(data["series"])), looks)
+        last = list(TASKS)[-1]
+        direct = marks.named and names_fit(data, last)
         page = make_page(title=figure.heading, panels=task_panels(), x_label=marks.x_label, caption=caption,
-                         handles=marks.handles(look))  # fmt: skip
+                         names=list(look) if direct else (),
+                         handles=line_handles(look) if marks.named and not direct else ())  # fmt: skip
         marks.draw(page.axes, data, look, expected_points(figure.models, position))
+        if direct:
+            write_names(page.axes[last], data[data["panel"] == last], look)
         return page.figure
 
     def draw_panel(data: pd.DataFrame, task: str, ax: Axes) -> None:
@@ -124,8 +129,8 @@ def task_figure(
         marks.draw({task: ax}, data, look, expected_points(figure.models, position))
         [panel] = [panel for panel in task_panels() if panel.name == task]
         ax.set(title=panel.title, xlabel=marks.x_label, ylabel=panel.unit)
-        if handles := marks.handles(look):
-            ax.legend(handles=list(handles))
+        if marks.named:
+            ax.legend(handles=line_handles(look))
 
     figure = PaperFigure(
         name=str(name),
@@ -137,5 +142,7 @@ def task_figure(
         models=FIGURES.get(name, models) if isinstance(name, int) else models,
         tables=tables,
         note=note,
+        claim=claim,
+        crosses=isinstance(marks, Lines),
     )
     return figure

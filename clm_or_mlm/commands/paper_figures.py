@@ -29,6 +29,7 @@ def draw(
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
+    theme: Annotated[str, Parameter(metavar="light,dark", group=_WRITTEN)] = "light",
 ) -> int:
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
@@ -48,21 +49,29 @@ def draw(
         logs: folder with the training logs, for Figure 12
         out: where the files go
         formats: formats of the picture
+        theme: for a light page, a dark one (figureN.dark.svg), or both
     """
     chosen = [figure.load() for figure in figures_named(figures)]
+    # Both read matplotlib, which the loading of a figure prepares.
+    from paper_figures.drawing.themes import themes_named
+    from paper_figures.output.titles import family_models
+
+    themes = themes_named(theme)
     forms = formats_named(name for name in formats.lower().split(",") if name)
     every = "all" in map(str.lower, figures)
     scored = [figure for figure in chosen if figure.needs_source(logs)]
     supplementary = any(figure.supplementary for figure in chosen)
     opened = PUBLISHED
     if scored:
-        models = dict.fromkeys(name for figure in scored for name in figure.models)
+        models = dict.fromkeys(
+            name for figure in scored for name in (*figure.models, *family_models(figure.claim))
+        )
         opened = source.open(
             None if every or supplementary else list(models),
             need_instances=scores.needs_instances() or supplementary,
         )
     inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
-    results = draw_figures(chosen, inputs, out, forms)
+    results = draw_figures(chosen, inputs, out, forms, themes)
     problems = [result.problem for result in results if result.problem is not None]
     if problems and len(results) == 1:
         raise problems[0]

@@ -1,7 +1,7 @@
-"""How the figures look: colours, markers, dashes, hatches, and settings that no user's matplotlibrc can change.
+"""How the figures look: colours, markers, dashes, sizes of type, and settings that no user's matplotlibrc can change.
 
-MLM is blue and CLM red, as in the paper. Every pair of series also differs in lightness and in marker, dash or
-hatch, so that the figures can be read in grey and by colour-blind eyes.
+MLM is blue and CLM red, as in the paper. Every pair of series also differs in lightness, marker and dash, so that the
+figures can be read in grey and by colour-blind eyes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ __all__ = [
     "INK",
     "LIGHT",
     "MLM",
+    "PAPER",
     "RAMP_BLUE",
     "RAMP_PURPLE",
+    "SMALLEST",
     "Look",
     "looks",
     "paper_style",
 ]
 
+PAPER = "#ffffff"
+"""What is drawn on."""
 INK = "#1a1a1a"
 """Text and axes."""
-GREY = "#6b6b6b"
+GREY = "#5f5f5f"
 """Secondary text."""
 LIGHT = "#e4e4e4"
 """Grid lines."""
+SMALLEST = 7.0
+"""Points of the smallest text at the printed size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,36 +46,42 @@ class Look:
     """How one series looks."""
 
     color: str
+    """Of its line and points: 3:1 or more against the paper (WCAG 2.2, 1.4.11)."""
+    text: str = ""
+    """Of its name, 4.5:1 or more (1.4.3); by default `color`."""
     marker: str = "o"
     """Marker of its points."""
     dash: Literal["-"] | tuple[float, tuple[float, ...]] = "-"
     """Style of its line."""
-    hatch: str = ""
-    """Hatch of its bars."""
+
+    @property
+    def ink(self) -> str:
+        """The colour of its name."""
+        return self.text or self.color
 
 
 MLM = Look(color="#15508f", marker="o", dash="-")
-CLM = Look(color="#e8604c", marker="s", dash=(0, (4.5, 1.6)), hatch="/////")
+CLM = Look(color="#d9523d", text="#b8391f", marker="s", dash=(0, (4.5, 1.6)))
 
 RAMP_BLUE = (
-    Look(color="#7db4e2", marker="^", dash=(0, (1.2, 1.2))),
-    Look(color="#3a7fc0", marker="s", dash=(0, (4.5, 1.6))),
+    Look(color="#4f93d0", text="#2a72b5", marker="^", dash=(0, (1.2, 1.2))),
+    Look(color="#2463a3", marker="s", dash=(0, (4.5, 1.6))),
     Look(color="#0d3766", marker="o", dash="-"),
 )
 """Three series of MLM, light to dark."""
 
 RAMP_PURPLE = (
-    Look(color="#b99ad6", marker="^", dash=(0, (1.2, 1.2))),
-    Look(color="#8654b3", marker="s", dash=(0, (4.5, 1.6))),
+    Look(color="#a57fc9", text="#7f55a8", marker="^", dash=(0, (1.2, 1.2))),
+    Look(color="#7c4aa9", marker="s", dash=(0, (4.5, 1.6))),
     Look(color="#42206a", marker="o", dash="-"),
 )
 """Three series of mixes of the two objectives, light to dark."""
 
 EXTRA = (
-    Look(color="#2f8f75", marker="D", dash=(0, (6, 1.5, 1.2, 1.5)), hatch="....."),
-    Look(color="#b07d00", marker="v", dash=(0, (2.5, 1.2)), hatch="xxxxx"),
-    Look(color="#5f5f5f", marker="P", dash=(0, (8, 2)), hatch="\\\\\\\\\\"),
-    Look(color="#c477a8", marker="X", dash=(0, (1, 2)), hatch="+++++"),
+    Look(color="#2f8f75", text="#1f7a5c", marker="D", dash=(0, (6, 1.5, 1.2, 1.5))),
+    Look(color="#b07d00", text="#8a6200", marker="v", dash=(0, (2.5, 1.2))),
+    Look(color="#5f5f5f", marker="P", dash=(0, (8, 2))),
+    Look(color="#b8609a", text="#9c4680", marker="X", dash=(0, (1, 2))),
 )
 """Series that the paper does not have."""
 
@@ -82,8 +94,9 @@ def looks(series: Sequence[str], known: dict[str, Look]) -> dict[str, Look]:
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
-    "font.size": 7.0,
+    "font.size": SMALLEST,
     "mathtext.fontset": "dejavusans",
+    "text.hinting": "none",
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -100,18 +113,18 @@ _SETTINGS: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "xtick.color": INK,
     "ytick.color": INK,
-    "xtick.labelsize": 6.6,
-    "ytick.labelsize": 6.6,
+    "xtick.labelsize": SMALLEST,
+    "ytick.labelsize": SMALLEST,
     "xtick.major.size": 2.5,
     "xtick.major.width": 0.6,
     "xtick.minor.size": 0.0,
     "ytick.major.size": 0.0,
     "ytick.major.pad": 3.0,
-    "hatch.linewidth": 0.7,
     "legend.frameon": False,
-    "legend.fontsize": 7.0,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
+    "legend.fontsize": SMALLEST,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": "auto",
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
     "pdf.compression": 9,

@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.protocol import TASKS
+from paper_figures.drawing.labels import write_names
 from paper_figures.drawing.layout import Panel, make_page
-from paper_figures.drawing.marks import bar_handles, draw_bars, draw_lines
+from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
 from paper_figures.figure_data import Position, PositionRule, collect, refuse_empty
@@ -39,11 +40,17 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
         Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
     )
-    page = make_page(title=FIGURE.heading, panels=panels, x_label="", caption=caption, handles=bar_handles(look),
-                     gap=0.55)  # fmt: skip
+    page = make_page(
+        title=FIGURE.heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0
+    )
     line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
-    draw_lines(page.axes[_SHARE], shares, line, expected=expected_points(FIGURE.models, position_by_share))
-    draw_bars(page.axes[_CPT], cpt, look, groups=figure08.GROUPS)
+    # One metric: both panels have one range, so that their values align.
+    bounds, expected = score_bounds(data), expected_points(FIGURE.models, position_by_share)
+    draw_lines(page.axes[_SHARE], shares, line, expected=expected, bounds=bounds)
+    draw_groups(page.axes[_CPT], cpt, look, groups=figure08.GROUPS, bounds=bounds)
+    for panel, rows, its in ((_SHARE, shares, line), (_CPT, cpt, look)):
+        if len(rows):
+            write_names(page.axes[panel], rows, its)
     return page.figure
 
 
@@ -55,7 +62,9 @@ def describe(data: pd.DataFrame) -> str:
         parts.append(describe_points(shares, x_text=lambda x: f"{x:g} % CLM",
                                      panel_text=lambda _: "A line against the share of CLM in 42K steps"))  # fmt: skip
     if len(cpt):
-        parts.append(describe_differences(cpt, x_text=str, panel_text=lambda _: "Bars before and after CPT"))
+        parts.append(
+            describe_differences(cpt, x_text=str, panel_text=lambda _: "Points before and after CPT")
+        )
     return " ".join(parts)
 
 
@@ -77,5 +86,5 @@ FIGURE = PaperFigure(
     describe=describe,
     models=FIGURES[1],
     tables=(10, 14),
-    note="610M, MLM masks 40 %. Axes do not start at 0, and each panel has its own range.",
+    note="610M, MLM masks 40 %. Both panels have one range, which does not start at 0.",
 )

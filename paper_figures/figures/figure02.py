@@ -6,14 +6,14 @@ from paper_figures.drawing.style import CLM, MLM
 from paper_figures.drawing.x_positions import BUDGET
 from paper_figures.figure_data import Position, size_rank
 from paper_figures.output.captions import describe_differences
-from paper_figures.task_figures import Bars, task_figure
+from paper_figures.task_figures import Groups, task_figure
 from pretraining.study import Model
 
 __all__ = ["FIGURE"]
 
 
 def position(model: Model) -> Position | None:
-    """Return the bar of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
+    """Return the point of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
     if model.kind != "base" or model.steps != BUDGET or model.ratio not in (40, None):
         return None
     return Position(series=model.objective.upper(), x=model.size.upper())
@@ -25,8 +25,9 @@ FIGURE = task_figure(
     tables=(2, 3, 4, 5),
     position=position,
     looks={"MLM": MLM, "CLM": CLM},
-    marks=Bars(x_label="Model size", groups=lambda sizes: sorted(sizes, key=size_rank)),
-    seen="Grouped bars in four panels, one a task: MLM at 40 % and CLM at each model size.",
+    claim="F1",
+    marks=Groups(x_label="Model size", groups=lambda sizes: sorted(sizes, key=size_rank)),
+    seen="Points with intervals in four panels, one a task: MLM at 40 % and CLM at each model size.",
     numbers=lambda data: describe_differences(data, x_text=str),
-    note="MLM masks 40 %; 42K steps. Axes marked // do not start at 0, and each panel has its own range.",
+    note="MLM masks 40 %; 42K steps. Axes do not start at 0, and each panel has its own range.",
 )

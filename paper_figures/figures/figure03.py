@@ -25,6 +25,7 @@ FIGURE = task_figure(
     tables=(2, 3, 4, 5),
     position=position,
     looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
+    claim="F5a",
     marks=Lines(x_label="Masking ratio (%)"),
     seen="Lines in four panels, one a task: score against the masking ratio of MLM, a line a model size.",
     numbers=lambda data: describe_points(data, x_text=lambda x: f"{x:g} % masking"),

@@ -25,6 +25,7 @@ FIGURE = task_figure(
     tables=(6, 7, 8, 9),
     position=position,
     looks={"MLM": MLM, "CLM": CLM},
+    claim="F6",
     marks=Lines(x_label="Pretraining steps (thousands, logarithmic)", log_x=True),
     seen="Lines in four panels, one a task: score against the pretraining step, a line for MLM and one for CLM.",
     numbers=lambda data: describe_differences(data, x_text=lambda x: f"{x:g}K steps"),

@@ -24,6 +24,7 @@ def _scores(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 FIGURE = spread_figure(
     5,
     "Sensitivity to seed and learning rate",
+    claim="F7",
     columns={"MLM": ("610m-mlm40-42k",), "CLM": ("610m-clm-42k",)},
     looks={"MLM": MLM, "CLM": CLM},
     scores=_scores,

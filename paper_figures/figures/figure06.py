@@ -28,6 +28,7 @@ FIGURE = task_figure(
     tables=(10, 11, 12, 13),
     position=position,
     looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
+    claim="F8",
     marks=Lines(x_label=X_LABEL, ticks=lambda shares: sorted(shares | {0.0, 100.0})),
     seen="Lines in four panels, one a task: score against the share of CLM steps in the budget, a line a budget.",
     numbers=lambda data: describe_points(data, x_text=lambda x: f"{x:g} % CLM"),

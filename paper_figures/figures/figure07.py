@@ -20,6 +20,7 @@ def _scores(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 FIGURE = spread_figure(
     7,
     "Sensitivity to seed and masking ratio",
+    claim="F10",
     columns={
         "MLM": tuple(f"610m-mlm{ratio}-42k" for ratio in RATIOS),
         "CLM+MLM": tuple(f"610m-clm-40k-mlm{ratio}-42k" for ratio in RATIOS),

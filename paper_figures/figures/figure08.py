@@ -6,7 +6,7 @@ from paper_figures.drawing.style import CLM, MLM
 from paper_figures.drawing.x_positions import cpt_steps, start_series
 from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_differences
-from paper_figures.task_figures import Bars, task_figure
+from paper_figures.task_figures import Groups, task_figure
 from pretraining.study import Model
 
 __all__ = ["FIGURE", "GROUPS", "LOOKS", "position"]
@@ -17,7 +17,7 @@ _STEPS = 22_000
 
 
 def position(model: Model) -> Position | None:
-    """Return the bar of a 610M base model, or of 22K steps of MLM at 40 % on top of one."""
+    """Return the point of a 610M base model, or of 22K steps of MLM at 40 % on top of one."""
     steps = cpt_steps(model)
     if steps not in (0, _STEPS) or model.size != "610m":
         return None
@@ -30,11 +30,12 @@ FIGURE = task_figure(
     tables=(14, 15, 16, 17),
     position=position,
     looks=LOOKS,
-    marks=Bars(groups=lambda _: GROUPS),
-    seen="Grouped bars in four panels, one a task: the MLM start and the CLM start, before (Base) and after (CPT) "
+    claim="F11",
+    marks=Groups(groups=lambda _: GROUPS),
+    seen="Points with intervals in four panels, one a task: the MLM start and the CLM start, before (Base) and after (CPT) "
     "22K further steps of MLM.",
     numbers=lambda data: describe_differences(data, x_text=str),
     note="610M; CPT is 22K further steps of MLM at 40 % on the decayed 42K model (Base). "
-    "Axes marked // do not start at 0, and each panel has its own range.",
+    "Axes do not start at 0, and each panel has its own range.",
     continued=True,
 )

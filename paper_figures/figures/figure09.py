@@ -26,6 +26,7 @@ FIGURE = task_figure(
     tables=(14, 15, 16, 17),
     position=position,
     looks=LOOKS,
+    claim="F12",
     marks=Lines(x_label="Steps of continued pretraining with MLM (thousands)"),
     seen="Lines in four panels, one a task: score against the steps of continued pretraining with MLM, a line for "
     "the MLM start and one for the CLM start.",

@@ -39,7 +39,8 @@ FIGURE = task_figure(
     tables=(6, 7, 8, 9),
     position=position,
     looks={"MLM": MLM, "CLM": CLM},
-    marks=Lines(x_label="Training FLOPs (10\u00b2\u2070)", ticks=_ticks),
+    claim="F6",
+    marks=Lines(x_label="Training FLOPs (10\u00b2\u2070)", ticks=_ticks, dodge=False),
     seen="Lines in four panels, one a task: score against training FLOPs, a line for MLM and one for CLM.",
     numbers=lambda data: describe_differences(data, x_text=lambda x: f"{x:.2f}e20 FLOPs"),
     note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, alike for "

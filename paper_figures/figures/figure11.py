@@ -30,7 +30,7 @@ FIGURE = task_figure(
     tables=(2, 3, 4, 5),
     position=position,
     looks={_SERIES: RAMP_PURPLE[-1]},
-    marks=Lines(x_label=X_LABEL, ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}), legend=False),
+    marks=Lines(x_label=X_LABEL, ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}), named=False),
     seen="Points in four panels, one a task: score against the share of CLM steps in 42K steps at 1B.",
     numbers=lambda data: describe_points(data, x_text=lambda x: f"{x:g} % CLM"),
     note="42K steps, MLM masks 40 %. Axes do not start at 0, and each panel has its own range.",

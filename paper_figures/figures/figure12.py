@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from common.errors import UserError
+from paper_figures.drawing.labels import names_fit, write_names
 from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import empty_panel, line_handles
 from paper_figures.drawing.style import GREY, Look
@@ -88,13 +89,15 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     panels = [
         Panel(
             name=name,
-            title=f"{name.removeprefix('CPT ')} steps of continued pretraining",
+            title=f"CPT of {name.removeprefix('CPT ')} steps",
             unit="Loss (logarithmic)",
         )
         for name in _PANELS
     ]
+    direct = names_fit(data, _PANELS[-1])
     page = make_page(title=FIGURE.heading, panels=panels, x_label="Step (thousands)", caption=caption,
-                     handles=line_handles({name: _plain(look) for name, look in LOOKS.items()}))  # fmt: skip
+                     names=list(LOOKS) if direct else (),
+                     handles=() if direct else line_handles({n: _plain(look) for n, look in LOOKS.items()}))  # fmt: skip
     values = data[["low", "high"]].to_numpy(dtype=float)
     low, high = float(values.min()) / 1.1, float(values.max()) * 1.1
     for name, ax in page.axes.items():
@@ -104,6 +107,8 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         ticks = [tick for tick in _TICKS if low <= tick <= high]
         ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.yaxis.set_minor_locator(NullLocator())
+    if direct:
+        write_names(page.axes[_PANELS[-1]], data[data["panel"] == _PANELS[-1]], LOOKS)
     return page.figure
 
 
@@ -118,12 +123,12 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
             x = stage["x"].to_numpy(dtype=float)
             ax.fill_between(x, stage["low"].to_numpy(dtype=float), stage["high"].to_numpy(dtype=float),
                             color=look.color, alpha=0.2, linewidth=0)  # fmt: skip
-            ax.plot(x, stage["mean"], color=look.color, linestyle=look.dash, linewidth=1.1, label=str(series))
+            ax.plot(x, stage["mean"], color=look.color, linewidth=1.1, label=str(series))
     ax.axvline(switch, color=GREY, linewidth=0.6, zorder=1)
-    ax.annotate("CPT", (switch, 1), xycoords=("data", "axes fraction"), xytext=(2, -1), textcoords="offset points",
-                fontsize=5.8, color=GREY, va="top")  # fmt: skip
+    ax.annotate("CPT", (switch, 1), xycoords=("data", "axes fraction"), xytext=(-2, -1), textcoords="offset points",
+                color=GREY, va="top", ha="right")  # fmt: skip
     ax.set_xlim(0, end)
-    ax.set_xticks([*range(0, 41, 10), end])
+    ax.set_xticks([*range(0, int(end) - 5, 20), end])
 
 
 def _pieces(rows: pd.DataFrame, switch: float) -> list[pd.DataFrame]:
@@ -155,7 +160,7 @@ def describe(data: pd.DataFrame) -> str:
 
 
 def _plain(look: Look) -> Look:
-    return Look(color=look.color, dash=look.dash, marker="")
+    return Look(color=look.color, marker="")
 
 
 FIGURE = PaperFigure(

@@ -14,6 +14,7 @@ from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Missing, missing
 from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure
 from paper_figures.inputs import Inputs
+from paper_figures.output.titles import heading
 
 __all__ = [
     "alt_text",
@@ -40,11 +41,13 @@ def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
 
 @caption.register(PaperFigure)
 def _paper_caption(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
+    gaps = missing(figure, data)
     parts = [
         inputs.source.own_words,
         source_sentence(figure, data, inputs),
         figure.note,
-        missing_sentence(missing(figure, data), _why(figure, inputs)),
+        missing_sentence(gaps, _why(figure, inputs)),
+        "Crosses: no score there." if gaps and figure.crosses else "",
     ]
     return " ".join(part for part in parts if part).replace(" %", "\u00a0%")
 
@@ -60,7 +63,7 @@ def _supplementary_caption(figure: SupplementaryFigure[Any], data: object, input
 def _paper_alt_text(figure: PaperFigure, data: pd.DataFrame, inputs: Inputs) -> str:
     gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
     return " ".join(
-        part for part in (f"{figure.heading}.", inputs.source.own_words, figure.describe(data), figure.note,
+        part for part in (f"{heading(figure, inputs)}.", inputs.source.own_words, figure.describe(data), figure.note,
                           source_sentence(figure, data, inputs), gaps) if part
     )  # fmt: skip
 

@@ -16,19 +16,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.csv_text import csv_text
-from analysis.sources import Source
 from common.files import write_bytes
 from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path, write_provenance
 from paper_figures.drawing.style import paper_style
+from paper_figures.drawing.themes import THEMES, Theme, recolour
 from paper_figures.figure_types import FigureSpec
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import alt_text
 from paper_figures.output.captions import caption as caption_of
 from paper_figures.output.formats import FORMATS, PictureFormat
+from paper_figures.output.rounding import rounded
+from paper_figures.output.titles import entitle
 
-__all__ = ["entitle", "picture", "save_figure"]
+__all__ = ["picture", "save_figure"]
 
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
 
@@ -41,27 +43,21 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
     return form.finish(buffer.getvalue(), title, description)
 
 
-def entitle(figure: Figure, heading: str, source: Source) -> str:
-    """Put before the heading that the numbers are not of the paper's kind, where they are not; return the heading."""
-    if source.comparable:
-        return heading
-    whole = f"{source.title}. {heading}"
-    for text in figure.texts:
-        if text.get_text() == heading:
-            text.set_text(whole)
-    return whole
-
-
 def save_figure(
-    figure: FigureSpec[Any], inputs: Inputs, folder: Path, formats: Iterable[PictureFormat] | None = None
+    figure: FigureSpec[Any],
+    inputs: Inputs,
+    folder: Path,
+    formats: Iterable[PictureFormat] | None = None,
+    themes: Iterable[Theme] = (THEMES["light"],),
 ) -> list[Path]:
-    """Draw a figure and write its picture, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
+    """Draw a figure and write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
     Args:
         figure: the figure.
         inputs: what it is drawn from.
         folder: made when absent; the files are `figure3.pdf` and so on (`FigureSpec.stem`).
         formats: of the picture; None: all.
+        themes: of the picture; the dark one is `figure3.dark.svg`.
 
     Returns:
         The files in the order written.
@@ -73,12 +69,15 @@ def save_figure(
     table = figure.tabulate(data)
     caption, description = caption_of(figure, data, inputs), alt_text(figure, data, inputs)
     with paper_style():
-        drawing = figure.draw(data, caption)
-        title = entitle(drawing, figure.heading, inputs.source)
-        contents = {
-            form.name: picture(drawing, form, title=title, description=description)
-            for form in formats or FORMATS.values()
-        }
+        contents: dict[str, bytes] = {}
+        forms = tuple(formats or FORMATS.values())
+        for theme in themes:
+            drawing = figure.draw(data, caption)
+            title = entitle(drawing, figure, inputs)
+            recolour(drawing, theme)
+            for form in forms:
+                made = picture(drawing, form, title=title, description=description)
+                contents[f"{theme.suffix}.{form.name}"] = made
     settings = inputs.settings
     record = {
         "figure": int(figure.name) if figure.name.isdecimal() else figure.name,
@@ -94,12 +93,12 @@ def save_figure(
         "points": len(table),
     }
     texts = {
-        "csv": csv_text(table, float_format="%.12g"),  # 84.95 less 0 is 84.94999999999999 in binary
+        "csv": csv_text(rounded(table, inputs.source), float_format="%.12g"),
         "txt": description + "\n",
         "json": json.dumps(record, indent=1, ensure_ascii=False) + "\n",
     }
-    contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
-    paths = {folder / f"{figure.stem}.{ending}": content for ending, content in contents.items()}
+    contents |= {f".{ending}": text.encode("utf-8") for ending, text in texts.items()}
+    paths = {folder / f"{figure.stem}{ending}": content for ending, content in contents.items()}
     for path, content in paths.items():
         write_bytes(path, content)
     around = provenance_path(folder / f"{figure.stem}.csv")

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from analysis.claims.assessment import Assessment
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
 from analysis.claims.statements import Contrast
 from analysis.claims.wording import format_effect, format_p
-from paper_figures.drawing.layout import caption_lines, write_caption
+from paper_figures.drawing.layout import (
+    CAPTION_LINE,
+    TITLE_SIZE,
+    caption_lines,
+    inches,
+    write_caption,
+    write_heading,
+)
+from paper_figures.drawing.points import point_id
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure_types import SupplementaryFigure
 from paper_figures.inputs import Inputs
@@ -23,20 +36,45 @@ __all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data"]
 
 _LOOKS = {
     "supported": ("#1f7a5c", "o"),
-    "supported before adjustment": ("#4f9a7f", "p"),
+    "supported before adjustment": ("#3a7f66", "p"),
     "mixed": ("#6a51a3", "D"),
     "contradicted": ("#b3261e", "X"),
-    "contradicted before adjustment": ("#cf6a5e", "x"),
+    "contradicted before adjustment": ("#b54b3b", "x"),
     "partly supported": ("#2c6fa6", "s"),
     "undecided": ("#9a6b00", "v"),
-    "not decidable from this source": ("#8a8a8a", "_"),
+    "not decidable from this source": ("#6f6f6f", "|"),
 }
 COLORS = {name: _LOOKS[name][0] for name in GRADES}
 """Of each grade; every one has a mark and a word of its own too."""
 MARKERS = {name: _LOOKS[name][1] for name in GRADES}
 
-_ROW = 0.23
-_WIDTH = 7.2
+_WIDTH, _EDGE, _PAD = 7.2, 0.1, 0.1
+_ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
+_REACHES = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scale:
+    """The axis of the findings of one unit."""
+
+    title: str
+    middle: float
+    """Where there is no effect."""
+    kind: str
+    """As matplotlib calls it."""
+    ticks: tuple[float, ...]
+
+
+_SCALES = {
+    "points": _Scale(title="Differences (points)", middle=0.0, kind="asinh", ticks=_REACHES),
+    "points per 10 % masking": _Scale(
+        title="Slopes (points per 10 % of masking)", middle=0.0, kind="asinh", ticks=_REACHES
+    ),
+    "ratio of sd": _Scale(
+        title="Ratios of standard deviations", middle=1.0, kind="log", ticks=(0.1, 0.2, 0.5, 1, 2, 5, 10)
+    ),
+}
+"""By unit; in this order from top to bottom."""
 
 
 def claims_data(assessment: Assessment) -> pd.DataFrame:
@@ -77,63 +115,130 @@ def _point(finding: Finding) -> dict[str, object]:
 
 
 def draw(data: pd.DataFrame, caption: str) -> Figure:
-    """Return the forest plot: a row a claim, effects in points on an axis that is linear near 0 and then bends.
-
-    Ratios of spreads (F7, F10) are written out, not drawn: they have another unit.
-    """
-    decisive = data[data["role"] == "decisive"].reset_index(drop=True)
+    """Return the forest plot: a row a claim, an axis a unit, linear near no effect and then bent."""
+    decisive = data[data["role"] == "decisive"]
+    blocks = [(unit, rows) for unit in _SCALES if len(rows := decisive[decisive["unit"] == unit])]
+    assert sum(len(rows) for _, rows in blocks) == len(decisive)
     lines = caption_lines(caption)
-    foot = 0.37 + 0.1 * max(3, len(lines))
-    height = 0.62 + _ROW * len(decisive) + foot
+    foot = 0.14 + CAPTION_LINE * len(lines)
+    height = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks) + foot
     figure = Figure(figsize=(_WIDTH, height))
-    ax = figure.add_axes((2.55 / _WIDTH, foot / height, 2.3 / _WIDTH, _ROW * len(decisive) / height))
-    ax.set_xscale("asinh", linear_width=1.0)
-    ax.set_ylim(len(decisive) - 0.5, -0.5)
-    in_points = data[~data["unit"].str.startswith("ratio") & data["effect"].notna()]
-    reach = max(1.0, float(in_points[["low", "high"]].abs().max().max())) if len(in_points) else 1.0
-    ax.set_xlim(-reach * 1.15, reach * 1.15)
-    ticks = [tick for tick in (-30, -10, -3, -1, 0, 1, 3, 10, 30) if abs(tick) <= reach * 1.1]
-    ax.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
-    ax.set_xticks([], minor=True)
-    ax.set_yticks([])
-    ax.grid(axis="x", color=LIGHT)
-    ax.axvline(0, color=INK, linewidth=0.8)
-    for row, record in enumerate(decisive.to_dict("records")):
-        color = COLORS[record["verdict"]]
-        typical = in_points[(in_points["id"] == record["id"]) & (in_points["role"] == "typical")]
-        for _, mean in typical.iterrows():
-            ax.plot([mean["low"], mean["high"]], [row + 0.12] * 2, color=INK, linewidth=0.9)
-            ax.scatter([mean["effect"]], [row + 0.12], s=10, color=INK, marker="d", zorder=3)
-        others = in_points[(in_points["id"] == record["id"]) & (in_points["role"] == "other")]
-        ax.scatter(others["effect"], [row + 0.28] * len(others), s=3, color=GREY, alpha=0.45, linewidths=0)
-        if math.isfinite(record["effect"]) and not record["unit"].startswith("ratio"):
-            for end in (record["region_low"], record["region_high"]):
-                if math.isfinite(end) and end:
-                    ax.plot([end, end], [row - 0.3, row + 0.16], color=INK, linewidth=0.7, linestyle=":")
-            ax.plot([record["low"], record["high"]], [row - 0.06] * 2, color=color, linewidth=1.4)
-            marker = MARKERS[record["verdict"]]
-            ax.scatter([record["effect"]], [row - 0.06], s=20, color=color, marker=marker, zorder=3)
-        middle = (foot + _ROW * (len(decisive) - 0.5 - row)) / height
-        word = GRADES[record["verdict"]].short
-        ratio = " (ratio)" if record["unit"].startswith("ratio") and math.isfinite(record["effect"]) else ""
-        for x, text, ink, weight in (
-            (0.1, record["id"], INK, "bold"),
-            (0.4, record["claim"], INK, "normal"),
-            (4.9, word, color, "bold"),
-            (5.72, record["text"].replace("-", "\u2212") + ratio, INK, "normal"),
-            (6.72, format_p(record["p_holm"]), GREY, "normal"),
-        ):
-            figure.text(
-                x / _WIDTH, middle, str(text), va="center", fontsize=6.2, color=ink, fontweight=weight
-            )
-    top = (foot + _ROW * len(decisive) + 0.09) / height
-    for x, text in ((4.9, "grade"), (5.72, "most adverse, 95 %"), (6.72, "Holm p")):
-        figure.text(x / _WIDTH, top, text, fontsize=5.8, color=GREY)
-    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
-    axis = "effect (points; slopes: points per 10 % masking)"
-    figure.text(3.7 / _WIDTH, (foot - 0.27) / height, axis, ha="center", fontsize=6.6)
+    grades = [GRADES[verdict].short for verdict in decisive["verdict"]]
+    texts = (decisive["id"], decisive["claim"], grades, decisive["text"], map(format_p, decisive["p_holm"]))
+    heads = ("", "", "grade", "most adverse, 95 %", "Holm p")
+    ids, names, words, numbers, ps = (
+        max(inches(str(text).replace("-", "\u2212"), bold=bold) for text in (*column, head))
+        for column, head, bold in zip(texts, heads, (True, False, True, False, False), strict=True)
+    )
+    axis = _WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
+    left = _EDGE + ids + names + 2 * _PAD
+    columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
+    columns += [columns[2] + words + _PAD, columns[2] + words + numbers + 2 * _PAD]
+    top = height - _HEAD
+    for x, text in zip(columns, heads, strict=True):
+        figure.text(x / _WIDTH, (top + 0.04) / height, text, color=GREY)
+    for unit, rows in blocks:
+        scale = _SCALES[unit]
+        figure.text(
+            _EDGE / _WIDTH,
+            (top - _TITLE + 0.07) / height,
+            scale.title,
+            fontsize=TITLE_SIZE,
+            fontweight="bold",
+        )
+        top -= _TITLE
+        low = top - _ROW * len(rows)
+        ax = figure.add_axes((left / _WIDTH, low / height, axis / _WIDTH, (top - low) / height))
+        _draw_block(ax, rows, data[data["unit"] == unit], scale, axis)
+        for place, record in enumerate(rows.to_dict("records")):
+            y = (top - _ROW * (place + 0.5)) / height
+            color, word = COLORS[record["verdict"]], GRADES[record["verdict"]].short
+            numbers_text = record["text"].replace("-", "\u2212")
+            written = (record["id"], record["claim"], word, numbers_text, format_p(record["p_holm"]))
+            inks = (INK, INK, color, INK, GREY)
+            for x, text, ink, bold in zip(columns, written, inks, (1, 0, 1, 0, 0), strict=True):
+                weight = "bold" if bold else "normal"
+                figure.text(x / _WIDTH, y, text, va="center", color=ink, fontweight=weight)
+            figure.add_artist(_mark((left + axis + 1.3 * _PAD) / _WIDTH, y, record["verdict"], figure))
+        top = low - _TICKS
+    write_heading(figure, FIGURE.heading)
     write_caption(figure, lines)
     return figure
+
+
+def _mark(x: float, y: float, verdict: str, figure: Figure) -> Line2D:
+    """Return the mark of a grade, before its word: rows without a number have it too."""
+    return Line2D([x], [y], linestyle="none", marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
+                  transform=figure.transFigure)  # fmt: skip
+
+
+def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale, wide: float) -> None:
+    """Draw the findings of one unit: claimed region, the most adverse comparison, their mean, the others."""
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    low, high = _reach(data, scale)
+    if scale.kind == "asinh":
+        ax.set_xscale("asinh", linear_width=1.0)
+    else:
+        ax.set_xscale(scale.kind)
+    ax.set_xlim(low, high)
+    ticks = _ticks(ax, [tick for tick in scale.ticks if low <= tick <= high], scale, wide)
+    ax.set_xticks(ticks, [_tick_text(tick, scale) for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_yticks([])
+    ax.grid(visible=False)
+    for row, record in enumerate(rows.to_dict("index").items()):
+        at, found = record
+        start, end = max(found["region_low"], low), min(found["region_high"], high)
+        ax.fill_betweenx([row - 0.42, row + 0.42], start, end, color=LIGHT, linewidth=0)
+        same = data[data["id"] == found["id"]]
+        for other, effect in same.loc[same["role"] == "other", "effect"].items():
+            ax.add_line(Line2D([effect], [row + 0.3], marker=".", markersize=2.4, markeredgewidth=0, color=GREY,
+                               alpha=0.6, gid=point_id(other)))  # fmt: skip
+        for mean, typical in same[same["role"] == "typical"].iterrows():
+            ax.plot([typical["low"], typical["high"]], [row + 0.12] * 2, color=INK, linewidth=0.9)
+            ax.plot([typical["effect"]], [row + 0.12], marker="d", markersize=3.2, color=INK, markeredgewidth=0,
+                    gid=point_id(mean))  # fmt: skip
+        if math.isfinite(found["effect"]):
+            color = COLORS[found["verdict"]]
+            ax.plot([found["low"], found["high"]], [row - 0.14] * 2, color=color, linewidth=1.4)
+            ax.plot([found["effect"]], [row - 0.14], marker=MARKERS[found["verdict"]], markersize=4.6, color=color,
+                    linestyle="none", zorder=3, gid=point_id(at))  # fmt: skip
+    ax.axvline(scale.middle, color=INK, linewidth=0.8, zorder=1)
+
+
+def _reach(data: pd.DataFrame, scale: _Scale) -> tuple[float, float]:
+    """Return the ends of an axis, as far on one side of no effect as on the other; of ratios a factor."""
+    ends = data[["effect", "low", "high"]].to_numpy(dtype=float)
+    ends = ends[np.isfinite(ends)]
+    if scale.kind == "log":
+        ends = ends[ends > 0]
+        factor = max(2.0, 1.15 * float(np.exp(np.abs(np.log(ends)).max()))) if len(ends) else 2.0
+        return 1 / factor, factor
+    reach = 1.15 * max(1.0, float(np.abs(ends).max())) if len(ends) else 1.15
+    return -reach, reach
+
+
+def _ticks(ax: Axes, ticks: Sequence[float], scale: _Scale, wide: float) -> list[float]:
+    """Return the ticks whose labels do not touch, from the middle outwards last."""
+    change = ax.xaxis.get_transform()
+    low, high = (float(change.transform(np.array([end]))[0]) for end in ax.get_xlim())
+    where = {
+        tick: (float(change.transform(np.array([tick]))[0]) - low) / (high - low) * wide for tick in ticks
+    }
+    shown: list[float] = []
+    for tick in sorted(ticks, key=lambda tick: (tick != scale.middle, -abs(where[tick] - wide / 2))):
+        room = [
+            (inches(_tick_text(tick, scale)) + inches(_tick_text(other, scale))) / 2 + 0.04 for other in shown
+        ]
+        if all(abs(where[tick] - where[other]) > need for other, need in zip(shown, room, strict=True)):
+            shown.append(tick)
+    return sorted(shown)
+
+
+def _tick_text(tick: float, scale: _Scale) -> str:
+    if scale.kind == "log" or not tick:
+        return f"{tick:g}"
+    return f"{tick:+g}".replace("-", "\u2212")
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -165,7 +270,7 @@ FIGURE = SupplementaryFigure(
     describe=describe,
     details=_details,
     note="Coloured mark: the most adverse comparison, with its interval; black: the mean of the claim's comparisons "
-    "in the claimed direction; dotted: ends of the claimed region other "
-    "than 0; small dots: the claim's other comparisons. The axis is linear near 0 and logarithmic far from it. "
+    "in the claimed direction; grey: the claimed region; small dots: the claim's other comparisons. "
+    "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
     "Rules: docs/claims.md.",
 )

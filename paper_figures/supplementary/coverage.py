@@ -10,18 +10,18 @@ from matplotlib.figure import Figure
 from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
-from paper_figures.drawing.layout import caption_lines, write_caption
-from paper_figures.drawing.style import INK, LIGHT
+from paper_figures.drawing.layout import CAPTION_LINE, TITLE_SIZE, caption_lines, write_caption, write_heading
+from paper_figures.drawing.style import INK, LIGHT, PAPER
 from paper_figures.figure_types import SupplementaryFigure
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import selection_sentence
 
 __all__ = ["FIGURE"]
 
-_WIDTH, _ROW = 7.2, 0.19
+_WIDTH, _ROW = 7.2, 0.2
 _MARKS = (
-    ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#8a8a8a"), ("s", "#8654b3"), ("D", "#1f7a5c"),
-    ("P", "#3a3a3a"), ("*", "#c2518b"),
+    ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#6f6f6f"), ("s", "#7c4aa9"), ("D", "#1f7a5c"),
+    ("P", "#1a1a1a"), ("*", "#b8609a"), ("h", "#d9523d"),
 )  # fmt: skip
 """Marker and colour of the intervals in their order; they begin again when there are more."""
 _TITLES = {
@@ -40,7 +40,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     single = data[data["dataset"] != AVERAGE]
     names = list(dict.fromkeys(single["dataset"]))
     lines = caption_lines(caption)
-    foot, head = 0.4 + 0.1 * len(lines), 0.62
+    foot, head = 0.48 + CAPTION_LINE * len(lines), 0.84
     height = head + _ROW * len(names) + foot
     figure = Figure(figsize=(_WIDTH, height))
     width = 2.85
@@ -55,25 +55,27 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         ax.grid(axis="y", visible=False)
         ax.axvline(95, color=INK, linewidth=0.9)
         titles = [DATASETS[name].title for name in names]
-        ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names), fontsize=6.2)
+        ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names))
         for place, (kind, (marker, color)) in enumerate(zip(KINDS, cycle(_MARKS))):
             heights = [row + (place - (len(KINDS) - 1) / 2) * 0.1 for row in range(len(names))]
             ax.scatter(
                 100 * part[kind], heights, marker=marker, s=12, color=color, linewidths=0.4,
-                edgecolors="white", label=kind, zorder=3,
+                edgecolors=PAPER, label=kind, zorder=3,
             )  # fmt: skip
         figure.text(
-            left / _WIDTH, (height - head + 0.08) / height, _TITLES[target], fontsize=7, fontweight="bold"
+            left / _WIDTH,
+            (height - head + 0.08) / height,
+            _TITLES[target],
+            fontsize=TITLE_SIZE,
+            fontweight="bold",
         )
-        figure.text(
-            (left + width / 2) / _WIDTH, (foot - 0.26) / height, "coverage (%)", ha="center", fontsize=6.6
-        )
+        figure.text((left + width / 2) / _WIDTH, (foot - 0.32) / height, "coverage (%)", ha="center")
         if column == 0:
             figure.legend(
-                *ax.get_legend_handles_labels(), loc="upper right", ncols=len(KINDS), fontsize=6.2,
-                bbox_to_anchor=(1 - 0.08 / _WIDTH, 1 - 0.05 / height), columnspacing=1.0, handletextpad=0.1,
+                *ax.get_legend_handles_labels(), loc="upper left", ncols=len(KINDS), columnspacing=0.9,
+                bbox_to_anchor=(0.06 / _WIDTH, 1 - 0.32 / height), handletextpad=0.1, handlelength=1.2, borderpad=0,
             )  # fmt: skip
-    figure.text(0.1 / _WIDTH, 1 - 0.2 / height, FIGURE.heading, fontsize=8.6, fontweight="bold")
+    write_heading(figure, FIGURE.heading)
     write_caption(figure, lines)
     return figure
 

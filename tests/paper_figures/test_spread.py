@@ -86,15 +86,15 @@ def test_the_picture_holds_the_spread(number: int) -> None:
         drawn = figure.draw(data, "caption")
     for task, ax in zip(TASKS, drawn.axes, strict=True):
         rows = data[data["panel"] == task]
-        for container in ax.containers:
-            column = str(container.get_label())
-            (bars,) = container.lines[2]  # type: ignore[attr-defined]
-            ((_, low), (_, high)) = bars.get_segments()[0]
+        for column in CASES[number]:
             bar = rows[(rows["series"] == column) & (rows["interval"] == "sd")].squeeze()
+            (bars,) = [found for found in ax.collections if found.get_label() == f"_sd {column}"]
+            ((_, low), (_, high)) = bars.get_segments()[0]  # type: ignore[attr-defined]
             assert (low, high) == pytest.approx((bar["low"], bar["high"]))
-            (points,) = [line for line in ax.lines if line.get_label() == f"{column} single"]
+            points = {line.get_gid(): line for line in ax.lines if line.get_label() == f"{column} single"}
             single = rows[(rows["x"] == column) & (rows["interval"] == "single")]["mean"]
-            assert list(points.get_ydata()) == pytest.approx(single.tolist())  # type: ignore[arg-type]
+            assert list(points) == [f"point-{row}" for row in single.index]
+            assert [line.get_ydata()[0] for line in points.values()] == pytest.approx(single.tolist())  # type: ignore[index]
 
 
 def assert_same(number: int, first: pd.DataFrame, second: pd.DataFrame) -> None:

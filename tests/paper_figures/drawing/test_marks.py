@@ -1,37 +1,66 @@
-"""Lines, bars and empty panels."""
+"""Lines, points in groups and what is missing."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from paper_figures.drawing.marks import draw_bars, draw_lines
-from paper_figures.drawing.style import MLM, paper_style
+from paper_figures.drawing.marks import draw_groups, draw_lines
+from paper_figures.drawing.style import CLM, MLM, paper_style
 from pretraining.study import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
-def test_no_interval_leaves_the_bars_panel() -> None:
-    """Scores near 0 have intervals that reach below it, where the axis ends."""
-    rows = pd.DataFrame({"x": ["610M"], "series": ["MLM"], "mean": [0.8], "low": [-0.4], "high": [1.9]})
-    figure = Figure()
-    ax = figure.subplots()
-    draw_bars(ax, rows, {"MLM": MLM}, groups=["610M"])
-    caps = {str(line.get_label()): line.get_ydata() for line in ax.get_lines()}
-    assert ax.get_ylim()[0] == 0
-    assert np.isnan(np.asarray(caps["_low"])).all() and np.asarray(caps["_high"]) == [1.9]
+def lines_named(ax: Axes, name: str) -> list[Line2D]:
+    return [line for line in ax.lines if line.get_label() == name]
 
 
-def test_absent_scores_are_told_inside_the_panel_alone() -> None:
+def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
+    rows = pd.DataFrame({"x": ["610M"], "series": ["MLM"], "mean": [0.8], "low": [-40.0], "high": [101.9]})
+    ax = Figure().subplots()
+    draw_groups(ax, rows, {"MLM": MLM}, groups=["610M"])
+    assert ax.get_ylim() == (0, 100)
+    ends = lines_named(ax, "_end")
+    assert [float(line.get_ydata()[0]) for line in ends] == [0, 100]  # type: ignore[index]
+    assert [line.get_marker() for line in ends] == [7, 6]
+
+
+def test_a_score_without_interval_has_a_mark_alone() -> None:
+    rows = pd.DataFrame(
+        {"x": [1.0], "series": "MLM", "mean": [50.0], "low": np.nan, "high": np.nan}, index=[7]
+    )
+    ax = Figure().subplots()
+    draw_lines(ax, rows, {"MLM": MLM}, expected={})
+    assert not ax.collections and not lines_named(ax, "_end")
+    assert [line.get_gid() for line in ax.lines if line.get_gid()] == ["point-7"]
+
+
+def test_an_x_without_any_score_has_its_tick_and_a_cross() -> None:
     rows = pd.DataFrame(
         {"x": [10.0, 40.0], "series": "MLM", "mean": [1.0, 2.0], "low": np.nan, "high": np.nan}
     )
     ax = Figure().subplots()
-    draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, ticks=[10, 40], log_x=True)
-    assert [text.xy[0] for text in ax.texts] == [20]
+    draw_lines(ax, rows, {"MLM": MLM}, expected={"MLM": [1, 2, 5, 10, 20, 40]}, log_x=True)
+    assert [float(line.get_xdata()[0]) for line in lines_named(ax, "_missing")] == [1, 2, 5, 20]  # type: ignore[index]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "5", "10", "20", "40"]
     assert not len(ax.xaxis.get_minorticklocs())
+
+
+def test_where_lines_are_steep_nothing_is_moved() -> None:
+    rows = pd.DataFrame(
+        {"x": [1.0, 1.0], "series": ["MLM", "CLM"], "mean": [50.0, 60.0], "low": np.nan, "high": np.nan}
+    )
+    for dodge, apart in ((True, 3.4), (False, 0.0)):
+        figure = Figure()
+        ax = figure.subplots()
+        draw_lines(ax, rows, {"MLM": MLM, "CLM": CLM}, expected={}, dodge=dodge)
+        one, two = (line for line in ax.lines if line.get_gid())
+        shift = two.get_transform().transform((1, 60))[0] - one.get_transform().transform((1, 50))[0]
+        assert 72 * shift / figure.dpi == pytest.approx(apart, abs=1e-6)
 
 
 def test_two_points_at_one_place_are_both_drawn() -> None:

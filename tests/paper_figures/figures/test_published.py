@@ -131,7 +131,7 @@ def _intervals(ax: Axes) -> list[tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_lines_and_bars_stand_at_the_data(number: int, published: Inputs) -> None:
+def test_points_lines_and_intervals_stand_at_the_data(number: int, published: Inputs) -> None:
     figure = paper_figure(number)
     data = figure.collect(published)
     with paper_style():
@@ -140,36 +140,41 @@ def test_lines_and_bars_stand_at_the_data(number: int, published: Inputs) -> Non
         low, high = ax.get_ylim()
         assert low <= rows["low"].min()
         assert rows["high"].max() <= high
-        bars = {str(container.get_label()): container for container in ax.containers}
-        ticks = dict(zip(ax.get_xticks(), (label.get_text() for label in ax.get_xticklabels()), strict=True))
-        centres = []
+        words = [label.get_text() for label in ax.get_xticklabels()]
+        at = {row: float(words.index(x)) if isinstance(x, str) else float(x) for row, x in rows["x"].items()}
+        points = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
+        assert points.keys() == {f"point-{row}" for row in rows.index}, "a mark for each row of the CSV"
+        for row, mean in rows["mean"].items():
+            point = points[f"point-{row}"]
+            assert (*point.get_xdata(), *point.get_ydata()) == pytest.approx((at[row], mean))  # type: ignore[misc]
         for series, part in rows.groupby("series", sort=False):
-            if bars:
-                patches = bars[str(series)].patches  # type: ignore[attr-defined]
-                tops = [patch.get_y() + patch.get_height() for patch in patches]
-                middles = [patch.get_x() + patch.get_width() / 2 for patch in patches]
-                groups = [ticks[min(ticks, key=lambda tick, at=middle: abs(tick - at))] for middle in middles]
-                assert tops == pytest.approx(part["mean"].tolist())
-                assert groups == part["x"].tolist()
-                assert {patch.get_y() for patch in patches} == {low}
-                centres += middles
-                continue
             (line,) = [line for line in ax.lines if line.get_label() == series]
             x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
             there = np.isfinite(y)
-            assert x[there].tolist() == pytest.approx(part["x"].astype(float).tolist())
+            assert x[there].tolist() == pytest.approx([at[row] for row in part.index])
             assert y[there].tolist() == pytest.approx(part["mean"].tolist())
-            centres += part["x"].astype(float).tolist()
-        wanted = zip(centres, rows["low"], rows["high"], strict=True)
+        wanted = zip(at.values(), rows["low"], rows["high"], strict=True)
         assert _intervals(ax) == sorted((round(x, 6), round(a, 6), round(b, 6)) for x, a, b in wanted)
 
 
-def test_bars_are_never_cut_above_their_smallest_interval(published: Inputs) -> None:
-    for number in (2, 8):
-        figure = paper_figure(number)
-        data = figure.collect(published)
-        with paper_style():
-            drawn = figure.draw(data, "caption")
-        for ax, rows in _axes(drawn, data):
-            span = rows["high"].max() - rows["low"].min()
-            assert ax.get_ylim()[0] <= rows["low"].min() - 0.2 * span
+def test_panels_of_one_metric_have_one_range(published: Inputs) -> None:
+    figure = paper_figure(1)
+    with paper_style():
+        one, two = figure.draw(figure.collect(published), "caption").axes
+    assert one.get_ylim() == two.get_ylim()
+
+
+def test_series_at_one_x_stand_apart(published: Inputs) -> None:
+    """By more than an interval is wide, on the page."""
+    figure = paper_figure(6)
+    data = figure.collect(published)
+    with paper_style():
+        drawn = figure.draw(data, "caption")
+    ax, rows = next(_axes(drawn, data))
+    where = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
+    for _, part in rows.groupby("x"):
+        places = sorted(
+            float(where[f"point-{row}"].get_transform().transform((x, y))[0]) * 72 / drawn.dpi
+            for row, x, y in zip(part.index, part["x"], part["mean"], strict=True)
+        )
+        assert min(np.diff(places)) > 3

@@ -1,0 +1,85 @@
+"""No text of any figure touches another, leaves the canvas, or is too small; from every kind of source, light and dark."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+
+from analysis.precision import coverage
+from analysis.sources import Source, open_source
+from common.errors import UserError
+from paper_figures.drawing.style import paper_style
+from paper_figures.drawing.themes import THEMES, recolour
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import caption
+from paper_figures.output.titles import entitle
+from paper_figures.registry import FIGURES
+from tests.paper_figures.checker import faults
+from tests.paper_figures.made_up import made_up_runs, write_logs
+
+SOURCES = ("published", "miniature", "stand-in")
+NOT_DRAWN = {("published", "5"), ("published", "7"), ("published", "12")}
+"""Runs or logs are needed."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
+    """The three kinds of source: printed cells, a small study in the paper's place, the whole grid of runs."""
+    logs = tmp_path_factory.mktemp("logs")
+    write_logs(logs, every=300)
+    whole = Source(label="runs.parquet", runs=made_up_runs())
+    return {
+        "published": Inputs(source=open_source("published")),
+        "miniature": Inputs(source=open_source("miniature")),
+        "stand-in": Inputs(source=whole, logs=logs),
+    }
+
+
+def drawn(name: str, inputs: Inputs) -> Figure:
+    figure = FIGURES[name].load()
+    data = figure.collect(inputs)
+    drawing = figure.draw(data, caption(figure, data, inputs))
+    entitle(drawing, figure, inputs)
+    return drawing
+
+
+QUICK = [(source, name) for source in SOURCES for name in FIGURES if (source, name) not in NOT_DRAWN]
+SLOW = {
+    ("stand-in", "multiverse"),
+    ("miniature", "multiverse"),
+    ("stand-in", "coverage"),
+    ("stand-in", "claims"),
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [pytest.param(*case, marks=[pytest.mark.slow] if case in SLOW else []) for case in QUICK],
+)
+def test_texts_are_apart_on_the_page_and_large_enough(
+    source: str, name: str, inputs: dict[str, Inputs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 50)
+    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 50)
+    with paper_style():
+        figure = drawn(name, inputs[source])
+        assert faults(figure) == []
+        recolour(figure, THEMES["dark"])  # every colour has a partner
+
+
+@pytest.mark.parametrize(("source", "name"), sorted(NOT_DRAWN))
+def test_the_others_cannot_be_drawn(source: str, name: str, inputs: dict[str, Inputs]) -> None:
+    with pytest.raises(UserError):
+        FIGURES[name].load().collect(inputs[source])
+
+
+def test_the_checker_finds_what_is_wrong() -> None:
+    with paper_style():
+        figure = Figure(figsize=(3, 2))
+        figure.text(0.2, 0.5, "one")
+        assert faults(figure) == []
+        figure.text(0.22, 0.5, "two")
+        figure.text(0.95, 0.9, "beyond the edge")
+        figure.text(0.5, 0.1, "small", fontsize=5.6)
+        found = faults(figure)
+    assert found == ["'beyond the edge' leaves the canvas", "'small' has 5.6 points", "'one' touches 'two'"]
