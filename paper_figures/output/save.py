@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def save_figure(
             "seed": settings.seed,
         },
         "points": len(table),
+        "x_axis": asdict(figure.x_axis),
     }
     texts = {
         "csv": csv_text(table, float_format="%.12g"),  # 84.95 less 0 is 84.94999999999999 in binary
