@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analysis.claims.by_dataset import DatasetReading
 from analysis.claims.evidence import Finding
@@ -28,22 +28,19 @@ class ForestRow:
     role: str
     """`typical`, `adverse`, `average` or `other`."""
     says: str
-    """`holds`, `fails` or `open`, judged alone; `unknown` where the source lacks it."""
+    """`holds`, `fails` or `open`, judged alone."""
     text: str
     """Effect and interval."""
-    claimed: str
-    """The claimed region in words."""
     tip: str
     """All that is known of it, for whoever points at it."""
-    effect: float | None = None
-    """Where the effect is; None where it is not known."""
-    low: float = 0.0
-    high: float = 0.0
-    cut_low: bool = False
-    """Whether the interval goes on beyond the axis."""
-    cut_high: bool = False
-    region: tuple[float, float] | None = None
+    effect: float
+    low: float
+    high: float
+    region: tuple[float, float]
     """From where to where the claimed region is."""
+    cut_low: bool = False
+    """Whether the interval is longer than the axis."""
+    cut_high: bool = False
     group: str = ""
     """A heading above the row; empty where it is that of the row before."""
 
@@ -58,6 +55,8 @@ class Forest:
     unit: str
     zero: float
     """Where no difference is."""
+    missing: tuple[str, ...] = ()
+    """The comparisons that the source lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,7 @@ def by_dataset_forest(reading: DatasetReading) -> Forest | None:
     """Return the forest of each comparison on each dataset, then on their average; None where none is known."""
     entries = []
     for contrast in reading.contrasts:
-        label = contrast.average.comparison.label
+        label = contrast.average.comparison.label  # above the first of its rows
         for name, finding in contrast.single.items():
             entries.append(_Entry(finding=finding, role="other", label=DATASETS[name].title, group=label))
             label = ""
@@ -128,10 +127,11 @@ def _forest(entries: Sequence[_Entry]) -> Forest | None:
 
 def _on(entries: Sequence[_Entry], scale: Scale, unit: str) -> Forest:
     return Forest(
-        rows=tuple(_row(entry, scale) for entry in entries),
+        rows=tuple(_row(entry, scale) for entry in entries if entry.finding.known),
         ticks=tuple((number(tick), _percent(scale, tick)) for tick in scale.ticks),
         unit=unit,
         zero=_percent(scale, _no_difference(unit)),
+        missing=tuple(entry.finding.comparison.label for entry in entries if not entry.finding.known),
     )
 
 
@@ -142,31 +142,26 @@ def _no_difference(unit: str) -> float:
 def _row(entry: _Entry, scale: Scale) -> ForestRow:
     finding, comparison = entry.finding, entry.finding.comparison
     label = entry.label or comparison.label
-    text = format_effect(finding).replace("-", "\u2212") if finding.known else finding.missing
-    says = _says(finding)
-    words = ForestRow(
-        label=label, role=entry.role, says=says, text=text, claimed=comparison.region, tip=_tip(entry, label, text),
+    text = format_effect(finding).replace("-", "\u2212")
+    low, high = (end if end == end else finding.effect for end in (finding.low, finding.high))
+    start, end = (_percent(scale, scale.inside(one)) for one in comparison.ends)
+    return ForestRow(
+        label=label,
+        role=entry.role,
+        says=_says(finding),
+        text=text,
+        tip=_tip(finding, label, text),
         group=entry.group,
-    )  # fmt: skip
-    if not finding.known:
-        return words
-    start, end = (scale.inside(one) for one in comparison.ends)
-    low, high = (one if one == one else finding.effect for one in (finding.low, finding.high))
-    return replace(
-        words,
         effect=_percent(scale, scale.inside(finding.effect)),
         low=_percent(scale, scale.inside(low)),
         high=_percent(scale, scale.inside(high)),
         cut_low=low < scale.low,
         cut_high=high > scale.high,
-        region=(_percent(scale, start), _percent(scale, end)),
+        region=(start, end),
     )
 
 
-def _tip(entry: _Entry, label: str, text: str) -> str:
-    finding = entry.finding
-    if not finding.known:
-        return f"{label}: {text}"
+def _tip(finding: Finding, label: str, text: str) -> str:
     seeds = "-".join(dict.fromkeys(str(count) for count in finding.seeds))
     lines = [
         f"{label}: {text} {finding.comparison.unit}",
@@ -178,8 +173,6 @@ def _tip(entry: _Entry, label: str, text: str) -> str:
 
 
 def _says(finding: Finding) -> str:
-    if not finding.known:
-        return "unknown"
     if finding.p_for <= ALPHA:
         return "holds"
     return "fails" if finding.p_against <= ALPHA else "open"

@@ -145,7 +145,8 @@ def _y_scale(rows: pd.DataFrame) -> Scale:
         low, high = max(low, float(means.min()) - 1.5 * span), min(high, float(means.max()) + 1.5 * span)
     missing = max(0.0, _LEAST_SPAN - (high - low)) / 2
     pad = 0.04 * (high - low + 2 * missing)
-    return linear(low - missing - pad, high + missing + pad)
+    below = low - missing - pad
+    return linear(max(below, 0.0) if float(means.min()) > 0 else below, high + missing + pad)
 
 
 def _panel(name: str, scale: Scale, frame: _Frame, labelled: Sequence[str]) -> Panel:

@@ -56,7 +56,7 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
             and _drawn_from(record, source.name)
             and all(p.is_file() for p in files.values())
         ):
-            pictures.append(_picture(name, files, record))
+            pictures.append(_picture(name, files, record, source))
     if not pictures:
         raise UserError(
             f"{folder}: holds no figures of {source.label}; draw them with "
@@ -65,7 +65,7 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
     return tuple(pictures)
 
 
-def _picture(name: str, files: dict[str, Path], record: dict[str, Any]) -> Picture:
+def _picture(name: str, files: dict[str, Path], record: dict[str, Any], source: Source) -> Picture:
     svg = files["svg"].read_bytes()
     axis = record.get("x_axis", {})
     data = pd.read_csv(files["csv"], dtype={"panel": str, "series": str})
@@ -81,11 +81,16 @@ def _picture(name: str, files: dict[str, Path], record: dict[str, Any]) -> Pictu
     )
     width, height = _size(svg)
     return Picture(
-        name=name, title=str(record["title"]), caption=str(record["caption"]),
+        name=name, title=str(record["title"]), caption=_own_caption(str(record["caption"]), source),
         alt=files["txt"].read_text(encoding="utf-8").strip(), width=width, height=height, panels=tuple(panels),
         svg=Download(name=f"{name}.svg", label="SVG", content=svg),
         csv=Download(name=f"{name}.csv", label="CSV", content=files["csv"].read_text(encoding="utf-8")),
     )  # fmt: skip
+
+
+def _own_caption(caption: str, source: Source) -> str:
+    """Return a caption without what the page says once of all its figures, `Source.own_words`."""
+    return caption.removeprefix(source.own_words.replace(" %", "\u00a0%")).lstrip()
 
 
 def _size(svg: bytes) -> tuple[int, int]:

@@ -138,6 +138,26 @@
   document.addEventListener("pointermove", point);
   document.addEventListener("pointerdown", point);
 
+  // Pictures are packed in their links; without this script the link saves the packed file.
+  function unpacked(link) {
+    const bytes = Uint8Array.from(atob(link.href.split(",")[1]), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).arrayBuffer().then((content) => new Blob([content], { type: "image/svg+xml" }));
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-unpacked]");
+    if (!link || typeof DecompressionStream === "undefined") return;
+    event.preventDefault();
+    unpacked(link).then((content) => {
+      const plain = document.createElement("a");
+      plain.href = URL.createObjectURL(content);
+      plain.download = link.dataset.unpacked;
+      plain.click();
+      setTimeout(() => URL.revokeObjectURL(plain.href), 1000);
+    });
+  });
+
   // A picture that the page does not draw itself is the file that it hands out.
   for (const place of document.querySelectorAll("[data-picture]")) {
     const details = place.closest("details");
@@ -145,8 +165,10 @@
       if (!details.open || place.firstChild) return;
       const image = document.createElement("img");
       image.alt = place.dataset.alt;
-      image.src = details.querySelector(`a[download="${place.dataset.picture}"]`).href;
-      place.append(image);
+      unpacked(details.querySelector(`a[data-unpacked="${place.dataset.picture}"]`)).then((content) => {
+        image.src = URL.createObjectURL(content);
+        place.append(image);
+      });
     });
   }
 

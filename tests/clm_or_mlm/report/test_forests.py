@@ -41,13 +41,12 @@ def test_places_are_linear_in_the_numbers() -> None:
         rows[f"{text}"]
         for text in ("+1.00 [+0.50, +1.50]", "+3.00 [+2.00, +4.00]", "\u22121.00 [\u22122.00, \u22120.50]")
     )
-    assert one.effect is not None and three.effect is not None and minus.effect is not None
     scale = (three.effect - minus.effect) / 4
     assert one.effect == pytest.approx(minus.effect + 2 * scale, abs=0.02)
     assert forest.zero == pytest.approx(minus.effect + scale, abs=0.02)
     assert three.high - three.low == pytest.approx(2 * scale, abs=0.02)
     assert [one.says, minus.says] == ["holds", "fails"]
-    assert minus.role == "adverse" and one.region is not None
+    assert minus.role == "adverse"
     assert one.region[0] == pytest.approx(forest.zero) and one.region[1] == 100
 
 
@@ -55,7 +54,7 @@ def test_a_claimed_range_has_both_of_its_ends() -> None:
     forest = claim_forest(judged((0.1, -0.2, 0.4), (0.2, 0.1, 0.3), low=-0.5, high=0.5))
     assert forest is not None
     for row in forest.rows:
-        assert row.region is not None and 0 < row.region[0] < forest.zero < row.region[1] < 100
+        assert 0 < row.region[0] < forest.zero < row.region[1] < 100
 
 
 def test_an_interval_of_two_seeds_is_cut_with_an_arrow() -> None:
@@ -67,11 +66,10 @@ def test_an_interval_of_two_seeds_is_cut_with_an_arrow() -> None:
     assert narrow.high - narrow.low > 10  # still to be seen
 
 
-def test_what_is_not_known_says_why_and_is_not_drawn() -> None:
+def test_what_is_not_known_is_named_and_not_drawn() -> None:
     forest = claim_forest(judged((1, 0, 2), (math.nan, math.nan, math.nan)))
     assert forest is not None
-    missing = forest.rows[-1]
-    assert missing.effect is None and missing.text == "no runs of it" and missing.says == "unknown"
+    assert [row.label for row in forest.rows] == ["part 0"] and forest.missing == ("part 1",)
     assert claim_forest(judged((math.nan,) * 3)) is None
 
 

@@ -35,7 +35,7 @@ def window(browser: Any, errors: list[str]) -> Iterator[Any]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "request",
-        lambda request: None if request.url.startswith(("file:", "data:")) else errors.append(request.url),
+        lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url),
     )
     yield page
     page.context.close()
@@ -254,7 +254,7 @@ def test_sorting_with_the_keyboard(page: Any, table: str, column: int) -> None:
 
 
 def saved(page: Any, name: str, within: str = "body") -> bytes:
-    link = page.locator(f"{within} a[download='{name}']").first
+    link = page.locator(f"{within} a[data-unpacked='{name}'], {within} a[download='{name}']").first
     link.evaluate(
         "link => { for (let at = link; (at = at.parentElement.closest('details')); ) at.open = true; }"
     )
