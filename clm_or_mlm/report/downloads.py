@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import gzip
+import zlib
 from dataclasses import dataclass
 
 __all__ = ["Download"]
@@ -14,6 +14,8 @@ _MEDIA = {
 }  # fmt: skip
 
 
+_GZIP = 31
+"""zlib's name for a gzip header, in which it writes neither a time nor a name."""
 _PACKED = {"svg": "svgz"}
 """Kinds that are packed, by the ending that they have then: outlines of letters shrink to a fifth."""
 
@@ -45,5 +47,5 @@ class Download:
         ending = self.name.rsplit(".", 1)[-1]
         content = self.content.encode() if isinstance(self.content, str) else self.content
         if self.is_packed:
-            return f"data:application/gzip;base64,{base64.b64encode(gzip.compress(content, mtime=0)).decode('ascii')}"
+            return f"data:application/gzip;base64,{base64.b64encode(zlib.compress(content, wbits=_GZIP)).decode('ascii')}"
         return f"data:{_MEDIA[ending]};base64,{base64.b64encode(content).decode('ascii')}"

@@ -35,7 +35,9 @@ def window(browser: Any, errors: list[str]) -> Iterator[Any]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "request",
-        lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url),
+        lambda request: (
+            None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url)
+        ),
     )
     yield page
     page.context.close()
@@ -183,6 +185,16 @@ def test_a_forest_draws_what_its_numbers_say(page: Any) -> None:
     for effect, place, _ in points:
         assert place == pytest.approx(left + scale * (effect - a), abs=1.5)
     assert zero == pytest.approx(left - scale * a, abs=1.5)
+    # The axis is drawn where the dots are: its 0 stands above the beginning of the claimed region.
+    ticks = page.locator("#F8 > .forest .ticks i").evaluate_all(
+        """marks => marks.map(mark => {
+            const [box, strip] = [mark, document.querySelector("#F8 .strip")].map(one => one.getBoundingClientRect());
+            return [parseFloat(mark.textContent), (box.left + box.right) / 2 - strip.left];
+        })"""
+    )
+    assert len(ticks) > 3
+    for value, place in ticks:
+        assert place == pytest.approx(left + scale * (value - a), abs=1.5)
 
 
 def test_arrow_keys_read_a_panel(page: Any) -> None:
