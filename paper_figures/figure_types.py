@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FigureSpec", "PaperFigure", "SupplementaryFigure", "file_stem"]
+__all__ = ["FigureSpec", "PaperFigure", "SupplementaryFigure", "XAxis", "file_stem"]
 
 T = TypeVar("T")
 
@@ -32,6 +32,16 @@ def _same(data: pd.DataFrame) -> pd.DataFrame:
 def _no_details(inputs: Inputs) -> str:
     del inputs
     return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class XAxis:
+    """What a figure's x axis shows, for whoever draws its data again."""
+
+    label: str = ""
+    log: bool = False
+    expected: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """For each series the x of all its points in the paper: no line is drawn across one that is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +71,8 @@ class FigureSpec(Generic[T]):
     """The models that it shows; empty: all of the source."""
     tabulate: Callable[[T], pd.DataFrame] = _same  # type: ignore[assignment]
     """Data -> what the CSV holds; by default the data, which are a frame then."""
+    x_axis: XAxis = XAxis()
+    """The x axis of all its panels."""
     from_logs: bool = False
     """Whether it reads training logs in place of scores."""
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.claims.assessment import Assessment, assess
-from analysis.claims.verdicts import Verdict
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from benchmarks.protocol import AVERAGE
 
 if TYPE_CHECKING:
     from analysis.claims.assessment import Assessment
+    from analysis.claims.verdicts import Verdict
 
 __all__ = ["Inputs"]
 
@@ -48,6 +47,7 @@ class Inputs:
     @cached_property
     def assessment(self) -> Assessment:
         """The claims judged against the source."""
+        from analysis.claims.assessment import assess  # statistics that most figures do not need
 
         return assess(self.source, self.settings, second_opinion=False)
 

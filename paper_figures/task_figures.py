@@ -17,7 +17,7 @@ from paper_figures.drawing.style import Look
 from paper_figures.drawing.style import looks as looks_of
 from paper_figures.drawing.x_positions import continued_only, expected_points
 from paper_figures.figure_data import PositionRule, collect, refuse_empty
-from paper_figures.figure_types import PaperFigure
+from paper_figures.figure_types import PaperFigure, XAxis
 from paper_figures.inputs import Inputs
 from pretraining.study import FIGURES
 
@@ -108,6 +108,8 @@ def task_figure(
             out, unless their series is one of `looks`.
     """
 
+    shown = FIGURES.get(name, models) if isinstance(name, int) else models
+
     def collected(inputs: Inputs) -> pd.DataFrame:
         data = collect(figure, position, inputs, others=continued)
         return refuse_empty(figure, continued_only(data, looks), inputs) if continued else data
@@ -139,10 +141,15 @@ def task_figure(
         draw=draw,
         draw_panel=draw_panel,
         describe=lambda data: f"{seen} {numbers(data)}",
-        models=FIGURES.get(name, models) if isinstance(name, int) else models,
+        models=shown,
         tables=tables,
         note=note,
         claim=claim,
         crosses=isinstance(marks, Lines),
+        x_axis=XAxis(
+            label=marks.x_label,
+            log=isinstance(marks, Lines) and marks.log_x,
+            expected=expected_points(shown, position),
+        ),
     )
     return figure

@@ -55,12 +55,13 @@ class Letter:
     """Whether any cell's runs contradict what is printed."""
 
 
-def write_letter(source: Source, settings: Settings) -> Letter:
+def write_letter(source: Source, settings: Settings, assessment: Assessment | None = None) -> Letter:
     """Return the letter about a source.
 
     Args:
         source: the published cells, or runs; where they are a store with both protocols, the traps are measured.
         settings: selection rule and the interval of the verdicts.
+        assessment: of the source with these settings, where there is one already.
 
     Raises:
         UserError: the source's networks or metrics are not the paper's.
@@ -68,7 +69,8 @@ def write_letter(source: Source, settings: Settings) -> Letter:
     result = audit(source, selection=settings.selection)
     standard = standard_of(source)
     evidence = Evidence(runs=source.runs, standard=None if standard is None else standard.runs)
-    assessment = assess(source, settings, second_opinion=False)
+    if assessment is None:
+        assessment = assess(source, settings, second_opinion=False)
     sections = (
         _reproduced(result),
         _not_reproduced(result),

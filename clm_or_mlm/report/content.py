@@ -2,54 +2,77 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.claims.assessment import assess
-from analysis.claims.pages.records import as_record
+from analysis.claims.answer import Answer, answer
+from analysis.claims.assessment import Assessment, assess
+from analysis.claims.catalogue import CLAIMS, FAMILIES
+from analysis.claims.grades import Grade
+from analysis.claims.pages.by_dataset import dataset_sentences, datasets_csv
+from analysis.claims.pages.explain import explanations
+from analysis.claims.pages.records import contrasts_csv, verdicts_csv
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p, format_typical
+from analysis.claims.wording import sentence
+from analysis.letter.content import Letter, write_letter
+from analysis.letter.pages import letter_latex, letter_markdown
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers
-from common.errors import UserError
-from paper_figures.registry import FIGURES, FigureEntry
+from analysis.tables.render import FORMATS as TABLE_FORMATS
+from benchmarks.protocol import AVERAGE, DATASETS
+from clm_or_mlm.report.downloads import Download
+from clm_or_mlm.report.forests import Forest, by_dataset_forest, claim_forest, overview
+from clm_or_mlm.report.links import compared, figures_of, tables_of
+from clm_or_mlm.report.pictures import Picture, pictures_in
+from paper_figures.registry import FIGURES
 
-__all__ = ["Content", "Picture", "TableRow", "gather", "pictures_in", "table_rows"]
-
-_FIRST = "3"
-"""The figure that most readers look for; the others follow in the registry's order."""
+__all__ = ["Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
-    """A drawn figure."""
+class FindingEntry:
+    """A finding on the page."""
 
-    name: str
-    """File name without its ending."""
-    title: str
-    """First sentence of the alt text."""
-    alt: str
-    """The whole alt text."""
-    data: str
-    """The SVG as a base64 data address."""
+    verdict: Verdict
+    sentence: str
+    datasets: tuple[str, ...]
+    """What is seen by dataset, in sentences."""
+    overview: Forest | None
+    """Typical and most adverse effect on the axis of all findings."""
+    forest: Forest | None
+    by_dataset: Forest | None
+    explanation: str
+    """Every number behind it."""
+    figures: tuple[Picture, ...]
+    """Of those that the page has."""
+    tables: tuple[int, ...]
+    """Those with rows that enter it."""
+
+    @property
+    def id(self) -> str:
+        """The claim's."""
+        return self.verdict.claim.id
+
+    @property
+    def grade(self) -> Grade:
+        """What the claim is worth."""
+        return self.verdict.grade
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row of a table, and how its cells compare."""
+    """A row of a table, how its cells compare, and the claims that it enters."""
 
     labels: tuple[str, ...]
     model: str
     cells: tuple[tuple[Cell, AuditedCell | None], ...]
+    claims: tuple[str, ...] = ()
 
     @property
     def compares(self) -> str:
@@ -61,22 +84,49 @@ class TableRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableEntry:
+    """A table on the page."""
+
+    table: Table
+    rows: tuple[TableRow, ...]
+    """None for Table 1, which holds settings."""
+    files: tuple[Download, ...]
+
+    @property
+    def differing(self) -> int | None:
+        """Cells that differ from the published ones; None where no cell was compared."""
+        audited = [cell for row in self.rows for _, cell in row.cells if cell is not None and cell.agreement]
+        return sum(cell.agreement == "differs" for cell in audited) if audited else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Content:
     """Everything on the page."""
 
-    source: str
+    source: Source
     settings: Settings
+    answer: Answer
+    findings: tuple[FindingEntry, ...]
+    findings_files: tuple[Download, ...]
+    tests: tuple[str, str, str]
+    """`Assessment.tests`: the test, what it is about, multiplicity."""
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
-    tables: tuple[tuple[Table, tuple[TableRow, ...]], ...]
-    claims: tuple[dict[str, object], ...]
-    """Records of `analysis.claims.pages.records`, with effect and p values as text."""
-    claims_tests: tuple[str, str, str]
-    """`Assessment.tests`: the test, what it is about, multiplicity."""
+    tables: tuple[TableEntry, ...]
+    letter: Letter
+    letter_files: tuple[Download, ...]
     audit: Audit
     coverage: pd.DataFrame
     n_runs: int
     n_models: int
+
+    @property
+    def families(self) -> dict[str, list[FindingEntry]]:
+        """The findings by the question that they are about."""
+        return {
+            title: [entry for entry in self.findings if entry.verdict.claim.family == name]
+            for name, title in FAMILIES.items()
+        }
 
 
 def gather(source: Source, figures: Path, settings: Settings) -> Content:
@@ -88,24 +138,52 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         settings: selection rule and interval; the published values of tables keep theirs.
     """
     settings = source.settled(settings)
-    # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    audited = audit(source if source.comparable else PUBLISHED, selection=settings.selection)
-    scores = None if source.is_published else source.scores(settings)
-    by_cell = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
-    tables = [build_table(number, scores, source=source) for number in table_numbers()]
-    assessment = assess(source, settings)
     pictures = pictures_in(figures, source)
+    # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
+    audited_source = source if source.comparable else PUBLISHED
+    audited = audit(audited_source, selection=settings.selection)
+    scores = None if source.is_published else source.scores(settings)
+    assessment = assess(source, settings)
+    letter = (
+        write_letter(source, settings, assessment)
+        if source.comparable
+        else write_letter(PUBLISHED, PUBLISHED.settled(Settings()))
+    )
     there = {picture.name for picture in pictures}
+    tables = [build_table(number, scores, source=source) for number in table_numbers()]
+    tasks = {table.number: task for table in tables if (task := _task_of(table)) is not None}
+    linked = {name: tables_of(claim, tasks) for name, claim in CLAIMS.items()}
     return Content(
-        source=source.words,
+        source=source,
         settings=settings,
+        answer=answer(assessment.verdicts, stand_ins=source.stand_ins is not None),
+        findings=_findings(assessment, pictures, linked),
+        findings_files=(
+            Download(name="claims.csv", label="CSV", content=verdicts_csv(assessment, assessment.verdicts)),
+            Download(
+                name="comparisons.csv",
+                label="CSV of every comparison",
+                content=contrasts_csv(assessment, assessment.verdicts),
+            ),
+            Download(
+                name="comparisons-by-dataset.csv",
+                label="CSV by dataset",
+                content=datasets_csv(assessment, assessment.verdicts),
+            ),
+        ),
+        tests=assessment.tests,
         pictures=pictures,
         missing_pictures=tuple(
-            figure.stem for figure in _figures() if not figure.supplementary and figure.stem not in there
+            figure.stem
+            for figure in FIGURES.values()
+            if not figure.supplementary and figure.stem not in there
         ),
-        tables=tuple((table, table_rows(table, by_cell)) for table in tables),
-        claims=tuple(_claim(verdict) for verdict in assessment.verdicts),
-        claims_tests=assessment.tests,
+        tables=_tables(tables, audited, linked),
+        letter=letter,
+        letter_files=(
+            Download(name="letter.md", label="Markdown", content=letter_markdown(letter)),
+            Download(name="letter.tex", label="LaTeX", content=letter_latex(letter)),
+        ),
         audit=audited,
         coverage=simulate(
             source,
@@ -119,63 +197,69 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
     )
 
 
-def table_rows(table: Table, audited: dict[tuple[int, str, str], AuditedCell]) -> tuple[TableRow, ...]:
-    """Return the rows of a table with their audited cells; none for Table 1, which holds settings."""
+def _findings(
+    assessment: Assessment, pictures: tuple[Picture, ...], linked: dict[str, tuple[int, ...]]
+) -> tuple[FindingEntry, ...]:
+    by_name = {picture.name: picture for picture in pictures}
+    places = overview(assessment.verdicts)
+    entries = []
+    for verdict in assessment.verdicts:
+        claim = verdict.claim
+        reading = assessment.datasets.get(claim.id)
+        entries.append(
+            FindingEntry(
+                verdict=verdict,
+                sentence=sentence(verdict),
+                datasets=tuple(dataset_sentences(assessment, verdict)),
+                overview=places.get(claim.id),
+                forest=claim_forest(verdict),
+                by_dataset=None if reading is None else by_dataset_forest(reading),
+                explanation=explanations(assessment, [verdict]),
+                figures=tuple(by_name[f"figure{n}"] for n in figures_of(claim) if f"figure{n}" in by_name),
+                tables=linked[claim.id],
+            )
+        )
+    return tuple(entries)
+
+
+def _tables(
+    tables: Sequence[Table], audited: Audit, linked: dict[str, tuple[int, ...]]
+) -> tuple[TableEntry, ...]:
+    cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
+    entries = []
+    for table in tables:
+        files = tuple(
+            Download(name=f"table{table.number:02d}.{form.ending}", label=label, content=form.show(table))
+            for form, label in ((TABLE_FORMATS["csv"], "CSV"), (TABLE_FORMATS["latex"], "LaTeX"))
+        )
+        models = {
+            name: {model for model, _ in compared(CLAIMS[name])}
+            for name, numbers in linked.items()
+            if table.number in numbers
+        }
+        entries.append(TableEntry(table=table, rows=table_rows(table, cells, models), files=files))
+    return tuple(entries)
+
+
+def _task_of(table: Table) -> str | None:
+    """Return the task of a table's scores; None for Table 1, which holds settings."""
+    datasets = {cell.dataset for cells in table.cells for cell in cells} - {AVERAGE}
+    return DATASETS[min(datasets)].task if datasets else None
+
+
+def table_rows(
+    table: Table, audited: dict[tuple[int, str, str], AuditedCell], claims: dict[str, set[str]]
+) -> tuple[TableRow, ...]:
+    """Return the rows of a table with their audited cells, and the claims (id: its models) that compare the model.
+
+    None for Table 1, which holds settings.
+    """
     return tuple(
         TableRow(
             labels=labels,
             model=model,
             cells=tuple((cell, audited.get((table.number, cell.model, cell.dataset))) for cell in cells),
+            claims=tuple(name for name, models in claims.items() if model in models),
         )
         for labels, model, cells in zip(table.labels, table.models, table.cells, strict=False)
     )
-
-
-def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
-    """Return the figures of a folder that were drawn from `source` (or from training logs), the paper's first.
-
-    Raises:
-        UserError: the folder holds none.
-    """
-    pictures = []
-    for name in (figure.stem for figure in _figures()):
-        svg, text = folder / f"{name}.svg", folder / f"{name}.txt"
-        if svg.is_file() and text.is_file() and _drawn_from(folder / f"{name}.json", source.name):
-            alt = text.read_text(encoding="utf-8").strip()
-            data = base64.b64encode(svg.read_bytes()).decode("ascii")
-            pictures.append(Picture(name=name, title=_title(alt), alt=alt, data=data))
-    if not pictures:
-        raise UserError(
-            f"{folder}: holds no figures of {source.label}; draw them with "
-            f"`python -m paper_figures all {shlex.join(source.options)} --out {shlex.quote(str(folder))}`"
-        )
-    return tuple(pictures)
-
-
-def _figures() -> list[FigureEntry]:
-    return sorted(FIGURES.values(), key=lambda figure: figure.name != _FIRST)
-
-
-def _claim(verdict: Verdict) -> dict[str, object]:
-    p, adjusted = (verdict.p, verdict.p_adjusted) if verdict.known else (math.nan, math.nan)
-    texts = {
-        "effect_text": format_effect(verdict.decisive),
-        "typical_text": format_typical(verdict),
-        "p_text": format_p(p),
-        "holm_text": format_p(adjusted),
-    }
-    return as_record(verdict) | texts
-
-
-def _drawn_from(record: Path, source: str) -> bool:
-    """Return whether a figure's record names `source`: an older figure of another source is left out."""
-    try:
-        return json.loads(record.read_text(encoding="utf-8"))["source"]["name"] in (source, "logs")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _title(alt: str) -> str:
-    """Return `Figure 3. MLM masking ratio by model size` of a text that begins so."""
-    sentences = alt.split(". ")
-    return ". ".join(sentences[:2]) if sentences[0].startswith("Figure") else sentences[0]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 
 import jinja2
 
-from analysis.claims.grades import GRADES
+from analysis.claims.answer import QUESTION
+from analysis.claims.evidence import Finding
+from analysis.claims.verdicts import Verdict
+from analysis.claims.wording import format_effect, p_texts
 from analysis.precision.coverage import KINDS
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from analysis.tables.render import recomputed_text
 from benchmarks.protocol import AVERAGE, DATASETS
 from clm_or_mlm.report.content import Content
+from clm_or_mlm.report.panels import HEIGHT, WIDTH
 
 __all__ = ["render_page"]
-
-_PLOT_WIDTH = 240.0
-_PLOT_PAD = 6.0
 
 
 def render_page(content: Content, provenance: dict[str, object]) -> str:
@@ -28,22 +28,33 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         loader=jinja2.PackageLoader("clm_or_mlm.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"published": _published, "recomputed": _recomputed}
-    forest, axis = _forest(content)
+    environment.filters |= {
+        "published": _published, "recomputed": _recomputed, "tone": _tone, "effect": _effect,
+        "p_texts": p_texts,
+    }  # fmt: skip
+    findings_of: dict[str, list[str]] = {}
+    for entry in content.findings:
+        for picture in entry.figures:
+            findings_of.setdefault(picture.name, []).append(entry.id)
     return environment.get_template("page.html").render(
         content=content,
-        verdicts=Counter(str(claim["verdict"]) for claim in content.claims),
-        verdict_names=tuple(GRADES),
+        question=QUESTION,
+        entries={entry.id: entry for entry in content.findings},
         statuses=STATUSES,
         summary=content.audit.summary(),
-        forest=forest,
-        axis=axis,
         coverage=_coverage(content),
         has_runs=content.n_runs > 0,
         selection_words=content.settings.rule.words,
-        tables_compared=_compared(content),
-        provenance=json.dumps(provenance, indent=1, ensure_ascii=False),
+        findings_of=findings_of,
+        width=WIDTH,
+        height=HEIGHT,
+        provenance=_provenance(provenance),
+        command=" ".join(["make report", *_make_source(content)]),
     )
+
+
+def _make_source(content: Content) -> list[str]:
+    return [] if content.source.is_published else [f'SOURCE="{content.source.label}"']
 
 
 def _published(cell: Cell) -> str:
@@ -54,31 +65,15 @@ def _recomputed(cell: Cell) -> str:
     return recomputed_text(cell, " ({} seeds)")
 
 
-def _forest(content: Content) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return, by claim id, where a forest plot puts effect, interval and zero, and the positions of whole points.
+def _tone(verdict: Verdict) -> str:
+    """Return the colour of a verdict: `good`, `bad`, `part`, or `open` where no part is shown either way."""
+    if verdict.grade.sided:
+        return "good" if verdict.grade.sided > 0 else "bad"
+    return "part" if verdict.tree.hold else "open"
 
-    Positions are pixels on one common axis. Only effects in points of score share it; the others are numbers alone.
-    """
-    shown = {
-        str(claim["id"]): (float(claim["effect"]), float(claim["low"]), float(claim["high"]))  # type: ignore[arg-type]
-        for claim in content.claims
-        if claim["unit"] == "points" and None not in (claim["effect"], claim["low"], claim["high"])
-    }
-    if not shown:
-        return {}, {}
-    left = min(0.0, *(low for _, low, _ in shown.values()))
-    right = max(0.0, *(high for _, _, high in shown.values()))
-    scale = (_PLOT_WIDTH - 2 * _PLOT_PAD) / (right - left)
 
-    def pixel(value: float) -> float:
-        return round(_PLOT_PAD + (value - left) * scale, 1)
-
-    places = {
-        name: {"effect": pixel(effect), "low": pixel(low), "high": pixel(high), "zero": pixel(0.0)}
-        for name, (effect, low, high) in shown.items()
-    }
-    ends = {f"{value:+d}": pixel(value) for value in (math.ceil(left), math.floor(right)) if value}
-    return places, ends | {"0": pixel(0.0)}
+def _effect(finding: Finding) -> str:
+    return format_effect(finding).replace("-", "\u2212")
 
 
 def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], list[str]]]:
@@ -97,14 +92,13 @@ def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], 
     return blocks
 
 
-def _compared(content: Content) -> dict[int, str]:
-    """Return, by table, how many of its cells differ, as words."""
-    words = {}
-    for table, rows in content.tables:
-        counts = Counter(row.compares for row in rows)
-        differing = sum(
-            audited is not None and audited.agreement == "differs" for row in rows for _, audited in row.cells
-        )
-        if rows and counts["none"] < len(rows):
-            words[table.number] = f"{differing} cells differ" if differing != 1 else "1 cell differs"
-    return words
+def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
+    """Return what a provenance says as pairs of a name and a text."""
+    pairs = []
+    for name, value in record.items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{key} {one}" for key, one in value.items())
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        pairs.append((name.replace("_", " "), text))
+    return pairs

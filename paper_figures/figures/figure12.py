@@ -17,7 +17,7 @@ from paper_figures.drawing.marks import empty_panel, line_handles
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.drawing.x_positions import BUDGET, start_series
 from paper_figures.figure_data import COLUMNS
-from paper_figures.figure_types import PaperFigure
+from paper_figures.figure_types import PaperFigure, XAxis
 from paper_figures.figures.figure08 import LOOKS
 from paper_figures.inputs import Inputs
 from paper_figures.training_curves import placed_losses
@@ -29,6 +29,7 @@ __all__ = ["FIGURE", "POINTS"]
 POINTS = 300
 """Points of a curve at most; more steps are averaged in bins of equal length."""
 
+_X_LABEL = "Step (thousands)"
 _TICKS = [mantissa * 10.0**power for power in range(-3, 4) for mantissa in (1, 1.5, 2, 3, 4, 5, 7)]
 
 
@@ -95,7 +96,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         for name in _PANELS
     ]
     direct = names_fit(data, _PANELS[-1])
-    page = make_page(title=FIGURE.heading, panels=panels, x_label="Step (thousands)", caption=caption,
+    page = make_page(title=FIGURE.heading, panels=panels, x_label=_X_LABEL, caption=caption,
                      names=list(LOOKS) if direct else (),
                      handles=() if direct else line_handles({n: _plain(look) for n, look in LOOKS.items()}))  # fmt: skip
     values = data[["low", "high"]].to_numpy(dtype=float)
@@ -170,6 +171,7 @@ FIGURE = PaperFigure(
     draw=draw,
     describe=describe,
     models=FIGURES[12],
+    x_axis=XAxis(label=_X_LABEL),
     note="610M. Up to 42K the pretraining loss of either start (MLM or CLM), from there the MLM loss at 40 %; the two "
     "losses are of different tasks. Line: mean of equally long stretches; band: their range. "
     "Steps without a log are left out.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def save_figure(
             "seed": settings.seed,
         },
         "points": len(table),
+        "x_axis": asdict(figure.x_axis),
     }
     texts = {
         "csv": csv_text(rounded(table, inputs.source), float_format="%.12g"),

@@ -9,7 +9,10 @@ import pytest
 from PIL import Image
 
 import clm_or_mlm as cm
-from analysis.sources import open_source
+from analysis.claims.answer import answer
+from analysis.claims.assessment import assess
+from analysis.sources import PUBLISHED, open_source
+from analysis.statistics.scores import Settings
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
 from paper_figures.inputs import Inputs
@@ -49,6 +52,8 @@ def test_the_readmes_answer_is_what_the_claims_say() -> None:
         f"{two_stage[name]:+.1f}" for name in ("typical_effect", "typical_low", "typical_high")
     )
     assert f"{effect} points [{low}, {high}]" in README
+    for sentence in answer(assess(PUBLISHED, Settings(), datasets=False).verdicts).sentences:
+        assert sentence in README.replace("**", "")
     assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
     assert claims.loc["F14", "verdict"] == "undecided"
     assert claims.loc["F12", "verdict"].startswith("contradicted")

@@ -168,8 +168,11 @@ def report(
 ) -> None:
     """Write one self-contained HTML page with the figures of a folder and everything that the source says.
 
-    It shows tables, findings with verdicts, the audit, the coverage of the intervals and provenance. The interval is
+    It begins with the answer and shows findings with their forests, figures, tables, the audit's letter and provenance;
+    every file that the commands write of them can be saved from it. The interval is
     the source's default (docs/intervals.md) unless --interval names another.
+
+    a page of your own runs:  python -m analysis report --source results/ --figures build/figures --out page.html
 
     Args:
         figures: what `python -m paper_figures all` wrote from the same source

@@ -1,28 +1,45 @@
-"""Figures for the report, drawn once."""
+"""Figures, pages and a browser for the report, made once."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from analysis.sources import Source
-from common.provenance import ROOT
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import Settings
+from clm_or_mlm.report.content import Content, gather
+from clm_or_mlm.report.html_page import render_page
+from paper_figures.inputs import Inputs
+from paper_figures.output.formats import formats_named
+from paper_figures.output.save import save_figure
 from tests.analysis.made_up import random_runs
+from tests.paper_figures.made_up import paper_figure
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
-    command = [sys.executable, "-m", "paper_figures", "3", "6", "--format", "svg", "--out", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    for number in (3, 6, 8):
+        save_figure(paper_figure(number), Inputs(source=PUBLISHED), folder, formats_named(["svg"]))
+    # As any figure of another kind: the page shows its picture.
+    for path in folder.glob("figure3.*"):
+        shutil.copy(path, folder / path.name.replace("figure3", "multiverse"))
+    (folder / "multiverse.csv").write_text("id,verdict\nF1,supported\n", encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="session")
-def own(figures: Path) -> Source:
+def own() -> Source:
     runs = random_runs(models=("610m-clm-42k", "610m-mlm40-42k", "210m-clm-42k", "1b-clm-42k"))
     return Source(label="<my> runs", runs=runs)
 
@@ -35,3 +52,61 @@ def own_figures(figures: Path, own: Source, tmp_path_factory: pytest.TempPathFac
         text = path.read_text(encoding="utf-8").replace('"name": "published"', f'"name": "{own.name}"')
         (folder / path.name).write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="session")
+def quick() -> Iterator[None]:
+    """Fewer trials of the coverage: the page's form does not hang on them."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("clm_or_mlm.report.content.COVERAGE_TRIALS", 20)
+    patch.setattr("clm_or_mlm.report.content.COVERAGE_RESAMPLES", 20)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session")
+def published_content(figures: Path, quick: None) -> Content:
+    return gather(PUBLISHED, figures, Settings())
+
+
+@pytest.fixture(scope="session")
+def own_content(own: Source, own_figures: Path, quick: None) -> Content:
+    return gather(own, own_figures, Settings(interval="bootstrap", resamples=200))
+
+
+@pytest.fixture(scope="session")
+def published(published_content: Content) -> str:
+    return render_page(published_content, {"source": "published", "versions": {"numpy": "2"}})
+
+
+@pytest.fixture(scope="session")
+def with_runs(own_content: Content) -> str:
+    return render_page(own_content, {"source": "mine"})
+
+
+@pytest.fixture(scope="session")
+def address(published: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the page of the published cells is."""
+    path = tmp_path_factory.mktemp("published") / "index.html"
+    path.write_text(published, encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="session")
+def own_address(with_runs: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the page of runs is."""
+    path = tmp_path_factory.mktemp("runs") / "index.html"
+    path.write_text(with_runs, encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine (Debian's package chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()

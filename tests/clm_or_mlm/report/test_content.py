@@ -1,61 +1,79 @@
-"""What the report shows: figures of its source alone, and texts next to the numbers."""
+"""What the report shows: the answer of its source, findings with their rows, tables with their files, the letter."""
 
 from __future__ import annotations
 
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from analysis.sources import Source, open_source
+from analysis.claims.answer import HEADLINES
+from analysis.claims.catalogue import CLAIMS
+from analysis.sources import Source
 from analysis.statistics.scores import Settings
-from clm_or_mlm.report.content import gather, pictures_in
-from common.errors import UserError
+from clm_or_mlm.report.content import Content, gather
 
 
-def test_a_folder_without_figures_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="paper_figures all"):
-        pictures_in(tmp_path, open_source("published"))
-
-
-def test_figures_of_another_source_are_left_out(figures: Path, own: Source) -> None:
-    published = open_source("published")
-    assert [picture.name for picture in pictures_in(figures, published)] == ["figure3", "figure6"]
-    with pytest.raises(UserError, match=r"holds no figures of <my> runs; .*--source .<my> runs. "):
-        pictures_in(figures, own)
-
-
-def test_the_same_runs_by_another_path_are_the_same_source(own: Source, own_figures: Path) -> None:
-    assert own.runs is not None
-    again = Source(label="/elsewhere/runs.parquet", runs=own.runs.sample(frac=1, random_state=0))
-    assert [picture.name for picture in pictures_in(own_figures, again)] == ["figure3", "figure6"]
-
-
-def test_the_figure_of_training_logs_goes_with_every_source(
-    figures: Path, own: Source, tmp_path: Path
+def test_it_has_every_finding_once_and_the_answer_of_its_source(
+    published_content: Content, own_content: Content
 ) -> None:
-    for ending in ("svg", "txt", "json"):
-        text = (figures / f"figure3.{ending}").read_text(encoding="utf-8")
-        text = text.replace('"name": "published"', '"name": "logs"').replace('"published"', '"my/logs"')
-        (tmp_path / f"figure12.{ending}").write_text(text, encoding="utf-8")
-    for source in (open_source("published"), own):
-        assert [picture.name for picture in pictures_in(tmp_path, source)] == ["figure12"]
+    for content in (published_content, own_content):
+        assert [entry.id for entry in content.findings] == list(CLAIMS)
+        assert [entry.id for entries in content.families.values() for entry in entries] != []
+        assert sum(len(entries) for entries in content.families.values()) == len(CLAIMS)
+        assert tuple(verdict.claim.id for verdict in content.answer.headlines) == HEADLINES
+    assert "at least 8 of 12" in published_content.answer.sentences[0]
+    assert "does not say" in own_content.answer.sentences[0]
 
 
-def test_figure_3_is_first_and_the_supplementary_ones_last(figures: Path, tmp_path: Path) -> None:
-    for name in ("figure1", "figure3", "figure12", "claims", "coverage", "multiverse"):
-        for ending in ("svg", "txt", "json"):
-            shutil.copy(figures / f"figure3.{ending}", tmp_path / f"{name}.{ending}")
-    names = [picture.name for picture in pictures_in(tmp_path, open_source("published"))]
-    assert names == ["figure3", "figure1", "figure12", "claims", "multiverse", "coverage"]
+def test_findings_have_forests_figures_and_rows_where_the_source_has_them(published_content: Content) -> None:
+    entries = {entry.id: entry for entry in published_content.findings}
+    assert entries["F8"].forest is not None and len(entries["F8"].forest.rows) == 13
+    assert entries["F8"].by_dataset is not None and len(entries["F8"].by_dataset.rows) == 48
+    assert [picture.name for picture in entries["F8"].figures] == ["figure6"]
+    assert entries["F8"].tables == (10, 11, 12, 13)
+    assert entries["F7"].forest is None and entries["F7"].overview is None
+    assert "25 % CLM - MLM alone" in entries["F8"].explanation
 
 
-def test_claims_carry_their_numbers_as_text(figures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clm_or_mlm.report.content.COVERAGE_TRIALS", 20)
-    monkeypatch.setattr("clm_or_mlm.report.content.COVERAGE_RESAMPLES", 20)
-    content = gather(open_source("published"), figures, Settings())
-    claims = {str(claim["id"]): claim for claim in content.claims}
-    assert str(claims["F1"]["effect_text"]).startswith("+2.09 [")
-    assert claims["F7"]["effect_text"] == claims["F7"]["p_text"] == claims["F7"]["holm_text"] == "-"
-    assert {"figure5", "figure12"} <= set(content.missing_pictures)
-    assert not {"figure3", "claims"} & set(content.missing_pictures)
+def test_rows_name_the_findings_that_compare_their_model(published_content: Content) -> None:
+    rows = {
+        (entry.table.number, row.model): row.claims
+        for entry in published_content.tables
+        for row in entry.rows
+    }
+    assert {"F8", "F9", "F14"} <= set(rows[10, "610m-mlm40-42k"])
+    assert "F8" not in rows[2, "610m-mlm40-42k"] and "F1" in rows[2, "610m-mlm40-42k"]
+
+
+def test_figures_that_are_not_there_are_named(published_content: Content) -> None:
+    assert {"figure5", "figure12"} <= set(published_content.missing_pictures)
+    assert not {"figure3", "claims"} & set(published_content.missing_pictures)
+
+
+def test_tables_come_with_the_files_of_the_command(published_content: Content) -> None:
+    for entry in published_content.tables:
+        assert [file.name for file in entry.files] == [
+            f"table{entry.table.number:02d}.csv",
+            f"table{entry.table.number:02d}.tex",
+        ]
+        assert entry.differing is None  # without runs no cell is compared
+
+
+def test_runs_are_compared_cell_by_cell(own_content: Content) -> None:
+    differing = [entry.differing for entry in own_content.tables if entry.differing is not None]
+    assert sum(differing) > 0 and own_content.letter.differs
+    assert own_content.n_models == 4 and own_content.n_runs > 100
+
+
+@pytest.mark.parametrize("protocol", ["standard"])
+def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(
+    own: Source, own_figures: Path, quick: None, protocol: str, tmp_path: Path
+) -> None:
+    other = replace(own, protocol=protocol)
+    for path in own_figures.glob("figure3.*"):
+        text = path.read_text(encoding="utf-8").replace(f'"{own.name}"', f'"{other.name}"')
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    content = gather(other, tmp_path, Settings(interval="t"))
+    assert content.letter.title.endswith("against published")
+    assert not content.audit.has_runs
