@@ -71,5 +71,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 def epilogue(command: str, prefix: str = "python -m") -> str:
     """Return what stands below the help of `ROOM COMMAND`, as the program is called; empty for nothing."""
-    lines = [f"  {prefix} {command} {words}" for words in EXAMPLES[command]]
+    lines = [f"  {prefix} {command} {words}" for words in EXAMPLES.get(command, ())]
     return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *lines]) if lines else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -120,8 +120,7 @@ def import_(
 
 
 _KNOWN = "\n".join(f"  {name:13}{reader_of(entry).files}" for name, entry in DATASETS.items())
-# Python 3.13 strips a docstring's indentation by itself, earlier ones do not.
-import_.__doc__ = inspect.cleandoc(import_.__doc__ or "").replace(
+import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
     "  python -m benchmarks import sst2 --train train.tsv --validation dev.tsv --out data/\n\nArgs:",
