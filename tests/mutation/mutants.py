@@ -29,8 +29,8 @@ class Mutant:
 def mutants(module: str, source: str, operators: Sequence[str]) -> Iterator[Mutant]:
     """Yield all mutants that some operators make, but for those that compute the same by construction.
 
-    They differ in annotations alone, in how a function or a record may be called (a bare `*`, `frozen`, `kw_only`), or in
-    how many results `lru_cache` keeps.
+    They differ in annotations alone, in how a function or a record may be called (a bare `*`, `frozen`, `kw_only`), or
+    in how many results `lru_cache` keeps.
     """
     tree, same = get_ast(source), _running(source)
     provider, wanted = OperatorProvider(), re.compile("|".join(operators))
