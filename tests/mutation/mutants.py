@@ -29,7 +29,8 @@ class Mutant:
 def mutants(module: str, source: str, operators: Sequence[str]) -> Iterator[Mutant]:
     """Yield all mutants that some operators make, but for those that compute the same by construction.
 
-    They differ in annotations alone, or in how a function or a record may be called: a bare `*`, `frozen`, `kw_only`.
+    They differ in annotations alone, in how a function or a record may be called (a bare `*`, `frozen`, `kw_only`), or
+    in how many results `lru_cache` keeps.
     """
     tree, same = get_ast(source), _running(source)
     provider, wanted = OperatorProvider(), re.compile("|".join(operators))
@@ -60,6 +61,7 @@ def _running(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.FunctionDef):
             node.returns = None
+            node.decorator_list = [item for item in node.decorator_list if "lru_cache" not in ast.dump(item)]
         elif isinstance(node, ast.arguments):
             node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
             node.defaults = [*node.defaults, *filter(None, node.kw_defaults)]

@@ -152,6 +152,27 @@ def test_impossible_settings_are_refused() -> None:
         Cut(mode="packed", shortest=1, longest=4, seed=0)
     with pytest.raises(UserError, match="fewer than the 12"):
         Order(samples=11, batch=12, seed=0)
+    for name in ("batch", "block", "chunk"):
+        with pytest.raises(UserError, match="must be at least 1"):
+            Order(**{"samples": 11, "batch": 1, "seed": 0, name: 0})
+    for shortest in (0, -1):
+        with pytest.raises(UserError, match="min_length"):
+            Cut(shortest=shortest, longest=4, seed=0)
+
+
+def test_the_smallest_settings_are_taken() -> None:
+    assert Order(samples=1, batch=1, seed=0, block=1, chunk=1).batch_of(3)[1].tolist() == [0]
+    assert Cut(shortest=1, longest=1, seed=0).spans([0, 1, 2])[1].tolist() == [1, 2, 3]
+
+
+def test_the_defaults_are_blocks_of_neighbours() -> None:
+    order = Order(samples=1, batch=1, seed=0)
+    assert (order.block, order.chunk) == (1_048_576, 1_048_576)
+
+
+def test_no_places_are_no_samples() -> None:
+    nothing = Order(samples=10, batch=1, seed=0).at(0, 5, 5)
+    assert nothing.shape == (0,) and nothing.dtype == np.int64
 
 
 def test_a_made_up_cut_is_used_under_its_name_and_refused_as_a_setting() -> None:
