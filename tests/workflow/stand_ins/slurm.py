@@ -164,18 +164,13 @@ def private_slurm(folder: Path, *, networks: bool = False) -> Iterator[PrivateSl
         _start(stack, slurm, "slurmctld", "-D")
         for node in NODES:
             # Jobs see this cluster at Slurm's usual place too: Snakemake's job steps drop SLURM_CONF.
-            mounted = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
-            inside = ("nsenter", f"--net=/run/netns/{_PREFIX}{node}") if networks else ()
-            _start(
-                stack,
-                slurm,
-                *inside,
-                "unshare",
-                "--mount",
-                "sh",
-                "-c",
-                f"{mounted} && exec slurmd -D -N {node}",
-            )
+            inside = ["unshare", "--mount"]
+            ready = f"mount --bind {folder}/etc /etc/slurm && mount --bind {folder}/hosts /etc/hosts"
+            if networks:
+                # torchrun's processes find the one that the others meet at by its name.
+                inside = ["nsenter", f"--net=/run/netns/{_PREFIX}{node}", *inside, "--uts"]
+                ready += f" && hostname {node}"
+            _start(stack, slurm, *inside, "sh", "-c", f"{ready} && exec slurmd -D -N {node}")
         _until(lambda: slurm.output("sinfo", "-h", "-t", "idle", "-p", "main", "-o", "%D").strip() == "2")
         yield slurm
         slurm.output("scancel", "--user", getpass.getuser())
