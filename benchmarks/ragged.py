@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ragged", "packed_batches", "padded_batches"]
+__all__ = ["Ragged", "packed_batches", "packed_cost", "padded_batches"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,20 @@ def padded_batches(widths: NDArray[np.int64], budget: int, overhead: int = 0) ->
     sorted_widths = widths[order]
     starts = _cheapest(sorted_widths, budget, overhead) if overhead else _fewest(sorted_widths, budget)
     return np.split(order, starts[1:]) if len(starts) else []
+
+
+_ROWS_SHARE = 0.25
+"""What a position of padding costs where tokens alone are computed, in tokens: attention still sees padded rows."""
+
+
+def packed_cost(tokens: int, positions: int) -> float:
+    """Return what a pass over tokens alone costs, in positions of a padded one; not worth it from `positions` on.
+
+    Args:
+        tokens: number of tokens.
+        positions: rows times longest row.
+    """
+    return tokens + _ROWS_SHARE * positions
 
 
 def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:

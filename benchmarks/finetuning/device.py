@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.ragged import packed_batches, padded_batches
+from benchmarks.ragged import packed_batches, packed_cost, padded_batches
 from common.errors import UserError, nearest
 from common.registry import Registry
 
@@ -195,11 +195,15 @@ class Device:
 
         Args:
             lengths: of each row.
-            packed: whether the pass computes no padding.
+            packed: whether a pass may leave padding out, where that pays.
         """
-        if packed:
-            return packed_batches(lengths, self.train_positions)
-        return padded_batches(lengths, self.train_positions, self.kind.overhead)
+        padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
+        if not packed:
+            return padded
+        fewer = packed_batches(lengths, self.train_positions)
+        positions, others = (sum(len(p) * int(lengths[p].max()) for p in parts) for parts in (padded, fewer))
+        saved = (len(padded) - len(fewer)) * self.kind.overhead + positions
+        return fewer if packed_cost(int(lengths.sum()), others) < saved else padded
 
     def autocast(self) -> torch.autocast:
         """Return a context in which matrix products are computed in bfloat16 where the precision says so."""

@@ -25,6 +25,7 @@ from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_h
 from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.finetuning.packed_pass import packed_pass
 from benchmarks.protocol import FINE_TUNING
+from benchmarks.ragged import packed_cost
 from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
 from pretraining.model.sealed_model import check_model
@@ -63,7 +64,7 @@ class Encoder(nn.Module):
         self.pooler = pooler
         self.fresh_pooler = fresh_pooler
         self.packs = False
-        """Whether passes of fine-tuning compute no padding; for this package's own class alone."""
+        """Whether passes of fine-tuning leave padding out where that pays; for this package's own class alone."""
         self.takes_kinds = (
             "token_type_ids" in inspect.signature(base.forward).parameters
             and getattr(getattr(base, "config", None), "type_vocab_size", 2) > 1
@@ -87,7 +88,7 @@ class Encoder(nn.Module):
         Token type ids `kinds` (B, L) are left out where the model takes none.
         """
         mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        if self.packs and self.training:
+        if self.packs and self.training and packed_cost(int(lengths.sum()), mask.numel()) < mask.numel():
             return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         more = {} if kinds is None or not self.takes_kinds else {"token_type_ids": kinds}
         if self.lifted:

@@ -29,7 +29,7 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
 
     def spread(packed: Tensor) -> Tensor:
         rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(0, real, packed)
-        return rows.unflatten(0, (batch, width))
+        return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
         mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=seen)

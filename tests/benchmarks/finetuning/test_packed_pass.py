@@ -14,6 +14,7 @@ from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING
+from benchmarks.ragged import packed_cost
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.tasks.families import objective_of
 
@@ -63,6 +64,14 @@ def test_a_steps_loss_and_gradient_are_those_of_padded_passes(
     assert packed == pytest.approx(padded, rel=1e-6) and ones.keys() == others.keys()
     for key, gradient in ones.items():
         torch.testing.assert_close(others[key], gradient, rtol=1e-3, atol=2e-6, msg=key)
+
+
+def test_padding_is_left_out_where_that_pays() -> None:
+    device = choose_device("cpu", "fp32")
+    short, alike = np.array([30, *[4] * 31]), np.array([70] * 32)
+    assert [len(part) for part in device.passes(short, packed=True)] == [32]
+    assert len(device.passes(alike, packed=True)) == len(device.passes(alike, packed=False)) == 2
+    assert packed_cost(150, 960) < 960 and packed_cost(2_240, 2_240) > 2_240
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama"])
