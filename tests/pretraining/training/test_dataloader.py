@@ -119,6 +119,8 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
             passes=0,
             sequences=0,
             tokens=step,
+            step_tokens=step,
+            step_sequences=0,
             fingerprint=0,
         )
 
