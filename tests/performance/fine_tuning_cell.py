@@ -6,7 +6,7 @@ PyTorch alone. The task: sequences of random words in which one of two marks sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -92,10 +92,15 @@ def one_run(lr: float, seed: int, device: Device) -> tuple[tuple[float, ...], fl
     return log.losses, float((guesses == held_out.labels).float().mean())
 
 
-def fine_tuning(device: str, precisions: tuple[str, ...] = ("fp32", "bf16")) -> Iterator[tuple[bool, str]]:
+def fine_tuning(
+    device: str,
+    precisions: Sequence[str] = ("fp32", "bf16"),
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = SEEDS,
+) -> Iterator[tuple[bool, str]]:
     """Compare the cell's runs on a device with the same on the CPU in float32; yield whether each holds, and words."""
     plain = choose_device("cpu", "fp32")
-    expected = {(lr, seed): one_run(lr, seed, plain) for lr in RATES for seed in SEEDS}
+    expected = {(lr, seed): one_run(lr, seed, plain) for lr in rates for seed in seeds}
     for precision in precisions:
         chosen = choose_device(device, precision)
         for (lr, seed), (losses, right) in expected.items():

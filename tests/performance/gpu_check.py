@@ -36,7 +36,7 @@ from pretraining.model.configuration import config_for
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
-from tests.performance.fine_tuning_cell import fine_tuning
+from tests.performance.fine_tuning_cell import RATES, SEEDS, fine_tuning
 from tests.performance.on_device import on_device
 from tests.performance.pretraining_parts import drawn, ours, prepared
 from tests.performance.roofline import print_roofline, roofline
@@ -172,7 +172,9 @@ def check(
         "one gradient": lambda: passes(device, longest),
         "golden losses": lambda: golden(device),
         "compilation": lambda: graphs(device, longest, "inductor" if cuda else "eager"),
-        "fine-tuning": lambda: fine_tuning(device, ("fp32", "bf16") if cuda else ("bf16",)),
+        "fine-tuning": lambda: (
+            fine_tuning(device) if cuda else fine_tuning(device, ("bf16",), RATES[:1], SEEDS[:1])
+        ),
     }
     failed = 0
     for title, lines in parts.items():

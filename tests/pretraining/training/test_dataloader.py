@@ -48,6 +48,7 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
             whole = source.step(step, objective, ratio)
             shares = [source.step(step, objective, ratio, rank=rank, world=2) for rank in range(2)]
             assert sum(share.fingerprint for share in shares) % 2**64 == whole.fingerprint
+            assert sum(share.tokens for share in shares) == whole.tokens == shares[0].step_tokens
             assert sequences(shares) == sequences([whole])
             assert torch.equal(shares[0].counts + shares[1].counts, whole.counts)
             assert sum(len(share.microbatches) for share in shares) == shares[0].passes == shares[1].passes
@@ -119,6 +120,8 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
             passes=0,
             sequences=0,
             tokens=step,
+            step_tokens=step,
+            step_sequences=0,
             fingerprint=0,
         )
 
