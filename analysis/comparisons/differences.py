@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,8 @@ def compare_pair(
         margin: of the region of practical equivalence, in points; None: the claims' by task.
         rho: correlation of the seeds' differences, which the seeds themselves cannot show (they share the test
             instances and the pretraining): the posterior's variance is 1/n + rho/(1 - rho) instead of 1/n.
-        details: with the interval of P(A > B), the second opinion and the seeds that are needed.
+        details: with Holm's adjustment over the scopes, the interval of P(A > B), the second opinion and the seeds
+            that are needed.
     """
     scopes = shared_scopes([first, second])
     tasks = [scope.task for scope in scopes if not scope.is_dataset and scope.task != ALL]
@@ -148,7 +150,8 @@ def compare_pair(
         found[scope] = replace(
             one, superiority=superior[0], superiority_low=low, superiority_high=high, across=across
         )
-    return _adjusted(list(found.values()))
+    rows = list(found.values())
+    return _adjusted(rows) if details else rows
 
 
 def pairwise(
@@ -206,7 +209,7 @@ def _difference(
         sample = Sample(values=values, pick=settings.picks, resampled=resampled)
         method = settings.method.of(len(values))
         estimate, test = method.need_paired().estimate(sample)
-        done = _tested(replace(base, seeds=(len(values),), test=test, interval=method.name), estimate)
+        done = _tested(base, estimate, seeds=(len(values),), test=test, interval=method.name)
         # A flat prior's posterior is Student's, whatever the interval is by.
         student = estimate if isinstance(estimate, Student) else paired_estimate(values)
         return done, student, float(values.std(ddof=1))
@@ -220,15 +223,17 @@ def _difference(
     test = independent.words.removesuffix("s t tests").rstrip("'")
     estimate = independent.estimate(welch)
     sd = math.sqrt(float(np.mean(errors**2 * counts)))
-    return _tested(replace(base, test=test, interval=independent.interval), estimate), welch, sd
+    return _tested(base, estimate, test=test, interval=independent.interval), welch, sd
 
 
-def _tested(base: Difference, estimate: Estimate) -> Difference:
+def _tested(base: Difference, estimate: Estimate, **others: Any) -> Difference:
     low, high = estimate.interval()
+    above, below = estimate.p_above(0.0), estimate.p_below(0.0)
     return replace(
         base, effect=estimate.effect, low=low, high=high,
-        p=min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0))),
+        p=min(1.0, 2 * min(above, below)),
         p_equal=max(estimate.p_above(-base.margin), estimate.p_below(base.margin)),
+        **others,
     )  # fmt: skip
 
 
@@ -240,6 +245,8 @@ def _shared(one: ScopeScore, other: ScopeScore) -> npt.NDArray[np.bool_] | None:
 
 def _correlated(estimate: Student, count: int, rho: float) -> Student:
     """Return the estimate with the variance of `count` correlated seeds (Nadeau and Bengio 2003, Corani 2017)."""
+    if rho == 0:
+        return estimate
     return replace(estimate, error=estimate.error * math.sqrt(1 + count * rho / (1 - rho)))
 
 
