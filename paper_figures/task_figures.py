@@ -48,9 +48,7 @@ class Lines:
         ticks = self.ticks({float(x) for x in data["x"]} | {x for xs in expected.values() for x in xs})
         for task, ax in axes.items():
             rows = data[data["panel"] == task]
-            draw_lines(
-                ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x, dodge=self.dodge
-            )
+            draw_lines(ax, rows, look, expected=expected, ticks=ticks, log_x=self.log_x, dodge=self.dodge)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,12 @@ def wrapped(text: str, width: float, *, size: float = SMALLEST, bold: bool = Fal
 
 
 def write_caption(
-    figure: Figure, lines: Sequence[str], *, left: float = 0.1, bottom: float = 0.06, spacing: float = CAPTION_LINE
+    figure: Figure,
+    lines: Sequence[str],
+    *,
+    left: float = 0.1,
+    bottom: float = 0.06,
+    spacing: float = CAPTION_LINE,
 ) -> None:
     """Write what `caption_lines` returns below a figure as wide as a page; distances in inches."""
     width, height = figure.get_size_inches()

@@ -19,7 +19,7 @@ from matplotlib.transforms import ScaledTranslation, Transform
 
 from paper_figures.drawing.layout import axis_limits, inches
 from paper_figures.drawing.points import point_id
-from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
+from paper_figures.drawing.style import GREY, INK, PAPER, Look
 
 __all__ = [
     "draw_groups", "draw_lines", "draw_spread", "empty_panel", "line_handles", "score_bounds", "y_axis",

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.labels import write_names
+from paper_figures.drawing.layout import Panel, make_page
 from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
@@ -40,7 +40,9 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
         Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
     )
-    page = make_page(title=FIGURE.heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0)
+    page = make_page(
+        title=FIGURE.heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0
+    )
     line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
     # One metric: both panels have one range, so that their values align.
     bounds, expected = score_bounds(data), expected_points(FIGURE.models, position_by_share)
@@ -60,7 +62,9 @@ def describe(data: pd.DataFrame) -> str:
         parts.append(describe_points(shares, x_text=lambda x: f"{x:g} % CLM",
                                      panel_text=lambda _: "A line against the share of CLM in 42K steps"))  # fmt: skip
     if len(cpt):
-        parts.append(describe_differences(cpt, x_text=str, panel_text=lambda _: "Points before and after CPT"))
+        parts.append(
+            describe_differences(cpt, x_text=str, panel_text=lambda _: "Points before and after CPT")
+        )
     return " ".join(parts)
 
 

@@ -51,7 +51,9 @@ def result(verdict: Verdict) -> str:
         SUPPORTED.name: short,
         CONTRADICTED.name: f"Contradicted: {short}",
         GRADES["partly supported"].name: f"{short}: holds in at least {counts}",
-        GRADES["mixed"].name: f"{short}: holds in at least {tree.hold}, fails in {tree.fail} of {len(tree.units)} comparisons",
+        GRADES[
+            "mixed"
+        ].name: f"{short}: holds in at least {tree.hold}, fails in {tree.fail} of {len(tree.units)} comparisons",
     }
     return words.get(verdict.verdict, "")
 

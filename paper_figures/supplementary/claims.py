@@ -139,7 +139,13 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         figure.text(x / _WIDTH, (top + 0.04) / height, text, color=GREY)
     for unit, rows in blocks:
         scale = _SCALES[unit]
-        figure.text(_EDGE / _WIDTH, (top - _TITLE + 0.07) / height, scale.title, fontsize=TITLE_SIZE, fontweight="bold")
+        figure.text(
+            _EDGE / _WIDTH,
+            (top - _TITLE + 0.07) / height,
+            scale.title,
+            fontsize=TITLE_SIZE,
+            fontweight="bold",
+        )
         top -= _TITLE
         low = top - _ROW * len(rows)
         ax = figure.add_axes((left / _WIDTH, low / height, axis / _WIDTH, (top - low) / height))
@@ -216,10 +222,14 @@ def _ticks(ax: Axes, ticks: Sequence[float], scale: _Scale, wide: float) -> list
     """Return the ticks whose labels do not touch, from the middle outwards last."""
     change = ax.xaxis.get_transform()
     low, high = (float(change.transform(np.array([end]))[0]) for end in ax.get_xlim())
-    where = {tick: (float(change.transform(np.array([tick]))[0]) - low) / (high - low) * wide for tick in ticks}
+    where = {
+        tick: (float(change.transform(np.array([tick]))[0]) - low) / (high - low) * wide for tick in ticks
+    }
     shown: list[float] = []
     for tick in sorted(ticks, key=lambda tick: (tick != scale.middle, -abs(where[tick] - wide / 2))):
-        room = [(inches(_tick_text(tick, scale)) + inches(_tick_text(other, scale))) / 2 + 0.04 for other in shown]
+        room = [
+            (inches(_tick_text(tick, scale)) + inches(_tick_text(other, scale))) / 2 + 0.04 for other in shown
+        ]
         if all(abs(where[tick] - where[other]) > need for other, need in zip(shown, room, strict=True)):
             shown.append(tick)
     return sorted(shown)
@@ -260,8 +270,8 @@ FIGURE = SupplementaryFigure(
     draw=draw,
     describe=describe,
     details=_details,
-    note="Coloured mark: the most adverse comparison, with its interval; black: the mean of the claim's comparisons "
-    "in the claimed direction; grey: the claimed region; small dots: the claim's other comparisons. "
+    note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of the claim's comparisons "
+    "in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
     "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
     "Rules: docs/claims.md.",
 )

@@ -63,11 +63,13 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
                 edgecolors=PAPER, label=kind, zorder=3,
             )  # fmt: skip
         figure.text(
-            left / _WIDTH, (height - head + 0.08) / height, _TITLES[target], fontsize=TITLE_SIZE, fontweight="bold"
+            left / _WIDTH,
+            (height - head + 0.08) / height,
+            _TITLES[target],
+            fontsize=TITLE_SIZE,
+            fontweight="bold",
         )
-        figure.text(
-            (left + width / 2) / _WIDTH, (foot - 0.32) / height, "coverage (%)", ha="center"
-        )
+        figure.text((left + width / 2) / _WIDTH, (foot - 0.32) / height, "coverage (%)", ha="center")
         if column == 0:
             figure.legend(
                 *ax.get_legend_handles_labels(), loc="upper left", ncols=len(KINDS), columnspacing=0.9,
@@ -115,5 +117,5 @@ FIGURE = SupplementaryFigure(
     draw=draw,
     describe=describe,
     details=_details,
-    note="Black line: the nominal 95 %. What the intervals are: docs/intervals.md.",
+    note="Upright line: the nominal 95 %. What the intervals are: docs/intervals.md.",
 )

@@ -40,7 +40,9 @@ _WIDEST = 1.25
 """Inches of a column at most."""
 _SHARE = "supporting"
 _GAPS = "MLM \u2212 CLM (points) by rule for the learning rate; hollow: one of the two is a published cell"
-_LEGEND = " ".join(f"{grade.symbol}\u00a0{grade.short}\u00a0\u00a0".replace(" ", "\u00a0") for grade in GRADES.values())
+_LEGEND = " ".join(
+    f"{grade.symbol}\u00a0{grade.short}\u00a0\u00a0".replace(" ", "\u00a0") for grade in GRADES.values()
+)
 _SIGNS = {grade.name: grade.symbol for grade in GRADES.values()}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Markers of the selection rules in their order; they begin again when there are more."""
@@ -90,7 +92,11 @@ def draw(multiverse: Multiverse, caption: str) -> Figure:
     grid.tick_params(axis="x", length=0, pad=2)
     places = {name: row for row, name in enumerate(names)}, {key: column for column, key in enumerate(keys)}
     for at, name, key, verdict in zip(
-        data.index, data["id"], records(data, "protocol", "selection", "interval"), data["verdict"], strict=True
+        data.index,
+        data["id"],
+        records(data, "protocol", "selection", "interval"),
+        data["verdict"],
+        strict=True,
     ):
         row, column = places[0][name], places[1][key]
         known = verdict != UNDECIDABLE.name

@@ -48,7 +48,10 @@ def faults(figure: Figure, *, slack: float = 0.5) -> list[str]:
     found = [
         f"{text.get_text()!r} leaves the canvas"
         for text, box in texts
-        if box.x0 < page.x0 - room or box.x1 > page.x1 + room or box.y0 < page.y0 - room or box.y1 > page.y1 + room
+        if box.x0 < page.x0 - room
+        or box.x1 > page.x1 + room
+        or box.y0 < page.y0 - room
+        or box.y1 > page.y1 + room
     ]
     found += [
         f"{text.get_text()!r} has {text.get_fontsize():g} points"

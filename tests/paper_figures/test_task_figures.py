@@ -21,7 +21,9 @@ def by_start(model: Model) -> Position | None:
     return Position(series=start_series(model), x="Base" if model.kind == "base" else "CPT")
 
 
-@pytest.mark.parametrize("marks", [Lines(x_label="K steps", ticks=lambda xs: [max(xs)]), Groups(groups=sorted)])
+@pytest.mark.parametrize(
+    "marks", [Lines(x_label="K steps", ticks=lambda xs: [max(xs)]), Groups(groups=sorted)]
+)
 def test_a_figure_has_a_panel_for_each_task_and_names_its_series(marks: Lines | Groups) -> None:
     figure = task_figure(
         8,

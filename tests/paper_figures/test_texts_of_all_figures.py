@@ -1,4 +1,4 @@
-"""No text of any figure touches another, leaves the canvas, or is too small; from every kind of source, light and dark."""
+"""No text of any figure touches another, leaves the canvas, or is too small, from every kind of source."""
 
 from __future__ import annotations
 
@@ -44,7 +44,12 @@ def drawn(name: str, inputs: Inputs) -> Figure:
 
 
 QUICK = [(source, name) for source in SOURCES for name in FIGURES if (source, name) not in NOT_DRAWN]
-SLOW = {("stand-in", "multiverse"), ("miniature", "multiverse"), ("stand-in", "coverage"), ("stand-in", "claims")}
+SLOW = {
+    ("stand-in", "multiverse"),
+    ("miniature", "multiverse"),
+    ("stand-in", "coverage"),
+    ("stand-in", "claims"),
+}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def test_an_interval_beyond_all_scores_ends_in_an_arrow_at_the_axis() -> None:
 
 
 def test_a_score_without_interval_has_a_mark_alone() -> None:
-    rows = pd.DataFrame({"x": [1.0], "series": "MLM", "mean": [50.0], "low": np.nan, "high": np.nan}, index=[7])
+    rows = pd.DataFrame(
+        {"x": [1.0], "series": "MLM", "mean": [50.0], "low": np.nan, "high": np.nan}, index=[7]
+    )
     ax = Figure().subplots()
     draw_lines(ax, rows, {"MLM": MLM}, expected={})
     assert not ax.collections and not lines_named(ax, "_end")

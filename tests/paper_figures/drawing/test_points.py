@@ -19,7 +19,9 @@ from paper_figures.registry import FIGURES
 
 @pytest.mark.parametrize("name", ["1", "8", "claims"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
-    save_figure(FIGURES[name].load(), Inputs(source=open_source("published")), tmp_path, formats_named(["svg"]))
+    save_figure(
+        FIGURES[name].load(), Inputs(source=open_source("published")), tmp_path, formats_named(["svg"])
+    )
     stem = FIGURES[name].stem
     rows = pd.read_csv(tmp_path / f"{stem}.csv")
     root = ElementTree.parse(tmp_path / f"{stem}.svg").getroot()

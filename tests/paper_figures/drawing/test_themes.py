@@ -10,7 +10,19 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from common.errors import UserError
-from paper_figures.drawing.style import CLM, EXTRA, GREY, INK, LIGHT, MLM, PAPER, RAMP_BLUE, RAMP_PURPLE, Look, paper_style
+from paper_figures.drawing.style import (
+    CLM,
+    EXTRA,
+    GREY,
+    INK,
+    LIGHT,
+    MLM,
+    PAPER,
+    RAMP_BLUE,
+    RAMP_PURPLE,
+    Look,
+    paper_style,
+)
 from paper_figures.drawing.themes import DARK, THEMES, recolour, themes_named
 from paper_figures.supplementary.claims import COLORS
 from tests.paper_figures.colours import EYES, contrast, lab

@@ -141,9 +141,7 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int, published: In
         assert low <= rows["low"].min()
         assert rows["high"].max() <= high
         words = [label.get_text() for label in ax.get_xticklabels()]
-        at = {
-            row: float(words.index(x)) if isinstance(x, str) else float(x) for row, x in rows["x"].items()
-        }
+        at = {row: float(words.index(x)) if isinstance(x, str) else float(x) for row, x in rows["x"].items()}
         points = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
         assert points.keys() == {f"point-{row}" for row in rows.index}, "a mark for each row of the CSV"
         for row, mean in rows["mean"].items():

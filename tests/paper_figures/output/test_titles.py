@@ -25,14 +25,21 @@ def test_a_verdict_is_a_title_where_it_decides() -> None:
             case "supported":
                 assert title.lower() == short.lower(), name
             case "partly supported":
-                assert title.endswith(f": holds in at least {verdict.tree.hold} of {len(verdict.tree.units)} comparisons")
+                assert title.endswith(
+                    f": holds in at least {verdict.tree.hold} of {len(verdict.tree.units)} comparisons"
+                )
             case "mixed":
                 assert f"at least {verdict.tree.hold}, fails in {verdict.tree.fail} of" in title
             case "contradicted":
                 assert title.startswith("Contradicted: ")
             case _:
                 assert title == "", name
-    assert {verdict.verdict for verdict in VERDICTS.values()} >= {"supported", "partly supported", "mixed", "undecided"}
+    assert {verdict.verdict for verdict in VERDICTS.values()} >= {
+        "supported",
+        "partly supported",
+        "mixed",
+        "undecided",
+    }
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -52,7 +59,9 @@ def test_the_source_decides_not_the_code() -> None:
 def test_a_figure_alone_is_entitled_as_among_all() -> None:
     """By the verdict with its family's adjustment, from the models of the family alone."""
     whole = open_source("miniature")
-    verdicts = {v.claim.id: v for v in assess(whole, Inputs(source=whole).settings, second_opinion=False).verdicts}
+    verdicts = {
+        v.claim.id: v for v in assess(whole, Inputs(source=whole).settings, second_opinion=False).verdicts
+    }
     for name in ("2", "3", "8"):
         figure = FIGURES[name].load()
         models = list(dict.fromkeys((*figure.models, *family_models(figure.claim))))
