@@ -32,8 +32,8 @@ FIGURE = task_figure(
     looks=LOOKS,
     claim="F11",
     marks=Groups(groups=lambda _: GROUPS),
-    seen="Points with intervals in four panels, one a task: the MLM start and the CLM start, before (Base) and after (CPT) "
-    "22K further steps of MLM.",
+    seen="Points with intervals in four panels, one a task: the MLM start and the CLM start, before (Base) and "
+    "after (CPT) 22K further steps of MLM.",
     numbers=lambda data: describe_differences(data, x_text=str),
     note="610M; CPT is 22K further steps of MLM at 40 % on the decayed 42K model (Base). "
     "Axes do not start at 0, and each panel has its own range.",

@@ -98,7 +98,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     direct = names_fit(data, _PANELS[-1])
     page = make_page(title=FIGURE.heading, panels=panels, x_label=_X_LABEL, caption=caption,
                      names=list(LOOKS) if direct else (),
-                     handles=() if direct else line_handles({n: _plain(look) for n, look in LOOKS.items()}))  # fmt: skip
+                     handles=() if direct else line_handles({n: _plain(one) for n, one in LOOKS.items()}))  # fmt: skip
     values = data[["low", "high"]].to_numpy(dtype=float)
     low, high = float(values.min()) / 1.1, float(values.max()) * 1.1
     for name, ax in page.axes.items():

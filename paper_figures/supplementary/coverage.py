@@ -117,5 +117,5 @@ FIGURE = SupplementaryFigure(
     draw=draw,
     describe=describe,
     details=_details,
-    note="Black line: the nominal 95 %. What the intervals are: docs/intervals.md.",
+    note="Upright line: the nominal 95 %. What the intervals are: docs/intervals.md.",
 )

@@ -1,4 +1,4 @@
-"""No text of any figure touches another, leaves the canvas, or is too small; from every kind of source, light and dark."""
+"""No text of any figure touches another, leaves the canvas, or is too small, from every kind of source."""
 
 from __future__ import annotations
 

@@ -25,11 +25,8 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
         ax.set_ylim(0, 10)
         write_names(ax, rows, LOOKS)
         boxes = {text.get_text(): box for text, box in drawn_texts(figure) if text.get_text() in LOOKS}
-    middles = [(box.y0 + box.y1) / 2 for box in boxes.values()]
-    order = np.argsort(ends, kind="stable")
-    assert (
-        np.diff(np.array([middles["abcd".index(name)] for name in np.array(list("abcd"))[order]])).min() > 11
-    )
+    middles = np.array([(boxes[name].y0 + boxes[name].y1) / 2 for name in "abcd"])
+    assert np.diff(middles[np.argsort(ends, kind="stable")]).min() > 11
     points = 72 / figure.dpi
     low, high = ax.bbox.y0 * points, ax.bbox.y1 * points
     assert all(low - 1 <= middle * points <= high + 1 for middle in middles)

@@ -31,4 +31,4 @@ def test_lines_are_as_long_as_fits() -> None:
     with paper_style():
         lines = caption_lines("one two three " * 200)
     assert len({len(line) for line in lines[:-1]}) <= 6
-    assert min(map(len, lines[:-1])) > 150
+    assert min(map(len, lines[:-1])) > 120
