@@ -138,11 +138,13 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         settings: selection rule and interval; the published values of tables keep theirs.
     """
     settings = source.settled(settings)
-    pictures = pictures_in(figures, source)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited_source = source if source.comparable else PUBLISHED
     audited = audit(audited_source, selection=settings.selection)
     scores = None if source.is_published else source.scores(settings)
+    # Every figure shows task averages: a source of single datasets allows none, and has a page all the same.
+    averages = scores is None or bool((scores["dataset"] == AVERAGE).any())
+    pictures = pictures_in(figures, source, required=averages)
     assessment = assess(source, settings)
     letter = (
         write_letter(source, settings, assessment)

@@ -47,5 +47,9 @@ class Download:
         ending = self.name.rsplit(".", 1)[-1]
         content = self.content.encode() if isinstance(self.content, str) else self.content
         if self.is_packed:
-            return f"data:application/gzip;base64,{base64.b64encode(zlib.compress(content, wbits=_GZIP)).decode('ascii')}"
-        return f"data:{_MEDIA[ending]};base64,{base64.b64encode(content).decode('ascii')}"
+            return _address("application/gzip", zlib.compress(content, wbits=_GZIP))
+        return _address(_MEDIA[ending], content)
+
+
+def _address(media: str, content: bytes) -> str:
+    return f"data:{media};base64,{base64.b64encode(content).decode('ascii')}"

@@ -39,8 +39,13 @@ class Picture:
     """Its panels, where its data are scores or losses; else the page shows the SVG."""
 
 
-def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
+def pictures_in(folder: Path, source: Source, *, required: bool = True) -> tuple[Picture, ...]:
     """Return the figures of a folder that were drawn from `source` (or from training logs), in the paper's order.
+
+    Args:
+        folder: where they are.
+        source: what they have to be drawn from.
+        required: whether to refuse a folder without any.
 
     Raises:
         UserError: the folder holds none.
@@ -57,7 +62,7 @@ def pictures_in(folder: Path, source: Source) -> tuple[Picture, ...]:
             and all(p.is_file() for p in files.values())
         ):
             pictures.append(_picture(name, files, record, source))
-    if not pictures:
+    if required and not pictures:
         raise UserError(
             f"{folder}: holds no figures of {source.label}; draw them with "
             f"`python -m paper_figures all {shlex.join(source.options)} --out {shlex.quote(str(folder))}`"

@@ -12,6 +12,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from clm_or_mlm.report.content import Content, gather
+from clm_or_mlm.report.html_page import render_page
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -64,6 +65,17 @@ def test_runs_are_compared_cell_by_cell(own_content: Content) -> None:
     differing = [entry.differing for entry in own_content.tables if entry.differing is not None]
     assert sum(differing) > 0 and own_content.letter.differs
     assert own_content.n_models == 4 and own_content.n_runs > 100
+
+
+def test_a_source_without_task_averages_has_a_page_without_figures(
+    own: Source, quick: None, tmp_path: Path
+) -> None:
+    assert own.runs is not None
+    alone = Source(label="sst2", runs=own.runs[own.runs["dataset"] == "sst2"].reset_index(drop=True))
+    content = gather(alone, tmp_path / "nothing", Settings(interval="t"))
+    assert content.pictures == () and "does not say" in content.answer.sentences[0]
+    page = render_page(content, {})
+    assert "stay open" in page and "Not drawn from this source" in page
 
 
 @pytest.mark.parametrize("protocol", ["standard"])
