@@ -60,6 +60,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "workflow": (),
     "workflow status": ("--dir /scratch/me/study",),
     "workflow detach": (),
+    "workflow archive": ("--dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097",),
     "workflow cancel": ("--dir /scratch/me/study",),
     "miniature run": ("--form quick", "--form cpu --data originals/ --workers 4"),
     "miniature show": ("--form quick",),

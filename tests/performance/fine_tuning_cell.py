@@ -1,4 +1,4 @@
-"""One fine-tuning cell for a device: two rates and two seeds on a made-up task, beside the same on the CPU.
+"""One fine-tuning cell for a device: two rates and two seeds on a made-up task, next to the same on the CPU.
 
 It needs what pretraining's checks need and nothing of the datasets' libraries, so that it runs on a machine with
 PyTorch alone. The task: sequences of random words in which one of two marks stands somewhere; the mark is the label.

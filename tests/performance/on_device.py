@@ -1,4 +1,4 @@
-"""The GPU's tables: training steps by size, objective, backend and compilation, beside two limits.
+"""The GPU's tables: training steps by size, objective, backend and compilation, next to two limits.
 
 - `bare`: a PyTorch loop of the same matrix products and the same attention, forward and backward, and nothing else: no
   norms, rotations, look-up, cross-entropy, clipping or optimizer. What is practically possible on the device.
@@ -152,7 +152,7 @@ def trainer_seconds(
     Raises:
         ImportError: the Trainer needs accelerate.
     """
-    from tests.performance.beside_trainer import StepTimes, examples, reference, trainer_of
+    from tests.performance.against_trainer import StepTimes, examples, reference, trainer_of
 
     cycle = [batches[number % len(batches)] for number in range(len(batches) + steps)]
     rows = [row for batch in cycle for row in examples(batch, objective)]

@@ -1,11 +1,11 @@
 """Speed and memory of pretraining steps.
 
-    python -m tests.performance.pretraining                # CPU: ours beside transformers' Trainer
+    python -m tests.performance.pretraining                # CPU: ours next to transformers' Trainer
     python -m tests.performance.pretraining --equal        # the same where the Trainer has nothing to pad
     python -m tests.performance.pretraining --device cuda  # GPU: tokens/s, MFU, memory, their limits, a roofline
     python -m tests.performance.pretraining --sizes tiny   # the GPU's steps, walked through on a CPU
 
-On the CPU (`beside_trainer`) both sides are in float32, of a head-heavy shape, as the paper's are once trained at its
+On the CPU (`against_trainer`) both sides are in float32, of a head-heavy shape, as the paper's are once trained at its
 vocabulary. On a GPU (`on_device`) every size, objective and attention backend that is there takes the paper's
 micro-batch under bf16 autocast. Blocks are compiled; where that fails the row says so and is measured without.
 """
@@ -74,7 +74,7 @@ def compare(
                 )
             other_heads(device, size, sequences, length)
         return 0
-    from tests.performance.beside_trainer import on_cpu, peak_bytes  # it needs accelerate
+    from tests.performance.against_trainer import on_cpu, peak_bytes  # it needs accelerate
 
     if memory_of:
         print(peak_bytes(*memory_of, sequences, length, equal=equal))

@@ -48,7 +48,7 @@ def test_it_holds_the_step_it_is_named_for_however_long_the_disk_takes(
     writer.begin(1, model, optimizer, STATE, ())
     for _ in range(3):
         step(model, optimizer)
-    assert not checkpoints.checkpoint_steps(tmp_path), "training went on before it was written"
+    assert not checkpoints.checkpoint_steps(tmp_path), "training continued before it was written"
     go_on.set()
     writer.wait()
     (saved,) = checkpoints.checkpoint_steps(tmp_path)

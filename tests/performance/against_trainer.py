@@ -1,4 +1,4 @@
-"""One pretraining step beside transformers' Trainer: its native EuroBERT for MLM, its Llama for CLM.
+"""One pretraining step next to transformers' Trainer: its native EuroBERT for MLM, its Llama for CLM.
 
 Both sides take the same sequences, masks, weights and AdamW; the Trainer pads each batch to its longest sequence, as
 its collators do. For CLM the Trainer is given Llama, the same block, because native EuroBERT attends in both directions
