@@ -285,7 +285,7 @@ def reference(options: argparse.Namespace, lr: float, seed: int, out: Path) -> N
     with tempfile.TemporaryDirectory() as temporary:
         arguments = TrainingArguments(
             output_dir=temporary, max_steps=options.steps, per_device_train_batch_size=4,
-            per_device_eval_batch_size=4, gradient_accumulation_steps=8, learning_rate=lr, warmup_ratio=0.1,
+            per_device_eval_batch_size=4, gradient_accumulation_steps=8, learning_rate=lr, warmup_steps=0.1,
             lr_scheduler_type="linear", adam_beta1=0.9, adam_beta2=0.95, adam_epsilon=1e-5, weight_decay=0.1,
             max_grad_norm=1.0, seed=seed, save_strategy="no", eval_strategy="steps",
             eval_steps=max(1, options.steps // 10), logging_steps=10, report_to=[], optim="adamw_torch",
