@@ -269,7 +269,7 @@ FIGURE = SupplementaryFigure(
     draw=draw,
     describe=describe,
     details=_details,
-    note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of the claim's comparisons "
+    note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all comparisons "
     "in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
     "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
     "Rules: docs/claims.md.",

@@ -6,6 +6,7 @@ from itertools import cycle
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
@@ -50,7 +51,10 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         part = single[single["target"] == target].set_index("dataset").loc[names]
         ax.set_ylim(len(names) - 0.5, -0.5)
         smallest = float(part[list(KINDS)].to_numpy().min())
-        ax.set_xlim(100 * min(0.8, smallest) - 3, 101.5)
+        lowest = 100 * min(0.8, smallest) - 3
+        ax.set_xlim(lowest, 101.5)
+        ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(lowest, 100)
+        ax.set_xticks([tick for tick in ticks if lowest <= tick <= 100])
         ax.grid(axis="x", color=LIGHT)
         ax.grid(axis="y", visible=False)
         ax.axvline(95, color=INK, linewidth=0.9)
