@@ -9,10 +9,14 @@ import pytest
 
 from benchmarks.metrics.metric import (
     METRICS,
+    AnswerPredictions,
     ClassPredictions,
+    LabelPredictions,
     Metric,
     RankingPredictions,
     Score,
+    TagPredictions,
+    ValuePredictions,
     evaluate,
     metrics_of,
 )
@@ -81,6 +85,17 @@ def test_documents_and_similarities_belong_together() -> None:
     assert made.run == {"q": {"a": 0.5, "b": 0.25}} and made.run is made.run
     with pytest.raises(ValueError, match="zip"):
         _ = dataclasses.replace(made, documents=[["a"]]).run
+
+
+def test_predictions_hold_what_they_are_made_with() -> None:
+    made = {
+        LabelPredictions: {"predicted": np.array([[True]]), "gold": np.array([[False]])},
+        ValuePredictions: {"predicted": np.array([0.5]), "gold": np.array([1.0]), "limits": (0.0, 5.0)},
+        TagPredictions: {"tokens": np.array([1]), "words": np.array([0]), "gold": None, "names": ("O", "B")},
+        AnswerPredictions: {"chosen": None, "gold": None, "texts": ["a"], "answers": [["a"]]},
+    }
+    for kind, fields in made.items():
+        assert vars(kind(**fields)) == fields
 
 
 def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
