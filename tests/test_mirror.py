@@ -30,7 +30,7 @@ ELSEWHERE = {
 
 ACROSS = {
     "clm_or_mlm/test_one_interval.py": "every output that prints a 95 % interval",
-    "paper_figures/test_texts_of_all_figures.py": "every text of every figure",
+    "paper_figures/test_texts_of_all_figures.py": "every figure, from every kind of source",
     "paper_figures/figures/test_miniature.py": "every figure, from the committed miniature",
     "paper_figures/figures/test_published.py": "every figure, from the published cells",
     "pretraining/test_seams.py": "which modules may know Composer, streaming and torch",

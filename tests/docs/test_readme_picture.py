@@ -19,6 +19,7 @@ from paper_figures.inputs import Inputs
 from paper_figures.output.captions import alt_text, caption
 from paper_figures.output.formats import FORMATS
 from paper_figures.output.save import picture
+from paper_figures.output.titles import entitle
 from tests.paper_figures.made_up import paper_figure
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
@@ -31,7 +32,8 @@ def test_the_committed_picture_holds_the_data_drawn_now(number: int) -> None:
     spoken = alt_text(figure, data, inputs)
     with paper_style():
         drawn = figure.draw(data, caption(figure, data, inputs))
-        now = Image.open(io.BytesIO(picture(drawn, FORMATS["png"], title=figure.heading, description=spoken)))
+        title = entitle(drawn, figure, inputs)
+        now = Image.open(io.BytesIO(picture(drawn, FORMATS["png"], title=title, description=spoken)))
     then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
     assert then.info["Description"] == spoken
     assert then.size == now.size
