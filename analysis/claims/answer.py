@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from analysis.claims.evidence import Finding
+from analysis.claims.grades import GRADES
 from analysis.claims.verdicts import Verdict
 
 __all__ = ["HEADLINES", "MAIN", "QUESTION", "Answer", "answer"]
@@ -49,6 +51,7 @@ def answer(verdicts: Sequence[Verdict], *, stand_ins: bool = False) -> Answer:
 
 def _on_the_question(main: Verdict, stand_ins: bool) -> str:
     whose = "in these stand-ins for the paper's models " if stand_ins else ""
+    scope = f" ({main.claim.scope})" if main.claim.scope and not stand_ins else ""
     tree = main.tree
     if not main.known:
         missing = next(finding.missing for finding in tree.findings)
@@ -62,13 +65,14 @@ def _on_the_question(main: Verdict, stand_ins: bool) -> str:
         mean = "" if typical is None else f"; the mean difference is {_points(typical)}"
         return (
             f"{_lead(main)}: {whose}none of {of} shows CLM followed by MLM better or worse than MLM alone at equal "
-            f"budget (simultaneous 95 %){mean}."
+            f"budget{scope} (simultaneous 95 %){mean}."
         )
-    mean = "" if typical is None else f", typically by {_points(typical)},"
+    middle = median(one.effect for one in tree.findings if one.known)
+    mean = "" if typical is None else f", by {_points(typical)} on average, {middle:+.1f} in the median,"
     beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
     return (
-        f"{_lead(main)}: {whose}CLM followed by MLM beats MLM alone at equal budget in at least {tree.hold} of {of} "
-        f"(simultaneous 95 %){mean} and is beaten in {beaten}."
+        f"{_lead(main)}: {whose}CLM followed by MLM beats MLM alone at equal budget{scope} in at least {tree.hold} of "
+        f"{of} (simultaneous 95 %){mean} and is shown to be worse in {beaten}."
     )
 
 
@@ -88,25 +92,10 @@ def _points(finding: Finding) -> str:
 
 
 def _on_all(verdicts: Sequence[Verdict]) -> str:
-    kinds = Counter(_kind(verdict) for verdict in verdicts)
-    words = ("hold as stated", "hold in part", "cut both ways", "are contradicted", "stay open")
-    parts = [f"{kinds[word]} {word if kinds[word] != 1 else _ONE[word]}" for word in words if kinds[word]]
+    given = Counter(verdict.verdict for verdict in verdicts)
+    parts = [f"{n} {grade.counted[n != 1]}" for name, grade in GRADES.items() if (n := given[name])]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return (
         f"Of {len(verdicts)} findings tested {listed}; each model was pretrained once, so none of this says how much "
         "another pretraining would move the numbers."
     )
-
-
-_ONE = {
-    "hold as stated": "holds as stated", "hold in part": "holds in part", "cut both ways": "cuts both ways",
-    "are contradicted": "is contradicted", "stay open": "stays open",
-}  # fmt: skip
-
-
-def _kind(verdict: Verdict) -> str:
-    if verdict.grade.sided:
-        return "hold as stated" if verdict.grade.sided > 0 else "are contradicted"
-    if verdict.tree.hold:
-        return "cut both ways" if verdict.tree.fail else "hold in part"
-    return "stay open"

@@ -46,6 +46,8 @@ class Grade:
     """One character for grids."""
     meaning: str
     """When it is given."""
+    counted: tuple[str, str]
+    """What one finding of this grade does, and what several do."""
     fits: Callable[[Weighed], bool]
     sided: int = 0
     """1 when it speaks for the claim, -1 when against, 0 when neither."""
@@ -57,42 +59,50 @@ GRADES: Registry[Grade] = Registry(
         Grade(
             name="supported", short="supported", symbol="+", sided=1,
             meaning="the whole statement holds after Holm's adjustment over its family",
+            counted=("holds as stated", "hold as stated"),
             fits=lambda found: found.p_for_adjusted <= ALPHA,
         ),
         Grade(
             name="supported before adjustment", short="supported unadj.", symbol="p", sided=1,
             meaning="the whole statement holds judged alone, not after the adjustment over its family",
+            counted=("holds before correction for several tests", "hold before correction for several tests"),
             fits=lambda found: found.p_for <= ALPHA,
         ),
         Grade(
             name="mixed", short="mixed", symbol="m",
             meaning="at least one part holds and at least one fails",
+            counted=("cuts both ways", "cut both ways"),
             fits=lambda found: found.hold > 0 and found.fail > 0,
         ),
         Grade(
             name="contradicted", short="contradicted", symbol="x", sided=-1,
             meaning="the statement fails after Holm's adjustment over its family, and no part is shown to hold",
+            counted=("is contradicted", "are contradicted"),
             fits=lambda found: found.p_against_adjusted <= ALPHA,
         ),
         Grade(
             name="contradicted before adjustment", short="contradicted unadj.", symbol="c", sided=-1,
             meaning="the statement fails judged alone, or the interval of a comparison that it needs is wholly outside "
             "the claimed region, and no part is shown to hold",
+            counted=("is contradicted before that correction", "are contradicted before that correction"),
             fits=lambda found: found.p_against <= ALPHA or (found.outside and not found.hold),
         ),
         Grade(
             name="partly supported", short="partly", symbol="/",
             meaning="some parts hold and none is shown to fail",
+            counted=("holds in part", "hold in part"),
             fits=lambda found: found.hold > 0,
         ),
         Grade(
             name="undecided", short="undecided", symbol="o",
             meaning="no part is shown to hold or to fail, although every comparison could be computed",
+            counted=("stays open", "stay open"),
             fits=lambda found: found.known,
         ),
         Grade(
             name="not decidable from this source", short="not decidable", symbol=".",
             meaning="no part is shown to hold or to fail, and some comparisons could not be computed",
+            counted=("needs another source", "need another source"),
             fits=lambda found: True,
         ),
     ),

@@ -174,6 +174,8 @@ class Claim:
     """Whether runs also get a mixed-effects model (objective x size) as a second opinion."""
     remark: str = ""
     """What a reader should know about the wording, whatever the source."""
+    scope: str = ""
+    """Which of the study's models it compares, where they are few."""
     short: str = field(default="")
     """A few words for figures."""
 

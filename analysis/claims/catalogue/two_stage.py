@@ -44,6 +44,7 @@ CLAIMS = (
     Claim(
         id="F8",
         short="CLM then MLM beats MLM alone",
+        scope="610M models, MLM at 40 %",
         statement="At equal budget CLM then MLM (25-75) beats MLM alone at 12k, 22k and 42k on each task.",
         where="Figure 6, Tables 10-13",
         family="two-stage",

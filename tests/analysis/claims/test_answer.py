@@ -46,7 +46,7 @@ def test_each_outcome_has_its_sentence(p_for: float, p_against: float, begins: s
     sentence = answer(verdicts(p_for, p_against)).sentences[0]
     assert sentence.startswith(begins) and says in sentence and "+1.0 points [+0.8, +1.2]" in sentence
     if p_against < 0.05:
-        assert "is beaten in at least 12" in sentence
+        assert "is shown to be worse in at least 12" in sentence
 
 
 def test_a_source_with_some_comparisons_counts_those_alone() -> None:
@@ -59,7 +59,7 @@ def test_a_source_without_any_says_why() -> None:
     nothing = judge(CLAIMS, lambda comparison: Finding(comparison=comparison, missing="no runs of 610m"))
     found = answer(nothing)
     assert found.sentences[0].endswith("beats MLM alone: no runs of 610m.")
-    assert f"Of {len(CLAIMS)} findings tested {len(CLAIMS)} stay open;" in found.sentences[1]
+    assert f"Of {len(CLAIMS)} findings tested {len(CLAIMS)} need another source;" in found.sentences[1]
 
 
 def test_the_published_answer_is_that_of_its_verdicts() -> None:

@@ -75,7 +75,7 @@ def test_a_source_without_task_averages_has_a_page_without_figures(
     content = gather(alone, tmp_path / "nothing", Settings(interval="t"))
     assert content.pictures == () and "does not say" in content.answer.sentences[0]
     page = render_page(content, {})
-    assert "stay open" in page and "Not drawn from this source" in page
+    assert "need another source" in page and "Not drawn from this source" in page
 
 
 @pytest.mark.parametrize("protocol", ["standard"])
