@@ -75,6 +75,14 @@ def test_a_simulated_pretraining_spread_is_covered() -> None:
     assert hits / 2_000 == pytest.approx(0.95, abs=0.015)
 
 
+def test_the_page_says_how_many_comparisons_of_f8_are_left() -> None:
+    """docs/sensitivity.md and the README."""
+    left = [
+        judge_claim(CLAIMS["F8"], with_pretraining_spread(FOUND, s)).tree.hold for s in (0.1, 0.2, 0.5, 1.0)
+    ]
+    assert left == [7, 4, 2, 1]
+
+
 def test_runs_and_cells_have_their_evidence() -> None:
     settings = Settings(interval="t")
     assert evidence_of(PUBLISHED, settings)(GAP).test.startswith("Welch")
