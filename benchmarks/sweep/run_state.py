@@ -114,9 +114,9 @@ def _looked(folder: Path, results: object, record: object, provenance: object) -
         return _Looked(None, None)
     try:
         hashes = read_provenance(provenance_path(folder, folder=True)).get(FILES, {})
-        found = read_results(folder / RESULTS, hashes.get(RESULTS))
         if lacks_provenance(folder):
             return _Looked(None, f"lacks the {PROVENANCE} that was written with it")
+        found = read_results(folder / RESULTS, hashes.get(RESULTS))
         if RUN in hashes and sha256_bytes(read_bounded(folder / RUN, MOST_RECORD)) != hashes[RUN]:
             return _Looked(None, f"has a {RUN} that is not what its run wrote")
     except ResultsError as error:

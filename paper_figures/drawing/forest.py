@@ -80,6 +80,11 @@ def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns
     Columns are as wide as their texts need; what is left is the axes'.
     """
     columns = min(columns, len(groups))
+    heads = max(
+        _inches(text, bold=text == group.title) for group in groups for text in (group.title, group.note)
+    )
+    if heads > (_WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns:
+        columns = 1
     lines = caption_lines(caption)
     foot = 0.24 + 0.13 * len(lines)
     stacks = _stacked(groups, columns)

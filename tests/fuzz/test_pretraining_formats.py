@@ -80,7 +80,7 @@ def checkpoint(folder: Path) -> Path:
         "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
         "interventions": TrainingConfig().interventions(3),
     }  # fmt: skip
-    return checkpoints.save(folder, 3, *tiny(), state).path
+    return checkpoints.write(folder, 3, checkpoints.Tensors.of(*tiny()), state).path
 
 
 def restored(path: Path) -> Any:

@@ -116,4 +116,4 @@ def test_three_families_of_four_are_enough_and_two_are_not() -> None:
 
 def test_only_forms_with_enough_seeds_are_asked_for_it() -> None:
     """Of two seeds no spread can be seen."""
-    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"long"}
+    assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"long", "seeds"}

@@ -133,6 +133,7 @@ def test_settings_without_a_version_are_of_the_first_protocol(
     path = tmp_path / "results" / FOLDER / "run.json"
     content = json.loads(path.read_text())
     assert content["settings"].pop("protocol_version") == PROTOCOL_VERSION
+    assert content["settings"].pop("results_version") == RESULTS_VERSION
     path.write_text(json.dumps(content))
     path.with_name("provenance.json").unlink()
     sentence = refused([*finished, "--adopt"], capsys)
