@@ -125,11 +125,16 @@ def names_in(output: str, text: str) -> set[str]:
     return names or {"t"}
 
 
-def test_the_report_names_the_default_and_its_coverage(sources: dict[str, Source], tmp_path: Path) -> None:
+def test_the_report_names_the_default_and_its_coverage(
+    sources: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clm_or_mlm.report import content
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
     from paper_figures.output.results import draw_figures
 
+    monkeypatch.setattr(content, "COVERAGE_TRIALS", 20)
+    monkeypatch.setattr(content, "COVERAGE_RESAMPLES", 20)
     for kind in ("published", "runs"):
         source = sources[kind]
         folder = tmp_path / kind

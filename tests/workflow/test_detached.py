@@ -29,7 +29,9 @@ def test_it_lives_on_when_its_session_is_ended(tmp_path: Path) -> None:
     script = "import os, time, sys; print(os.getpid(), flush=True); time.sleep(float(sys.argv[1]))"
     command = [sys.executable, "-c", script, "3"]
     start = (
-        "import sys\nfrom pathlib import Path\nfrom workflow.detached import start_detached\n"
+        # Tests that were themselves started by nohup ignore the signal, and so would this shell.
+        "import signal, sys\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "from pathlib import Path\nfrom workflow.detached import start_detached\n"
         f"print(start_detached({command!r}, 'x', Path(sys.argv[1]), 'nohup'))\nimport time; time.sleep(60)\n"
     )
     log = tmp_path / "a b" / "log"
