@@ -193,9 +193,16 @@ def sentence(error: CycloptsError) -> str:
         return f"unknown option {word!r}{nearest(word, [*known, '--help'])}"
     if isinstance(error, problems.MissingArgumentError):
         wanted = _name(error)
-        near = nearest(wanted, [word for word in error.unused_tokens or () if word.startswith("-")])
         given = error.keyword or (error.argument is not None and error.argument.tokens)
-        return f"{wanted} needs a value" if given else f"{wanted} is missing{near}"
+        unknown = next(
+            (word.split("=")[0] for word in error.unused_tokens or () if word.startswith("-")), None
+        )
+        if unknown is not None and not given:
+            # Dashes are alike in all options.
+            meant = nearest(unknown.strip("-"), [wanted.strip("-")])
+            hint = f"; did you mean {wanted!r}?" if meant else f", and {wanted} is missing"
+            return f"unknown option {unknown!r}{hint}"
+        return f"{wanted} needs a value" if given else f"{wanted} is missing"
     if isinstance(error, problems.CoercionError) and error.token is not None and error.argument is not None:
         value = error.token.value
         choices = error.argument.get_choices(force=True) or ()

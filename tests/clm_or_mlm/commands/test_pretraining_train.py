@@ -18,7 +18,7 @@ from pretraining.__main__ import main
             ["--data", "a", "--out", "b", "--set", "peak_rl=1"],
             "--set: unknown key 'peak_rl'; did you mean 'peak_lr'?",
         ),
-        (["--dta", "a", "--out", "b"], "--data is missing; did you mean '--dta'?"),
+        (["--dta", "a", "--out", "b"], "unknown option '--dta'; did you mean '--data'?"),
         (
             ["--data", "a", "--out", "b", "--set", "backend=flsh"],
             "unknown backend 'flsh'; did you mean 'flash'?",
