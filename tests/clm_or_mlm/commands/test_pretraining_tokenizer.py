@@ -17,3 +17,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (tmp_path / "t/tokenizer.json").read_bytes() == (tmp_path / "u/tokenizer.json").read_bytes()
     with pytest.raises(UserError, match="either --convert or --train"):
         main(["tokenizer", "--out", str(tmp_path)])
+
+
+def test_an_unknown_option_is_the_mistake_not_what_is_missing() -> None:
+    with pytest.raises(UserError, match=r"^unknown option '--source', and --out is missing \(see "):
+        main(["tokenizer", "--source", "x"])
