@@ -17,6 +17,7 @@ from paper_figures.inputs import Inputs
 from paper_figures.output.formats import formats_named
 from paper_figures.output.save import save_figure
 from tests.analysis.made_up import random_runs
+from tests.clm_or_mlm.report.window import SIZES, as_opened
 from tests.paper_figures.made_up import paper_figure
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
@@ -110,3 +111,39 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def errors() -> list[str]:
+    """Messages of the console, failures of the script, and requests that leave the file."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any, errors: list[str]) -> Iterator[Any]:
+    page = browser.new_context(viewport=dict(zip(("width", "height"), SIZES["desk"], strict=True))).new_page()
+    page.on(
+        "console",
+        lambda message: errors.append(message.text) if message.type in ("error", "warning") else None,
+    )
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url)
+        ),
+    )
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def page(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
+    """The page of the published cells as it opens; nothing of a test stays, and none may leave an error."""
+    yield from as_opened(window, address, errors)
+
+
+@pytest.fixture
+def own_page(window: Any, own_address: str, errors: list[str]) -> Iterator[Any]:
+    """The page of runs as it opens."""
+    yield from as_opened(window, own_address, errors)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,59 +12,7 @@ import pytest
 
 from analysis.__main__ import main
 from clm_or_mlm.report.content import Content
-
-SIZES = {"desk": (1400, 900), "phone": (390, 844)}
-
-
-@pytest.fixture(scope="module")
-def errors() -> list[str]:
-    """Messages of the console, failures of the script, and requests that leave the file."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def window(browser: Any, errors: list[str]) -> Iterator[Any]:
-    page = browser.new_context(viewport=dict(zip(("width", "height"), SIZES["desk"], strict=True))).new_page()
-    page.on(
-        "console",
-        lambda message: errors.append(message.text) if message.type in ("error", "warning") else None,
-    )
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on(
-        "request",
-        lambda request: (
-            None if request.url.startswith(("file:", "data:", "blob:")) else errors.append(request.url)
-        ),
-    )
-    yield page
-    page.context.close()
-
-
-@pytest.fixture
-def page(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
-    """The page of the published cells as it opens; nothing of a test stays, and none may leave an error."""
-    yield from as_opened(window, address, errors)
-
-
-@pytest.fixture
-def own_page(window: Any, own_address: str, errors: list[str]) -> Iterator[Any]:
-    """The page of runs as it opens."""
-    yield from as_opened(window, own_address, errors)
-
-
-def as_opened(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
-    errors.clear()
-    resize(window, "desk")
-    window.emulate_media(media="screen", color_scheme="light")
-    window.goto("about:blank")
-    window.goto(address)
-    yield window
-    assert errors == []
-
-
-def resize(page: Any, name: str) -> None:
-    width, height = SIZES[name]
-    page.set_viewport_size({"width": width, "height": height})
+from tests.clm_or_mlm.report.window import SIZES, resize
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -303,101 +248,3 @@ def test_a_picture_of_another_kind_is_shown_when_opened(page: Any) -> None:
     image.wait_for()
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth > 100)")
     assert image.get_attribute("alt")
-
-
-def test_a_phone_does_not_scroll_sideways(page: Any, own_address: str) -> None:
-    for address in (None, own_address):
-        if address is not None:
-            page.goto(address)
-        resize(page, "phone")
-        page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
-        wide = """() => [...document.querySelectorAll('main *, header *, nav *')].filter(
-            element => !element.closest('.scroll, pre, .hidden, svg')
-                && element.getBoundingClientRect().right > innerWidth + 0.5
-        ).map(element => element.outerHTML.slice(0, 120))"""
-        assert page.evaluate(wide) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES["phone"][0]
-        # A panel is as wide as the screen lets it, so that its text can be read.
-        assert page.locator("#figure3 svg.panel").first.bounding_box()["width"] > 300
-
-
-def test_the_keyboard_begins_at_the_skip_link_and_sees_where_it_is(page: Any) -> None:
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
-    assert page.locator(".skip").bounding_box()["x"] >= 0
-    order = []
-    for _ in range(14):
-        page.keyboard.press("Tab")
-        name, outline, top = page.evaluate(
-            """() => {
-                const at = document.activeElement;
-                const style = getComputedStyle(at);
-                return [at.getAttribute("href"), style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
-                    at.getBoundingClientRect().top];
-            }"""
-        )
-        assert outline >= 2 and top >= 0, name
-        order.append(name)
-    assert order[:2] == ["https://arxiv.org/abs/2507.00994v4", "#F8"]
-    assert order[7:12] == ["#findings", "#figures", "#tables", "#audit", "#making"]
-    page.locator(".skip").focus()
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
-
-
-def test_a_screen_reader_finds_names_headings_and_captions(page: Any) -> None:
-    assert page.locator("svg.panel:not([aria-label])").count() == 0
-    assert page.locator("table:not(:has(caption))").count() == 0
-    assert page.locator("thead th:not([scope])").count() == 0
-    levels = page.eval_on_selector_all(
-        "h1, h2, h3, h4", "heads => heads.map(head => Number(head.tagName[1]))"
-    )
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert [tag for tag in ("header", "nav", "main") if page.locator(tag).count() != 1] == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(own_page: Any, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    own_page.emulate_media(color_scheme=scheme)
-    own_page.evaluate(
-        "document.querySelectorAll('#table-2, #intervals, #F1 details').forEach(box => { box.open = true; })"
-    )
-    found = axe.run(own_page, options={"resultTypes": ["violations"]}).response["violations"]
-    serious = [
-        (one["id"], one["impact"], [node["html"][:160] for node in one["nodes"][:3]])
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
-
-
-def test_dark_is_dark_in_figures_too(page: Any) -> None:
-    page.emulate_media(color_scheme="dark")
-
-    def brightness(selector: str, name: str) -> float:
-        colour = page.locator(selector).first.evaluate(f"element => getComputedStyle(element)['{name}']")
-        return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
-
-    assert brightness("body", "backgroundColor") < 40 and brightness("#figure3", "backgroundColor") < 50
-    assert (
-        brightness("#figure3 .panel text", "fill") > 120 and brightness("#figure3 .mark path", "fill") > 120
-    )
-
-
-def test_paper_holds_every_table_and_begins_with_the_answer(own_page: Any) -> None:
-    """A4 less its margins is 688 pixels wide."""
-    page = own_page
-    page.set_viewport_size({"width": 688, "height": 1000})
-    page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details.table:not([open])").count() == 0
-    wide = """() => [...document.querySelectorAll('table, figure, article')].filter(
-        element => element.checkVisibility() && element.getBoundingClientRect().right > innerWidth + 1
-    ).map(element => element.innerText.slice(0, 60) + element.getBoundingClientRect().right)"""
-    assert page.evaluate(wide) == []
-    assert page.locator("h1").bounding_box()["y"] < 100 and page.locator(".headlines").is_visible()
-    assert page.locator("nav").is_hidden() and page.locator("#filters").is_hidden()
-    pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
-    assert 5 < pages < 40

@@ -1,0 +1,23 @@
+"""A browser's window on the report, at the size of a desk or of a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+SIZES = {"desk": (1400, 900), "phone": (390, 844)}
+
+
+def as_opened(window: Any, address: str, errors: list[str]) -> Iterator[Any]:
+    errors.clear()
+    resize(window, "desk")
+    window.emulate_media(media="screen", color_scheme="light")
+    window.goto("about:blank")
+    window.goto(address)
+    yield window
+    assert errors == []
+
+
+def resize(page: Any, name: str) -> None:
+    width, height = SIZES[name]
+    page.set_viewport_size({"width": width, "height": height})
