@@ -105,4 +105,4 @@ def test_two_processes_at_once_end_with_one_folder(tmp_path: Path) -> None:
     assert [process.returncode for process in both] == [0, 0]
     (site,) = said
     assert (Path(site) / "colorless.py").is_file()
-    assert len(list((tmp_path / "build").glob("*oracle-*"))) == 1
+    assert len(list((tmp_path / "build").glob("*lock-*"))) == 1
