@@ -71,9 +71,12 @@ def markdown_table(rows: Rows, rules: Sequence[str] = ()) -> list[str]:
 
 
 def markdown_cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table: no line breaks, no HTML, no separators."""
-    plain = visible(" ".join(text.splitlines()) if "\n" in text or "\r" in text else text)
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+    """Return a text as a cell of a Markdown table: `<br>` for line breaks, no HTML of its own, no separators."""
+    lines = (
+        visible(line).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+        for line in text.splitlines()
+    )
+    return "<br>".join(lines)
 
 
 def csv_cell(text: str) -> str:

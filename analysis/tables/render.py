@@ -27,7 +27,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 def render_markdown(table: Table) -> str:
     """Return a GitHub-flavoured Markdown table under its caption."""
-    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str)]
+    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str, "\n")]
     rules = ["---"] * len(table.stubs) + ["---:"] * len(table.columns)
     caption = f"**{_title(table)}** {table.caption} {_note(table)}".rstrip()
     return "\n".join([caption, "", *markdown_table([[*table.stubs, *table.columns], *rows], rules)]) + "\n"

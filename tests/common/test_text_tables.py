@@ -45,7 +45,7 @@ def test_zero_has_no_sign(value, text):
 
 
 def test_nothing_in_a_cell_is_obeyed() -> None:
-    assert markdown_table([["a<b>&c\x1b[2J\nd|e"]])[0] == "| a&lt;b>&amp;c\\x1b[2J d\\|e |"
+    assert markdown_table([["a<b>&c\x1b[2J\nd|e"]])[0] == "| a&lt;b>&amp;c\\x1b[2J<br>d\\|e |"
     assert plain_table([["a\x07"], ["b"]]) == ["a\\x07", "b"]
 
 

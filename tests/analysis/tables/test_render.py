@@ -40,8 +40,10 @@ def test_csv_can_be_read_back() -> None:
 
 def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
     scores = run_scores(random_runs(), Settings(), source="x")
-    for line in FORMATS["markdown"].show(build_table(2, scores)).splitlines()[2:]:
+    text = FORMATS["markdown"].show(build_table(2, scores))
+    for line in text.splitlines()[2:]:
         assert line.count("|") == 7
+    assert re.search(r"\| \d+\.\d\d \(±\d\.\d\d\)<br>\d+\.\d\d \[", text) and "&lt;" not in text
 
 
 def test_latex_is_balanced_and_escaped() -> None:
