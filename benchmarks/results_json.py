@@ -105,7 +105,7 @@ def parse_results(content: bytes) -> Results:
             strict_json(content)
         except BadJsonError as error:
             raise ResultsError("broken", f"is no result ({error}); {AGAIN}") from None
-    words = b"u" in content or b"f" in content  # of the names and numbers none holds u or f; true and false do
+    words = b"u" in content or b"f" in content  # true and false hold one of them; no name or number does
     return Results(**{name: _split(document, name, words) for name in SPLITS})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from benchmarks.definitions import DEFINITIONS
+from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from tests.analysis.stores import fill
 from tests.oracle import VALIDATORS, CannotInstall, Oracle, install

@@ -16,8 +16,8 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 """What the small environment does not hold."""
 
 LIGHT_MODULES = {
-    "benchmarks.definition_file", "benchmarks.definitions", "benchmarks.protocol", "benchmarks.ready_definitions",
-    "benchmarks.runs",
+    "benchmarks.own_datasets.definition_file", "benchmarks.own_datasets.definitions",
+    "benchmarks.own_datasets.ready_definitions", "benchmarks.protocol", "benchmarks.runs",
     "pretraining.study", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.sequence_lengths",
     "pretraining.special_tokens", "pretraining.training.log",
 }  # fmt: skip

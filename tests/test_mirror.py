@@ -23,7 +23,7 @@ ELSEWHERE = {
     "analysis/rows.py": "tests/analysis/statistics/test_scores.py",
     "analysis/statistics/interval.py": "tests/analysis/statistics/test_intervals.py",
     "miniature/folders.py": "tests/miniature/test_plan.py",
-    "miniature/untrained.py": "tests/miniature/test_pipeline_kills.py",
+    "miniature/untrained.py": "tests/miniature/pipeline/test_pipeline_kills.py",
     "pretraining/data/shard_settings.py": "tests/pretraining/data/test_build_shards.py",
 }
 """Modules without a test file of their name, each with the test that runs it."""
@@ -51,11 +51,15 @@ FILES = sorted(
 
 
 def files_of(module: str) -> list[Path]:
-    """Return the test files of a module: `test_<module>.py`, or several, one for each aspect."""
+    """Return the test files of a module: `test_<module>.py`, or several, one for each aspect, in a folder if many."""
     path = Path(module)
     folder = TESTS / path.parent
-    own = [folder / f"test_{path.stem}.py", *folder.glob(f"test_{path.stem}_*.py")]
-    return [file for file in own if file.is_file()]
+    return [
+        file
+        for place in (folder, folder / path.stem)
+        for file in [place / f"test_{path.stem}.py", *place.glob(f"test_{path.stem}_*.py")]
+        if file.is_file()
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -72,7 +76,10 @@ def test_a_test_file_has_the_name_of_a_module_or_of_a_room(file: str) -> None:
     path = ROOT / file
     words = path.stem.removeprefix("test_").split("_")
     names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
-    named = any((path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir() for name in names)
+    own_folder = path.parent.name in names and path.parent.with_suffix(".py").is_file()
+    named = own_folder or any(
+        (path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir() for name in names
+    )
     assert named != (file in ACROSS), file
 
 

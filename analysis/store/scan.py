@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.store.model_names import model_error
 from analysis.store.problems import Problem
-from benchmarks.definitions import register_stored
+from benchmarks.own_datasets.definitions import register_stored
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from benchmarks.definition_file import AT_FETCH, Definition
+from benchmarks.own_datasets.definition_file import AT_FETCH, Definition
 from common.errors import UserError
 from common.files import write_text
 from common.integrity.doors import UnreadableError, inside, read_bounded, strict_json

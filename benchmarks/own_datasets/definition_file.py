@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.definition_formats import read_tables
+from benchmarks.own_datasets.definition_formats import read_tables
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 from common.registry import Registry

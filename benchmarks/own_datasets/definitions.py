@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.definition_file import Definition, definition_of
+from benchmarks.own_datasets.definition_file import Definition, definition_of
+from benchmarks.own_datasets.ready_definitions import definitions_of
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
-from benchmarks.ready_definitions import definitions_of
 from common.errors import UserError
 from common.files import write_text
 from common.integrity.doors import read_bounded, strict_json
@@ -33,7 +33,7 @@ def register(path: Path) -> list[Definition]:
     """Put the datasets of a file among the known ones, all or none, and return their definitions.
 
     Args:
-        path: a TOML or YAML file, or the name of what is ready (`benchmarks.ready_definitions`).
+        path: a TOML or YAML file, or the name of what is ready (`benchmarks.own_datasets.ready_definitions`).
 
     Raises:
         UserError: the file is absent or not as docs/own-datasets.md says, or a name means something else already.

@@ -1,4 +1,4 @@
-"""Datasets that are defined already, in `benchmarks/ready`: `--datasets xnli`, or `glue-cola` for one of a file.
+"""Datasets that are defined already, in the folder `ready`: `--datasets xnli`, or `glue-cola` for one of a file.
 
 Standard library only; the page is docs/own-datasets.md.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.definition_file import Definition, read_definitions
+from benchmarks.own_datasets.definition_file import Definition, read_definitions
 from common.errors import UserError, nearest
 
 __all__ = ["READY", "definitions_of", "ready_files", "ready_text"]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.definitions import register_stored, store_definitions
 from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import RESERVED, DeviceKind, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.own_datasets.definitions import register_stored, store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.identity import check_finished, identities

@@ -16,8 +16,8 @@ import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoMo
 from analysis.__main__ import main as analysis
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
-from benchmarks.definition_file import read_definitions
-from benchmarks.definitions import DEFINITIONS
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from tests.benchmarks.tiny import make_config, make_tokenizer
 

@@ -41,7 +41,7 @@ from tests.performance.on_device import on_device
 from tests.performance.pretraining_parts import drawn, ours, prepared
 from tests.performance.roofline import print_roofline, roofline
 from tests.pretraining.packed import split
-from tests.pretraining.training.golden import SCHEDULES, losses
+from tests.pretraining.training.train.golden import SCHEDULES, losses
 
 GOLDEN = ROOT / "tests" / "golden" / "pretraining_losses.json"
 OBJECTIVES = ("mlm", "clm")

@@ -10,7 +10,7 @@ import pkgutil
 
 from benchmarks.datasets.readers.own import reader_of_definition
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
-from benchmarks.definitions import DEFINITIONS
+from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import Dataset
 
 __all__ = ["READERS", "DatasetReader", "Inputs", "reader_of"]

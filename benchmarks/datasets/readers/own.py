@@ -13,7 +13,7 @@ from benchmarks.datasets.readers import beir, ner
 from benchmarks.datasets.readers.original_files import Reading, Row, class_names, kind_of, pick, records
 from benchmarks.datasets.readers.reader import DatasetReader, Inputs, carved_or_given
 from benchmarks.datasets.readers.squad import question_rows
-from benchmarks.definition_file import Definition
+from benchmarks.own_datasets.definition_file import Definition
 from common.errors import nearest
 from common.registry import Registry
 

@@ -16,9 +16,9 @@ from benchmarks.datasets.listing import list_text, show_text, verify_all
 from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.definitions import DEFINITIONS, register
+from benchmarks.own_datasets.definitions import DEFINITIONS, register
+from benchmarks.own_datasets.ready_definitions import ready_text
 from benchmarks.protocol import DATASETS, get_dataset
-from benchmarks.ready_definitions import ready_text
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from clm_or_mlm.examples import epilogue
 from common.cli import MANY, program

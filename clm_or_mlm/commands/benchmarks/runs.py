@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from benchmarks.definitions import register, register_stored
+from benchmarks.own_datasets.definitions import register, register_stored
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
 from benchmarks.sweep.request import (

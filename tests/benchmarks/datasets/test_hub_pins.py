@@ -10,7 +10,7 @@ import pytest
 from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.hub_pins import PINS, LockedFile, Pin, add_pins, choose, read_lock, write_lock
 from benchmarks.datasets.readers.reader import ROLES
-from benchmarks.definition_file import read_definitions
+from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import PAPER_DATASETS
 from common.errors import UserError
 

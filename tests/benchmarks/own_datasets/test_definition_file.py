@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.definition_file import KINDS, read_definitions
-from benchmarks.definitions import DEFINITIONS, register
+from benchmarks.own_datasets.definition_file import KINDS, read_definitions
+from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, PAPER_DATASETS, datasets_of
 from common.errors import UserError
 

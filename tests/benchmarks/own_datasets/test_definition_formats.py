@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.definition_file import read_definitions
-from benchmarks.definition_formats import FORMATS, read_tables
-from benchmarks.ready_definitions import ready_files
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definition_formats import FORMATS, read_tables
+from benchmarks.own_datasets.ready_definitions import ready_files
 from common.errors import UserError
 
 GOOD = """reviews:

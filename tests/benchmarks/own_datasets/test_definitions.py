@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.definitions import DEFINITIONS, register, register_stored, store_definitions
+from benchmarks.own_datasets.definitions import DEFINITIONS, register, register_stored, store_definitions
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 

@@ -16,9 +16,9 @@ from benchmarks.datasets.fetch import HuggingFaceHub
 from benchmarks.datasets.hub_pins import LOCK, PINS, read_lock
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
 from benchmarks.datasets.readers import reader_of
-from benchmarks.definition_file import AT_FETCH, Definition, read_definitions
+from benchmarks.own_datasets.definition_file import AT_FETCH, Definition, read_definitions
+from benchmarks.own_datasets.ready_definitions import definitions_of, ready_files, ready_text
 from benchmarks.protocol import DATASETS, PAPER_DATASETS, get_dataset
-from benchmarks.ready_definitions import definitions_of, ready_files, ready_text
 from clm_or_mlm.commands.benchmarks import datasets as commands
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError

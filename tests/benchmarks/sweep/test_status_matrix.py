@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.definitions import DEFINITIONS, register
+from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RUN, RunKey, write_results
 from benchmarks.sweep.run_state import folder_of

@@ -13,8 +13,8 @@ from benchmarks.datasets.listing import PREVIEWS
 from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
-from benchmarks.definition_file import KINDS
 from benchmarks.finetuning.trainer import example_order
+from benchmarks.own_datasets.definition_file import KINDS
 from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
 from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
 from common.errors import UserError

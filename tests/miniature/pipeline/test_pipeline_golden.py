@@ -15,7 +15,7 @@ from miniature.data_source import MADE_UP, DataSource
 from miniature.forms import FORMS, RANDOM
 from miniature.local import LocalFiles
 from miniature.pipeline import folders_of, make_miniature
-from tests.miniature.golden import ends
+from tests.miniature.pipeline.golden import ends
 
 REAL = Path(os.environ.get("REAL_DATA", "/nowhere"))
 FORM = FORMS["quick"]

@@ -1,8 +1,8 @@
 """Timings of the claims on a store of the release's size, and of the bootstrap over instances next to plain loops.
 
-    python tests/performance/standin.py /tmp/release                    (once: 5 GB)
-    python tests/performance/claims.py /tmp/release
-    python tests/performance/claims.py /tmp/release --bootstrap         (with the references below, minutes)
+    python tests/performance/analysis/standin.py /tmp/release                    (once: 5 GB)
+    python tests/performance/analysis/claims.py /tmp/release
+    python tests/performance/analysis/claims.py /tmp/release --bootstrap         (with the references below, minutes)
 
 Commands are timed as a user runs them, imports included: all claims by task and by dataset, with instances, from a
 store that was never read (into an empty cache), and again. Memory is the largest sum over the command's processes,
@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 

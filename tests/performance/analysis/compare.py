@@ -1,8 +1,8 @@
 """Time of comparing two models and of ranking all models of a runs table, imports included.
 
-python tests/performance/standin.py /tmp/release --share 0.02
+python tests/performance/analysis/standin.py /tmp/release --share 0.02
 python -m analysis ingest /tmp/release --out /tmp/release/runs.parquet
-python tests/performance/compare.py /tmp/release/runs.parquet
+python tests/performance/analysis/compare.py /tmp/release/runs.parquet
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-from tests.performance.claims import timed_command  # noqa: E402
+from tests.performance.analysis.claims import timed_command  # noqa: E402
 
 
 def main() -> None:

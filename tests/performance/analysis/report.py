@@ -1,6 +1,6 @@
 """How long the report's page takes to open from disk, in a headless Chromium.
 
-    python -m tests.performance.report build/report/index.html
+    python -m tests.performance.analysis.report build/report/index.html
 
 Prints, for a desk and a phone, the median and the largest of the openings: the first paint and the end of loading in
 milliseconds since the navigation began, and the seconds that the page's own thread worked, which another load of the

@@ -1,6 +1,6 @@
 """A stand-in for the released results, of their layout, size and number of instances; the scores are made up.
 
-    python tests/performance/standin.py OUT [--models 50] [--share 1.0]
+    python tests/performance/analysis/standin.py OUT [--models 50] [--share 1.0]
 
 50 models make about 17,500 files and 5 GB. The tests and timings use it where the release itself is not at hand.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES
 from benchmarks.runs import RESULTS, SPLITS, cell_keys

@@ -1,7 +1,7 @@
 """Timings of the analysis on a store of the release's size, next to reference timings of the same run.
 
-    python tests/performance/standin.py /tmp/release          (once: 5 GB)
-    python tests/performance/analysis.py /tmp/release
+    python tests/performance/analysis/standin.py /tmp/release          (once: 5 GB)
+    python tests/performance/analysis/store.py /tmp/release
 
 Every command is timed as a user runs it: a new process, imports included. Memory is the largest sum, over all
 its processes, of the memory each has to itself plus its share of what is shared (PSS).
@@ -26,7 +26,7 @@ import numpy as np
 import orjson
 from scipy import stats
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +219,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "store", type=Path, help="a store of the release's size (tests/performance/standin.py)"
+        "store", type=Path, help="a store of the release's size (tests/performance/analysis/standin.py)"
     )
     parser.add_argument(
         "--every", type=int, default=10, help="reference parsers read every n-th file (default: 10)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kills import survives
-from tests.workflow.test_engine import _works_in
+from tests.workflow.engine.test_engine import _works_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.local_dataset import load
-from benchmarks.definitions import DEFINITIONS
+from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.benchmarks.command import command

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.definitions import DEFINITIONS, register, store_definitions
+from benchmarks.own_datasets.definitions import DEFINITIONS, register, store_definitions
 from benchmarks.protocol import DATASETS, FINE_TUNING
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run import COMPLETE, run_on

@@ -1,6 +1,6 @@
 """Losses of twenty steps of a tiny model in a plain loop: CLM, MLM at 40 %, and CLM then MLM.
 
-    python -m tests.pretraining.training.golden > tests/golden/pretraining_losses.json
+    python -m tests.pretraining.training.train.golden > tests/golden/pretraining_losses.json
 
 The numbers are committed. A change that is not meant to change training must give them again; a change that is must
 commit new ones and say why.

@@ -1,30 +1,19 @@
 import hashlib
-import importlib.util
 import json
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from common.provenance import ROOT
 from pretraining.plan.config import RESULTS
+from tests.pretraining.training.train.golden import SCHEDULES, losses
 
-HERE = Path(__file__).parent
-GOLDEN = json.loads((HERE.parent.parent / "golden" / "pretraining_losses.json").read_text())
-
-
-def golden_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pretraining_golden", HERE / "golden.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+GOLDEN = json.loads((ROOT / "tests" / "golden" / "pretraining_losses.json").read_text())
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_losses_are_the_committed_ones(name: str) -> None:
     # Equal to the last digit on one machine; 2e-4 leaves room for another CPU's order of additions over 20 steps.
-    module = golden_module()
-    assert module.losses(module.SCHEDULES[name]) == pytest.approx(GOLDEN[name], rel=2e-4)
+    assert losses(SCHEDULES[name]) == pytest.approx(GOLDEN[name], rel=2e-4)
 
 
 def test_new_losses_need_a_new_version() -> None:
