@@ -20,22 +20,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.csv_text import csv_text
 from analysis.store.instances import RUN_FIELDS
-from analysis.store.model_names import model_error
+from analysis.store.runs_check import (
+    ALIASES,
+    COLUMNS,
+    KEYS,
+    NUMBERS,
+    OPTIONAL,
+    check_header,
+    check_rows,
+    sort_runs,
+)
 from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER, PROTOCOLS, TASKS, format_lr
-from common.errors import UserError, first_line, nearest
+from benchmarks.protocol import PAPER, PROTOCOLS
+from common.errors import UserError, first_line
 from common.files import write_bytes
 from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.plain_text import name_fault, visible
-from pretraining.study import MODELS
 
 __all__ = [
     "COLUMNS",
@@ -48,21 +54,10 @@ __all__ = [
     "write_runs",
 ]
 
-KEYS = ("model", "dataset", "lr", "seed")
-"""The columns that name a run."""
-
-COLUMNS = (
-    "model", "task", "dataset", "lr", "seed", "validation_score", "test_score", "n_validation", "n_test",
-)  # fmt: skip
-"""The table's columns, in order."""
-
-_OPTIONAL = ("n_validation", "n_test")
-_NUMBERS = ("lr", "seed", "validation_score", "test_score", *_OPTIONAL)
 _MOST, _MOST_ROWS = 1 << 30, 10_000_000
 """Bytes and rows of the largest table that is read; that of the whole release has 18,483 rows."""
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
 """What reading a damaged Parquet file raises."""
-_ALIASES = {"val_score": "validation_score"}
 _SCHEMA = pa.schema(
     [
         *RUN_FIELDS,
@@ -73,7 +68,6 @@ _SCHEMA = pa.schema(
     ]
 )
 _METADATA = b"clm_or_mlm"
-_MODEL_ORDER = {name: i for i, name in enumerate(MODELS)}
 
 
 def added_models(path: Path) -> tuple[str, ...]:
@@ -144,21 +138,21 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
         )
         raise UserError(f"{path}: {what} python -m analysis ingest STORE --out runs.parquet")
     if path.suffix.lower() == ".csv":
-        return _check(_read_csv(path), path, first_row=2, added=add_models)
+        return check_rows(_read_csv(path), path, first_row=2, added=add_models)
     recorded = _recorded(path)
     try:
         if (rows := pq.read_metadata(path).num_rows) > _MOST_ROWS:
             raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
-        _check_header([_ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
+        check_header([ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
         table = pq.read_table(path, memory_map=False)
         table.validate(full=True)
         _check_types(table, path)
-        frame = table.to_pandas(ignore_metadata=True).rename(columns=_ALIASES)
+        frame = table.to_pandas(ignore_metadata=True).rename(columns=ALIASES)
     except UserError:
         raise
     except _UNREADABLE as error:
         raise _unreadable(path, error) from None
-    runs = _check(frame, path, first_row=1, added=(*add_models, *recorded.get("added_models", ())))
+    runs = check_rows(frame, path, first_row=1, added=(*add_models, *recorded.get("added_models", ())))
     if "seal" in recorded and recorded["seal"] != _seal(runs, recorded):
         raise UserError(
             f"{path}: was changed since it was written: its seal does not fit; make it again with ingest"
@@ -177,7 +171,7 @@ def _check_types(table: pa.Table, path: Path) -> None:
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
         if name in ("model", "task", "dataset") and not text:
             raise UserError(f"{path}: the column {name} holds {kind}, not text")
-        if name in (*_NUMBERS, "val_score") and not number:
+        if name in (*NUMBERS, "val_score") and not number:
             raise UserError(f"{path}: the column {name} holds something that is no number ({kind})")
 
 
@@ -211,42 +205,9 @@ def write_runs(
         write_seal(path, content)
 
 
-def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows in the table's order with a fresh index; the argument is left as it is."""
-    last = len(_MODEL_ORDER)
-    order = pd.DataFrame(
-        {
-            "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, last)),
-            "model": runs["model"],
-            "dataset": runs["dataset"].map({name: rank for rank, name in enumerate(DATASETS)}),
-            "lr": runs["lr"],
-            "seed": runs["seed"],
-        }
-    )
-    ranked = order.reset_index(drop=True).sort_values(list(order.columns), kind="stable")
-    return runs.iloc[ranked.index].reset_index(drop=True)
-
-
 def _unreadable(path: Path, error: Exception) -> UserError:
     reason = visible(first_line(error))
     return UserError(f"{path}: no Parquet file that can be read ({reason}); make it again with ingest")
-
-
-def _check_header(header: Sequence[str], path: Path) -> None:
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if list(header).count(name) > 1)
-        raise UserError(
-            f"{path}: the header has {visible(repr(twice))[:60]} twice; keep one of these columns"
-        )
-    missing = [name for name in COLUMNS if name not in header and name not in _OPTIONAL]
-    if missing:
-        spare = [name for name in header if name not in COLUMNS]
-        named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
-        raise UserError(
-            f"{path}: the header lacks {named}; a runs table has "
-            f"{','.join(name for name in COLUMNS if name not in _OPTIONAL)} "
-            "(val_score is read as validation_score; n_validation and n_test may be absent)"
-        )
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -259,98 +220,23 @@ def _read_csv(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None
     if not rows:
         raise UserError(f"{path}: the file is empty; the first line of a runs table names its columns")
-    header = [_ALIASES.get(name.strip(), name.strip()) for name in rows[0]]
-    _check_header(header, path)
+    header = [ALIASES.get(name.strip(), name.strip()) for name in rows[0]]
+    check_header(header, path)
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(header):
             raise UserError(f"{path}: line {number} has {len(row)} fields, the header has {len(header)}")
     frame = pd.DataFrame(rows[1:], columns=header, dtype=object)
-    for name in _NUMBERS:
+    for name in NUMBERS:
         if name in frame:
             frame[name] = [_number(text, name, path, line) for line, text in enumerate(frame[name], start=2)]
     return frame
 
 
 def _number(text: str, name: str, path: Path, line: int) -> float | None:
-    if not text.strip() and name in _OPTIONAL:
+    if not text.strip() and name in OPTIONAL:
         return None
     try:
         return float(text)
     except ValueError:
         shown = visible(repr(text))[:60]
         raise UserError(f"{path}: line {line} has {name} {shown}, which is no number") from None
-
-
-def _check(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[str]) -> pd.DataFrame:
-    place = "line" if first_row == 2 else "row"
-
-    def at(mask: npt.NDArray[np.bool_]) -> str:
-        return f"{path}: {place} {int(np.flatnonzero(mask)[0]) + first_row}"
-
-    runs = pd.DataFrame(index=frame.index)
-    for name in ("model", "task", "dataset"):
-        runs[name] = frame[name].astype(str)
-    for model in runs["model"].unique():
-        if (fault := name_fault(model)) is not None:
-            where = at((runs["model"] == model).to_numpy())
-            raise UserError(f"{where}: the model {visible(repr(model))[:60]} {fault}")
-        if (error := model_error(model, added)) is not None:
-            raise UserError(f"{at((runs['model'] == model).to_numpy())}: {error}")
-    for dataset in runs["dataset"].unique():
-        if dataset not in DATASETS:
-            where = at((runs["dataset"] == dataset).to_numpy())
-            extra = " is outside the paper's twelve" if dataset in EXTRA_DATASETS else " is unknown"
-            raise UserError(
-                f"{where}: dataset {dataset!r}{extra}{nearest(dataset, DATASETS)}; "
-                f"the datasets are {', '.join(DATASETS)}"
-            )
-    expected = runs["dataset"].map({name: dataset.task for name, dataset in DATASETS.items()})
-    if (wrong := (runs["task"] != expected).to_numpy()).any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise UserError(
-            f"{at(wrong)} gives {runs['dataset'].iloc[row]} the task {runs['task'].iloc[row]!r}, "
-            f"it belongs to {expected.iloc[row]} ({TASKS[expected.iloc[row]].title.lower()})"
-        )
-    for name in ("lr", "seed", "validation_score", "test_score"):
-        runs[name] = _floats(frame[name], name, path)
-    lrs = runs["lr"].to_numpy()
-    if (wrong := ~(np.isfinite(lrs) & (lrs > 0) & (lrs < 1))).any():
-        raise UserError(f"{at(wrong)} has a learning rate that is no positive number below 1")
-    for known in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
-        lrs = np.where(np.abs(lrs - known) < 1e-6 * known, known, lrs)
-    runs["lr"] = lrs
-    seeds = runs["seed"].to_numpy()
-    if (wrong := ~(np.isfinite(seeds) & (seeds >= 0) & (seeds < 1 << 31) & (seeds == np.floor(seeds)))).any():
-        raise UserError(f"{at(wrong)} has a seed that is no whole number from 0 on")
-    runs["seed"] = seeds.astype(np.int64)
-    for name in ("validation_score", "test_score"):
-        scores = runs[name].to_numpy()
-        if (wrong := ~((scores >= 0) & (scores <= 1))).any():
-            value = float(scores[np.flatnonzero(wrong)[0]])
-            hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
-            raise UserError(f"{at(wrong)} has {name} {value:g}, which is outside [0, 1]{hint}")
-    for name in _OPTIONAL:
-        counts = _floats(frame[name], name, path) if name in frame else np.full(len(runs), np.nan)
-        if (
-            wrong := ~np.isnan(counts) & ~((counts >= 1) & (counts < 1e12) & (counts == np.floor(counts)))
-        ).any():
-            raise UserError(
-                f"{at(wrong)} has {name} {counts[np.flatnonzero(wrong)[0]]:g}, no count from 1 on"
-            )
-        runs[name] = pd.array(counts, dtype="Float64").astype("Int64")
-    if (again := runs.duplicated(list(KEYS)).to_numpy()).any():
-        row = int(np.flatnonzero(again)[0])
-        same = (runs[list(KEYS)] == runs[list(KEYS)].iloc[row]).all(axis=1).to_numpy()
-        model, dataset, lr, seed = runs[list(KEYS)].iloc[row]
-        raise UserError(
-            f"{path}: {place}s {int(np.flatnonzero(same)[0]) + first_row} and {row + first_row} hold the same run, "
-            f"{model} on {dataset} with lr {format_lr(lr)}, seed {seed}; keep one of them"
-        )
-    return sort_runs(runs.loc[:, list(COLUMNS)])
-
-
-def _floats(column: pd.Series, name: str, path: Path) -> npt.NDArray[np.float64]:
-    try:
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise UserError(f"{path}: the column {name} holds something that is no number") from None
