@@ -17,7 +17,7 @@ from analysis.tables.audit import audit
 from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.score_list import scores_csv
+from analysis.tables.scores_formats import scores_csv
 from common.errors import UserError
 from common.files import sha256_file, write_bytes, write_text
 from common.integrity.seals import sha256_bytes

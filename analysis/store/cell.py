@@ -11,8 +11,8 @@ from pathlib import Path
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.problems import Problem
-from analysis.store.run_json import read_standard
 from analysis.store.scan import Cell, RunFiles, Stamp
+from analysis.store.standard_scores import read_standard
 from benchmarks.protocol import PAPER
 from benchmarks.results_json import AGAIN, ResultsError, read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, lacks_provenance

@@ -25,7 +25,7 @@ from analysis.statistics.scores import Settings
 from analysis.store.runs_table import write_runs
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.score_list import FORMATS as SCORE_FORMATS
+from analysis.tables.scores_formats import FORMATS as SCORE_FORMATS
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from paper_figures.figure_types import PaperFigure

@@ -7,7 +7,7 @@ import io
 import pandas as pd
 
 from analysis.statistics.scores import Settings, run_scores
-from analysis.tables.score_list import FORMATS, scores_csv, scores_markdown, scores_parquet
+from analysis.tables.scores_formats import FORMATS, scores_csv, scores_markdown, scores_parquet
 from tests.analysis.made_up import random_runs
 
 
