@@ -125,8 +125,9 @@ def names_in(output: str, text: str) -> set[str]:
     return names or {"t"}
 
 
+@pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
 def test_the_report_names_the_default_and_its_coverage(
-    sources: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, sources: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clm_or_mlm.report import content
     from clm_or_mlm.report.content import gather
@@ -135,14 +136,11 @@ def test_the_report_names_the_default_and_its_coverage(
 
     monkeypatch.setattr(content, "COVERAGE_TRIALS", 20)
     monkeypatch.setattr(content, "COVERAGE_RESAMPLES", 20)
-    for kind in ("published", "runs"):
-        source = sources[kind]
-        folder = tmp_path / kind
-        draw_figures([FIGURES["2"].load()], Inputs(source=source), folder)
-        page = render_page(gather(source, folder, Settings()), {"source": kind})
-        assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
-        others = {name for name in INTERVALS if f"({name})" in page}
-        assert others == {DEFAULTS[kind]}
+    source = sources[kind]
+    draw_figures([FIGURES["2"].load()], Inputs(source=source), tmp_path)
+    page = render_page(gather(source, tmp_path, Settings()), {"source": kind})
+    assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
+    assert {name for name in INTERVALS if f"({name})" in page} == {DEFAULTS[kind]}
 
 
 def test_few_seeds_are_flagged_wherever_they_are_printed(sources: dict[str, Source]) -> None:

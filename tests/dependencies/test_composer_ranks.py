@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from composer.utils import dist
 
 from common.provenance import ROOT
@@ -27,6 +28,7 @@ print(dist.get_global_rank(), dist.get_world_size(), dist.get_local_rank(), repr
 """
 
 
+@pytest.mark.slow
 def test_two_processes_add_up_in_double_precision() -> None:
     port = str(20_000 + os.getpid() % 20_000)
     processes = []

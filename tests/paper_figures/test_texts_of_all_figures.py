@@ -55,6 +55,12 @@ SLOW = {
     ("miniature", "multiverse"),
     ("stand-in", "coverage"),
     ("stand-in", "claims"),
+    *(
+        (source, name)
+        for source in ("published", "miniature")
+        for name in FIGURES
+        if name.startswith("forest")
+    ),
 }
 
 

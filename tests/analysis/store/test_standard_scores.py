@@ -200,6 +200,7 @@ def test_what_has_no_standard_metrics_says_where_they_are(
         main(["claims", "--source", str(both[0]), "--protocol", "standard", "--multiverse"])
 
 
+@pytest.mark.slow
 def test_the_multiverse_uses_both_protocols_of_a_store(
     both: tuple[Path, list[RunKey]],
     tmp_path: Path,

@@ -178,6 +178,7 @@ def bert(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     oracle: Oracle, data: Path, bert: Path, tmp_path: Path
 ) -> None:

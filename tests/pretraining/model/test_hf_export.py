@@ -203,10 +203,11 @@ NATIVE = "transformers.models.eurobert."
     ("imported", "expected", "looks_back_only"),
     [
         # No part of what belongs together is registered alone.
-        (
+        pytest.param(
             "pretraining.model.modeling",
             [NATIVE + "configuration_eurobert", *[NATIVE + "modeling_eurobert"] * 3],
             [True, False],
+            marks=pytest.mark.slow,
         ),
         (
             "pretraining.model.heads",

@@ -43,6 +43,7 @@ def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "workflow.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_alone_it_leaves_nothing_behind(tmp_path: Path) -> None:
     """As by `kill -9` of the one process that a user sees; a job is a grandchild's child of it."""
     code = (
@@ -114,6 +115,7 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         assert "Trying to restart" not in text
 
 
+@pytest.mark.slow
 def test_other_failures_are_tried_again(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text(
         "text = ['t.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\n"

@@ -105,6 +105,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
     assert results(store) == expected
 
 
+@pytest.mark.slow
 def test_workers_with_a_device_each_make_the_same_bytes(
     arguments: list[str], data: Path, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_workers_with_a_device_each_make_the_same_bytes(
         run_on(["cpu", "cpu"], replace(request, pooling="meen", store=tmp_path / "none"))
 
 
+@pytest.mark.slow
 def test_workers_know_the_datasets_of_ones_own(arguments: list[str], tmp_path: Path) -> None:
     """A fresh process knows the paper's alone, until it reads what the store says."""
     file = tmp_path / "my.toml"

@@ -62,6 +62,7 @@ def _run(tiny: Path, real: Path, store: Path, *more: str) -> int:
     return command("run")([*arguments, *more])
 
 
+@pytest.mark.slow
 def test_sst2_is_learnt_from_random_weights(tiny: Path, real: Path, tmp_path: Path) -> None:
     """872 sentences, 444 of them positive: chance is 0.509 +- 0.034 (95 %)."""
     assert (

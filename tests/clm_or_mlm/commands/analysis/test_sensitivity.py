@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from analysis.sensitivity import report
+from analysis.sources import PUBLISHED
+from analysis.statistics.scores import Settings
 
 
-def test_it_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_printed_or_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = report.sensitivity_of(PUBLISHED, PUBLISHED.settled(Settings()))
+    monkeypatch.setattr(report, "sensitivity_of", lambda *_, **__: computed)
     assert main(["sensitivity"]) == 0
     assert "overturns" in capsys.readouterr().out
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0

@@ -160,6 +160,7 @@ def test_continued_and_intermediate_models(done: Path, study: Study, data: Path,
     assert all(torch.equal(value, ours[name]) for name, value in load_file(trunk).items())
 
 
+@pytest.mark.slow
 def test_a_longer_trunk_is_trained_again_where_its_checkpoint_was_not_kept(
     study: Study, data: Path, tmp_path: Path
 ) -> None:
