@@ -245,11 +245,11 @@ FORMS = {
             },
             tokens=10_000_000,
             tokenizer_documents=100,
-            examples={"SC": (5_120, 600), "TC": (5_120, 600), "QA": (2_560, 400), "IR": (1_800, 150)},
+            examples={"SC": (5_120, 1_000), "TC": (5_120, 2_000), "QA": (2_560, 400), "IR": (1_800, 150)},
             tuning_steps=160,
             tuning_length=128,
             rates=(1e-3, 3e-3),
-            seeds=(0, 1, 2, 3),
+            seeds=(0, 1, 2, 3, 4),
         ),
         Form(
             name="gpu",

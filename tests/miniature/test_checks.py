@@ -96,12 +96,14 @@ def seeds_of(scores: dict[str, tuple[float, ...]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "dataset", "lr", "seed", "validation_score", "test_score"])
 
 
-def test_beyond_the_seeds_is_every_seed_above_all_of_the_untrained() -> None:
-    scores = {RANDOM: (0.3, 0.5, 0.4), MLM: (0.6, 0.7, 0.51), CLM: (0.6, 0.6, 0.6)}
-    assert beyond_seeds(seeds_of(scores), MLM, CLM).holds
-    overlaps = beyond_seeds(seeds_of(scores | {MLM: (0.9, 0.9, 0.49)}), MLM, CLM)
-    assert not overlaps.holds
-    assert f"{MLM} on 0: SC 49.00 against 50.00" in overlaps.seen and f"{CLM} on 4" in overlaps.seen
+def test_beyond_the_seeds_is_an_interval_of_the_difference_above_zero() -> None:
+    scores = {RANDOM: (0.3, 0.5, 0.4), MLM: (0.6, 0.7, 0.8), CLM: (0.8, 0.8, 0.8)}
+    found = beyond_seeds(seeds_of(scores), MLM, CLM)
+    # By hand: a difference of 30 points, an error of 10 sqrt(2 / 3), 4 degrees of freedom.
+    low = 30 - 2.776445 * 10 * (2 / 3) ** 0.5
+    assert found.holds and f"{MLM} on 4: SC {low:+.2f}, TC {low:+.2f}" in found.seen
+    overlaps = beyond_seeds(seeds_of(scores | {MLM: (0.9, 0.9, 0.4)}), MLM, CLM)
+    assert not overlaps.holds and f"{MLM} on 0" in overlaps.seen and f"{CLM} on 4" in overlaps.seen
 
 
 def test_three_families_of_four_are_enough_and_two_are_not() -> None:
