@@ -109,10 +109,10 @@ doctor: $(CLUSTER)/.installed ## what this machine or site lacks, and what to do
 ## Checks
 .PHONY: test test-all lint lock
 test: lint ## lint, types and the tests (minutes)
-	@$(FULL)/bin/python -m pytest -n 2 -m "not slow" $(ARGS)
+	@$(FULL)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 test-all: lint ## the same with the long tests
-	@$(FULL)/bin/python -m pytest -n 2 $(ARGS)
+	@$(FULL)/bin/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff check .
