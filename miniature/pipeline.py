@@ -78,7 +78,7 @@ def show_miniature(
 
 
 def _run(jobs: list[Job], form: Form, source: DataSource, folders: Folders, workers: int) -> None:
-    write_text(folders.store / STAND_INS, _stand_ins(form, source, logs="../pretrained/models"))
+    write_text(folders.store / STAND_INS, _stand_ins(form, source))
     # The analysis is made by today's code, whatever was made before.
     (folders.root / jobs[-1].marker).unlink(missing_ok=True)
     words = ("--cores", str(workers), "--quiet", "host", "reason")
@@ -130,7 +130,7 @@ def write_example(form: Form, source: DataSource, folders: Folders, example: Pat
         write_log(example / "logs" / log.parent.name / LOG, rows)
 
 
-def _stand_ins(form: Form, source: DataSource, *, logs: str) -> str:
+def _stand_ins(form: Form, source: DataSource, **logs: str) -> str:
     content = {
         "title": "MINIATURE",
         "note": stand_in_note(form, source),
@@ -139,7 +139,7 @@ def _stand_ins(form: Form, source: DataSource, *, logs: str) -> str:
         "others": [RANDOM, *form.copies],
         "stages": form.stages,
         "families": {task: [name] for task, name in FAMILIES.items()},
-        "logs": logs,
+        **logs,
     }
     return json.dumps(content, indent=1) + "\n"
 

@@ -181,7 +181,8 @@ def analysis_job(form: Form, folders: Folders, needs: Sequence[str], *, report: 
     commands = [("analysis", "ingest", store, "--out", f"{out}/{folders.table.name}", *added)]
     if report:
         page = f"{out}/report/index.html"
-        commands.append(("analysis", "reproduce", "--source", store, "--out", out))
+        logs = f"{folders.pretrained.name}/models"
+        commands.append(("analysis", "reproduce", "--source", store, "--logs", logs, "--out", out))
         commands.append(
             ("analysis", "report", "--source", store, "--figures", f"{out}/figures", "--out", page)
         )

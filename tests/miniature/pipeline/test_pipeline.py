@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.store.stand_ins import read_stand_ins
 from common.errors import UserError
 from miniature import pipeline
 from miniature.data_source import MADE_UP
@@ -40,6 +41,9 @@ def test_a_folder_of_other_data_is_refused(tmp_path: Path, monkeypatch: pytest.M
     (folders.store / "results").mkdir(parents=True)
     with pytest.raises(UserError, match="not everything was done"):
         show_miniature(FORM, MADE_UP, tmp_path.parent)
+    # The analysis reads what was written for it.
+    read = read_stand_ins(folders.store)
+    assert read is not None and read.models == FORM.stand_ins and read.logs is None
     assert [job.kind.name for job in load(tmp_path).jobs.values()] == ["data", "shards", "data", "analysis"]
     with pytest.raises(UserError, match="was made of other data; give the same --data"):
         _refuse_other_data(plan(dataclasses.replace(FORM, tokens=6_000), MADE_UP, folders), folders)
