@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,16 @@ from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 # The same examples every time, and no limit of time: a loaded machine is no failure.
 settings.register_profile("tests", derandomize=True, deadline=None)
 settings.load_profile("tests")
+
+
+def pytest_collection_finish() -> None:
+    """Spare later collections of garbage what the imports made: statsmodels asks for one in every adjustment."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

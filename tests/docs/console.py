@@ -67,7 +67,8 @@ def stand_in_clone(folder: Path) -> Path:
 def run(made: list[Step], folder: Path) -> list[tuple[str, int]]:
     """Run the commands in one shell and return what each printed and its exit code."""
     script = "".join(f"{step.command}\nprintf '%s %d\\n' '{MARK}' $?\n" for step in made)
-    of_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # A make inside make prints the folders that it enters.
+    # A make inside make prints the folders that it enters, and takes over its variables.
+    of_make = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "ARGS")
     environment = {key: value for key, value in os.environ.items() if key not in of_make}
     environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "COLUMNS": "100", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
