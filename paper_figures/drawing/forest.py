@@ -20,6 +20,8 @@ _WIDTH, _EDGE, _GAP, _PAD = 7.2, 0.1, 0.3, 0.12
 _ROW, _TITLE, _TICKS, _BELOW = 0.17, 0.16, 0.22, 0.1
 _TYPE = 7.0
 """Points of the smallest text."""
+_LEAST_REACH = 1.0
+"""Points to either side of zero where no effect differs from it."""
 _LEAST_AXIS = 0.7
 _LARGEST_TICKS = (100, 30, 10, 3, 1)
 
@@ -99,9 +101,8 @@ def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns
     each = (_WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns
     texts = names + numbers + words + _PAD * (2 + bool(words))
     axis = max(_LEAST_AXIS, each - texts)
-    reach = 1.15 * max(
-        abs(end) for row in rows for end in (row.effect, row.low, row.high, *row.region) if math.isfinite(end)
-    )
+    ends = (end for row in rows for end in (row.effect, row.low, row.high, *row.region))
+    reach = 1.15 * max((abs(end) for end in ends if math.isfinite(end)), default=0.0) or _LEAST_REACH
     for column, stack in enumerate(stacks):
         left, top = _EDGE + column * (each + _GAP), height - 0.34
         for group in stack:

@@ -37,3 +37,12 @@ def test_every_row_has_its_name_numbers_and_interval():
     assert [list(ends) for ends in intervals] == [[-0.6, 1.2], [29.0, 31.0]]
     low, high = ax.get_xlim()
     assert low == -high and high > 31
+
+
+def test_effects_of_zero_leave_room_on_both_sides_of_it():
+    same = Row(name="SQuAD", effect=0.0, low=0.0, high=0.0, region=(math.nan, math.nan), word="equal")
+    unknown = Row(name="NQ", effect=math.nan, low=math.nan, high=math.nan, region=(math.nan, math.nan))
+    with paper_style():
+        for rows in ([same, unknown], [unknown]):
+            low, high = draw_forest(rows, "a minus b", "A caption.").axes[0].get_xlim()
+            assert low == -high and high > 0
