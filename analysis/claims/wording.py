@@ -57,6 +57,8 @@ def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEED
     `seeds`: the numbers of seeds behind the comparisons, for the measured coverage of their intervals.
     """
     method = INTERVALS[interval]
+    used = {method.of(count).name: count for count in sorted(seeds, reverse=True) if count > 1}
+    used = used or {method.name: N_SEEDS}
     over = "fine-tuning seeds, on the same test instances"
     if published:
         test = (
@@ -64,10 +66,9 @@ def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEED
             f"({N_SEEDS} seeds, models taken as independent)"
         )
     else:
-        test = f"{method.need_paired().words} (Welch's t where models share no seeds)"
+        tests = (INTERVALS[name].need_paired().words for name in used)
+        test = f"{', or '.join(tests)} (Welch's t where models share no seeds)"
         over = "fine-tuning seeds and test instances" if method.needs_instances else over
-    used = {method.of(count).name: count for count in sorted(seeds, reverse=True) if count > 1}
-    used = used or {method.name: N_SEEDS}
     known = "".join(coverage_words(name, count) for name, count in used.items())
     return (
         f"Tests and 95 % intervals ({', '.join(used)}): {test}{known}.",

@@ -43,3 +43,11 @@ def test_the_words_on_tests_are_those_of_the_interval():
     assert "Welch's t tests from each model's mean" in how_tested("t", published=True)[0]
     with pytest.raises(UserError, match="needs single runs"):
         how_tested("bca", published=True)
+
+
+def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
+    test, *_ = how_tested("studentised", published=False, seeds=[2])
+    assert test.startswith("Tests and 95 % intervals (t): Student's t ") and "bootstrap" not in test
+    both, *_ = how_tested("studentised", published=False, seeds=[5, 2])
+    assert both.startswith("Tests and 95 % intervals (studentised, t): a symmetric studentised bootstrap ")
+    assert ", or Student's t " in both
