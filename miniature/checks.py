@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from analysis.statistics.bounds import standard_error
 from analysis.statistics.estimates import welch_estimate
+from analysis.statistics.selection import select_runs
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log
@@ -38,13 +39,7 @@ class Check:
 
 def mean_scores(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the mean test score in percent over seeds at the rate chosen by validation: models by datasets."""
-    return 100 * chosen_runs(runs).pivot_table(index="model", columns="dataset", values="test_score")
-
-
-def chosen_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return each model's, dataset's and seed's run with the best validation score, the smaller rate of equals."""
-    best = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
-    return best.drop_duplicates(["model", "dataset", "seed"])
+    return 100 * select_runs(runs).pivot_table(index="model", columns="dataset", values="test_score")
 
 
 def final_losses(form: Form, folders: Folders) -> dict[str, float]:
@@ -109,7 +104,8 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
 
 def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
     """Return whether each model beats the untrained network on three families: Welch's 95 % interval is above zero."""
-    lows = {name: {task: _low(runs, name, data) for task, data in FAMILIES.items()} for name in models}
+    scores = 100 * select_runs(runs).set_index(["dataset", "model"]).sort_index()["test_score"]
+    lows = {name: {task: _low(scores.loc[data], name) for task, data in FAMILIES.items()} for name in models}
     beyond = {name: sum(low > 0 for low in of.values()) for name, of in lows.items()}
     detail = "; ".join(
         f"{name} on {beyond[name]}: " + ", ".join(f"{task} {low:+.2f}" for task, low in of.items())
@@ -122,9 +118,8 @@ def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
     )
 
 
-def _low(runs: pd.DataFrame, model: str, dataset: str) -> float:
-    scores = 100 * chosen_runs(runs).set_index(["dataset", "model"]).sort_index()["test_score"]
-    pair = [scores.loc[(dataset, name)].to_numpy() for name in (model, RANDOM)]
+def _low(scores: pd.Series, model: str) -> float:
+    pair = [scores.loc[[name]].to_numpy() for name in (model, RANDOM)]
     means, errors, counts = np.array([(one.mean(), standard_error(one), len(one)) for one in pair]).T
     return welch_estimate(means, errors, counts, np.array([1.0, -1.0])).interval()[0]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from analysis.statistics.selection import select_runs
 from analysis.statistics.variance_components import Components, variance_components
 from miniature.forms import FAMILIES, Form
 
@@ -43,9 +44,7 @@ def spreads(form: Form, runs: pd.DataFrame) -> Iterator[Spread]:
         form: with more than one of `pretraining_seeds`.
         runs: the runs table, under the form's own names; each seed's learning rate is the best by validation.
     """
-    best = runs.sort_values(["validation_score", "lr"], ascending=[False, True], kind="stable")
-    chosen = best.drop_duplicates(["model", "dataset", "seed"])
-    scores = 100 * chosen.pivot(index=["model", "dataset"], columns="seed", values="test_score")
+    scores = 100 * select_runs(runs).pivot(index=["model", "dataset"], columns="seed", values="test_score")
     for name in form.repeated_models:
         copies = [name, *(copy for copy, (of, _) in form.copies.items() if of == name)]
         for family, dataset in FAMILIES.items():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from benchmarks.protocol import DATASETS
 from miniature.checks import ENOUGH_SEEDS, beyond_seeds, checks, final_losses, mean_scores
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, FORMS, RANDOM
@@ -23,13 +24,19 @@ TWO_STAGE, MLM, CLM, SAME = (
 )
 
 
+def table(rows: list[tuple[object, ...]], *columns: str) -> pd.DataFrame:
+    """Return a runs table of these columns, with the task of each dataset."""
+    runs = pd.DataFrame(rows, columns=list(columns))
+    return runs.assign(task=[DATASETS[name].task for name in runs["dataset"]])
+
+
 def runs_of(test: dict[str, float]) -> pd.DataFrame:
     """Return a runs table with a score for every model, the same on all datasets."""
     rows = [
         (model, dataset, 1e-3, seed, 0.5, score)
         for model, score in test.items() for dataset in FAMILIES.values() for seed in (0, 1)
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["model", "dataset", "lr", "seed", "validation_score", "test_score"])
+    return table(rows, "model", "dataset", "lr", "seed", "validation_score", "test_score")
 
 
 def row(split: str, step: int, loss: float) -> dict[str, object]:
@@ -58,8 +65,8 @@ def test_scores_are_means_at_the_rate_that_validation_chooses() -> None:
         ("a", 3e-3, 1, 0.5, 0.4),
         ("a", 1e-3, 1, 0.5, 0.6),
     ]
-    runs = pd.DataFrame(rows, columns=["model", "lr", "seed", "validation_score", "test_score"])
-    scores = mean_scores(runs.assign(dataset="sst2"))
+    rows = [("sst2", *row) for row in rows]
+    scores = mean_scores(table(rows, "dataset", "model", "lr", "seed", "validation_score", "test_score"))
     assert scores["sst2"]["a"] == pytest.approx(40.0), "0.2 and, of equals, the smaller rate's 0.6"
 
 
@@ -93,7 +100,7 @@ def seeds_of(scores: dict[str, tuple[float, ...]]) -> pd.DataFrame:
         for dataset in FAMILIES.values()
         for seed, score in enumerate(values)
     ]
-    return pd.DataFrame(rows, columns=["model", "dataset", "lr", "seed", "validation_score", "test_score"])
+    return table(rows, "model", "dataset", "lr", "seed", "validation_score", "test_score")
 
 
 def test_beyond_the_seeds_is_an_interval_of_the_difference_above_zero() -> None:

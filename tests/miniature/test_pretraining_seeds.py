@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks.protocol import DATASETS
 from miniature.forms import FAMILIES, FORMS
 from miniature.pretraining_seeds import spreads
 
@@ -23,7 +24,8 @@ def runs(scores: dict[str, np.ndarray]) -> pd.DataFrame:
                 for seed, value in enumerate(of_copy):
                     rows += [(copy, dataset, 3e-3, seed, 0.9, value), (copy, dataset, 1e-3, seed, 0.1, 0.0)]
     names = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
-    return pd.DataFrame(rows, columns=names)
+    found = pd.DataFrame(rows, columns=names)
+    return found.assign(task=[DATASETS[name].task for name in found["dataset"]])
 
 
 def test_each_model_and_family_has_the_ratio_of_its_own_runs() -> None:
