@@ -27,7 +27,7 @@ _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 def render_markdown(table: Table) -> str:
     """Return a GitHub-flavoured Markdown table under its caption."""
-    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str, "\n")]
+    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str)]
     rules = ["---"] * len(table.stubs) + ["---:"] * len(table.columns)
     caption = f"**{_title(table)}** {table.caption} {_note(table)}".rstrip()
     return "\n".join([caption, "", *markdown_table([[*table.stubs, *table.columns], *rows], rules)]) + "\n"
@@ -39,7 +39,7 @@ def render_latex(table: Table) -> str:
     head = " & ".join(tex(name) for name in [*table.stubs, *table.columns])
     body = [f"{head} \\\\", "\\midrule"]
     previous = ""
-    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), tex, "\n"):
+    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), tex):
         if previous and stubs > 1 and label[0] != previous:
             body.append("\\midrule")
         shown = label if stubs == 1 or label[0] != previous else ("", *label[1:])
@@ -84,7 +84,7 @@ def render_html(table: Table) -> str:
         table=table,
         title=_title(table),
         note=_note(table),
-        rows=_rows(table, _html_cell, html.escape),
+        rows=_rows(table, _html_cell, html.escape, "<br>"),
     )
 
 
@@ -101,7 +101,7 @@ FORMATS: Registry[Format[Table]] = Registry(
 
 
 def _rows(
-    table: Table, show: Callable[[Cell], list[str]], escape: Callable[[str], str], between: str = "<br>"
+    table: Table, show: Callable[[Cell], list[str]], escape: Callable[[str], str], between: str = "\n"
 ) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """Yield each row's labels and its entries as text: the lines of its cells, or the escaped texts of Table 1."""
     for label, texts in zip(table.labels, table.texts, strict=False):

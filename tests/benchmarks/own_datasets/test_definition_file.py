@@ -10,17 +10,12 @@ from benchmarks.own_datasets.definition_file import KINDS, read_definitions
 from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, PAPER_DATASETS, datasets_of
 from common.errors import UserError
+from tests.benchmarks.own_datasets.given import GOOD
 
-GOOD = '[mine]\nkind = "text"\nlabels = ["a", "b"]\n'
 COMMIT = "0" * 40
 
 
 pytestmark = pytest.mark.usefixtures("no_definitions_left")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "my.toml"
 
 
 @pytest.mark.parametrize(

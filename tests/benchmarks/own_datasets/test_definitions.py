@@ -10,17 +10,9 @@ import pytest
 from benchmarks.own_datasets.definitions import DEFINITIONS, register, register_stored, store_definitions
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-
-GOOD = '[mine]\nkind = "text"\nlabels = ["a", "b"]\n'
-COMMIT = "0" * 40
-
+from tests.benchmarks.own_datasets.given import GOOD
 
 pytestmark = pytest.mark.usefixtures("no_definitions_left")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "my.toml"
 
 
 def test_a_store_remembers_its_datasets(file: Path, tmp_path: Path) -> None:

@@ -144,13 +144,19 @@ def run_job(job: Job) -> None:
         assert (importlib.import_module(f"{room}.__main__").main(words) or 0) == 0, job.name
 
 
-def test_text_and_tasks_come_from_the_hub_once(
-    world: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def folders(world: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """Folders of a small form, as the working directory, with the hub at hand."""
     monkeypatch.setitem(FORMS, "quick", FORM)
     folders = folders_of(FORM, HUB, tmp_path / "miniature")
     folders.root.mkdir(parents=True)
     monkeypatch.chdir(folders.root)
+    return folders
+
+
+def test_text_and_tasks_come_from_the_hub_once(
+    folders: Folders,
+) -> None:
     for job in data_jobs(folders):
         assert not job.is_complete(folders.root), job.name
         run_job(job)
@@ -181,12 +187,8 @@ def test_text_and_tasks_come_from_the_hub_once(
 
 
 def test_the_tasks_of_a_sample_cover_all_its_sources_rows_evenly(
-    world: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folders: Folders,
 ) -> None:
-    monkeypatch.setitem(FORMS, "quick", FORM)
-    folders = folders_of(FORM, HUB, tmp_path / "miniature")
-    folders.root.mkdir(parents=True)
-    monkeypatch.chdir(folders.root)
     for job in data_jobs(folders):
         if job.name in ("fetch-uner_en", "uner_en"):
             run_job(job)

@@ -1,0 +1,3 @@
+"""A definition that nothing is wrong with."""
+
+GOOD = '[mine]\nkind = "text"\nlabels = ["a", "b"]\n'
