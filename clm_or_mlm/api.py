@@ -33,7 +33,7 @@ from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table
 from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
-from pretraining.study import MODELS, Design, Model, parse
+from pretraining.model_names import MODELS, Design, Model, parse
 
 __all__ = [
     "COLUMNS",

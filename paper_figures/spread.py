@@ -22,7 +22,7 @@ from paper_figures.drawing.style import Look
 from paper_figures.figure_data import COLUMNS
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 
 __all__ = ["SD", "SINGLE", "spread_figure", "task_averages"]
 

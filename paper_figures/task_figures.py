@@ -19,7 +19,7 @@ from paper_figures.drawing.x_positions import continued_only, expected_points
 from paper_figures.figure_data import PositionRule, collect, refuse_empty
 from paper_figures.figure_types import PaperFigure, XAxis
 from paper_figures.inputs import Inputs
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 
 __all__ = ["Groups", "Lines", "task_figure"]
 

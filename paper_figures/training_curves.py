@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.store.stand_ins import StandIns
 from common.errors import UserError
-from pretraining.study import OBJECTIVES
+from pretraining.model_names import OBJECTIVES
 from pretraining.training.log import LOG, read_log
 
 __all__ = ["COLUMNS", "placed_losses", "training_losses"]

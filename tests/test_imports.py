@@ -18,7 +18,7 @@ HEAVY = {"torch", "transformers", "composer", "streaming", "tokenizers", "datase
 LIGHT_MODULES = {
     "benchmarks.own_datasets.definition_file", "benchmarks.own_datasets.definitions",
     "benchmarks.own_datasets.ready_definitions", "benchmarks.protocol", "benchmarks.runs",
-    "pretraining.study", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.sequence_lengths",
+    "pretraining.model_names", "pretraining.paper_settings", "pretraining.plan.flops", "pretraining.sequence_lengths",
     "pretraining.special_tokens", "pretraining.training.log",
 }  # fmt: skip
 """What `analysis` and `paper_figures` may import from the rooms above them."""

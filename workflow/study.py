@@ -16,12 +16,12 @@ from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
+from pretraining.model_names import FIGURES, MODELS, TABLES, Model
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.sequence_lengths import effective_length
-from pretraining.study import FIGURES, MODELS, TABLES, Model
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.measured import Measured
 from workflow.settings import Settings

@@ -18,7 +18,7 @@ from analysis.statistics.scores import Settings, resampled_seed_scores, seed_sco
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError, nearest
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 __all__ = [
     "ALL",

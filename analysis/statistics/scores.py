@@ -35,7 +35,7 @@ from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
 from common.progress import progress
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 __all__ = [
     "COLUMNS", "Settings", "order_scores", "published_scores", "resampled_seed_scores", "run_scores", "seed_scores",

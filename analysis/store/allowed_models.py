@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 
 from common.errors import UserError
-from pretraining.study import parse
+from pretraining.model_names import parse
 
 __all__ = ["model_error"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.store.model_names import model_error
+from analysis.store.allowed_models import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, TASKS, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 __all__ = ["ALIASES", "COLUMNS", "KEYS", "NUMBERS", "OPTIONAL", "check_header", "check_rows", "sort_runs"]
 

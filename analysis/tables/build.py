@@ -19,8 +19,8 @@ from analysis.statistics.intervals import caption_of
 from analysis.statistics.scores import COLUMNS
 from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of
 from common.errors import UserError
+from pretraining.model_names import MODELS, TABLES, Model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
-from pretraining.study import MODELS, TABLES, Model, format_steps, parse
 
 __all__ = ["Cell", "Table", "build_table", "table_numbers"]
 
@@ -106,7 +106,7 @@ class _Layout:
     label: Callable[[Model], tuple[str, ...]]
     """Returns a model's entries under `stubs`."""
     kind: str
-    """The kind of model that has its rows here (`pretraining.study.Model.kind`)."""
+    """The kind of model that has its rows here (`pretraining.model_names.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, PAPER_DATASETS, SEEDS
+from pretraining.model_names import MODELS, PAPER, Stage
 from pretraining.paper_settings import TRAINING
-from pretraining.study import MODELS, PAPER, Stage
 
 __all__ = ["Check", "check_arithmetic"]
 

@@ -15,11 +15,11 @@ from common.errors import UserError
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
 from pretraining.data.shard_settings import ShardSettings
+from pretraining.model_names import FIGURES, Model
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import plan_of
 from pretraining.plan.report import FORMATS, render
 from pretraining.plan.study_file import Study, load_study
-from pretraining.study import FIGURES, Model
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analysis.claims.statements import Claim, Contrast, comparisons
-from pretraining.study import FIGURES, TABLES
+from pretraining.model_names import FIGURES, TABLES
 
 __all__ = ["compared", "figures_of", "tables_of"]
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.rows import records
 from paper_figures.figure_data import PositionRule, find_model
-from pretraining.study import FIGURES, Model
+from pretraining.model_names import FIGURES, Model
 
 __all__ = [
     "BUDGET",

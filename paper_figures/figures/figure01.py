@@ -19,7 +19,7 @@ from paper_figures.figure_types import PaperFigure
 from paper_figures.figures import figure06, figure08
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import describe_differences, describe_points
-from pretraining.study import FIGURES, Model
+from pretraining.model_names import FIGURES, Model
 
 __all__ = ["FIGURE"]
 

@@ -7,7 +7,7 @@ from paper_figures.drawing.x_positions import BUDGET
 from paper_figures.figure_data import Position, size_rank
 from paper_figures.output.captions import describe_differences
 from paper_figures.task_figures import Groups, task_figure
-from pretraining.study import Model
+from pretraining.model_names import Model
 
 __all__ = ["FIGURE"]
 

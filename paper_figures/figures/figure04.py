@@ -7,7 +7,7 @@ from paper_figures.drawing.x_positions import objective_series
 from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_differences
 from paper_figures.task_figures import Lines, task_figure
-from pretraining.study import Model
+from pretraining.model_names import Model
 
 __all__ = ["FIGURE"]
 

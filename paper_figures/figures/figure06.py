@@ -7,7 +7,7 @@ from paper_figures.drawing.x_positions import clm_share
 from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_points
 from paper_figures.task_figures import Lines, task_figure
-from pretraining.study import Model, format_steps
+from pretraining.model_names import Model, format_steps
 
 __all__ = ["FIGURE", "X_LABEL"]
 

@@ -8,7 +8,7 @@ from analysis.statistics.selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
 from paper_figures.inputs import Inputs
 from paper_figures.spread import spread_figure, task_averages
-from pretraining.study import RATIOS
+from pretraining.model_names import RATIOS
 
 __all__ = ["FIGURE"]
 

@@ -7,9 +7,9 @@ from paper_figures.drawing.x_positions import objective_series
 from paper_figures.figure_data import Position
 from paper_figures.output.captions import describe_differences
 from paper_figures.task_figures import Lines, task_figure
+from pretraining.model_names import Model
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token
-from pretraining.study import Model
 
 __all__ = ["FIGURE", "training_flops"]
 

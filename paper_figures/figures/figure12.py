@@ -21,7 +21,7 @@ from paper_figures.figure_types import PaperFigure, XAxis
 from paper_figures.figures.figure08 import LOOKS
 from paper_figures.inputs import Inputs
 from paper_figures.training_curves import placed_losses
-from pretraining.study import FIGURES, MODELS, Model, format_steps
+from pretraining.model_names import FIGURES, MODELS, Model, format_steps
 from pretraining.training.log import LOG
 
 __all__ = ["FIGURE", "POINTS"]

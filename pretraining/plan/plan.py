@@ -11,10 +11,10 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from pretraining.model_names import Model, Stage
 from pretraining.plan.config import OPTIMIZER_BYTES
 from pretraining.plan.flops import CONVENTIONS, gpu_hours
 from pretraining.plan.study_file import PAPER_STUDY, Study
-from pretraining.study import Model, Stage
 
 __all__ = ["Costs", "PaperTotal", "Plan", "PlannedStage", "paper_totals", "plan_of"]
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 
 from common.errors import UserError, nearest
 from common.registry import Registry
+from pretraining.model_names import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, paper_totals, plan_of
 from pretraining.plan.study_file import PAPER_STUDY
-from pretraining.study import format_steps
 
 __all__ = ["FORMATS", "ReportFormat", "render"]
 

@@ -25,9 +25,9 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
+from pretraining.model_names import MODELS, PAPER, Design, Model
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.study import MODELS, PAPER, Design, Model
 
 __all__ = ["PAPER_STUDY", "Study", "load_study"]
 

@@ -31,11 +31,11 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.model.hf_export import PACKAGES, export
 from pretraining.model.sealed_model import MANIFEST, check_model
+from pretraining.model_names import Model
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import PAPER_STUDY, Study
-from pretraining.study import Model
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings

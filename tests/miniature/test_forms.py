@@ -8,8 +8,8 @@ import pytest
 
 from common.errors import UserError
 from miniature.forms import FORMS, PREFIX, get_form
+from pretraining.model_names import MODELS, parse
 from pretraining.plan.study_file import load_study
-from pretraining.study import MODELS, parse
 
 
 @pytest.mark.parametrize("name", FORMS)

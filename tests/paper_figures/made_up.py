@@ -14,8 +14,8 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from paper_figures.registry import FIGURES
-from pretraining.study import FIGURES as STUDY_FIGURES
-from pretraining.study import MODELS
+from pretraining.model_names import FIGURES as STUDY_FIGURES
+from pretraining.model_names import MODELS
 from pretraining.training.log import LOG, write_log
 
 ALL_MODELS = tuple(dict.fromkeys(name for names in STUDY_FIGURES.values() for name in names))

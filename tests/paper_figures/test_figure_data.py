@@ -9,7 +9,7 @@ from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure_data import collect, find_model, missing, size_rank
 from paper_figures.output.captions import alt_text, caption, missing_sentence
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
 SCORED = tuple(number for number in FIGURES if number != 12)

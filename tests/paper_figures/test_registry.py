@@ -20,7 +20,7 @@ from paper_figures.figure_data import COLUMNS
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from paper_figures.registry import FIGURES, figures_named
-from pretraining.study import FIGURES as STUDY_FIGURES
+from pretraining.model_names import FIGURES as STUDY_FIGURES
 
 
 def names(*words: str) -> list[str]:

@@ -11,7 +11,7 @@ from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.inputs import Inputs
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 Array = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from paper_figures.drawing.x_positions import start_series
 from paper_figures.figure_data import Position
 from paper_figures.inputs import Inputs
 from paper_figures.task_figures import Groups, Lines, task_figure
-from pretraining.study import FIGURES, Model
+from pretraining.model_names import FIGURES, Model
 
 
 def by_steps(model: Model) -> Position | None:

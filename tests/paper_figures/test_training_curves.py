@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from paper_figures.training_curves import training_losses
-from pretraining.study import OBJECTIVES, ObjectiveName
+from pretraining.model_names import OBJECTIVES, ObjectiveName
 
 TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
 

@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from pretraining.model_names import (
+    FIGURES,
+    MODELS,
+    OBJECTIVES,
+    TABLES,
+    Design,
+    ObjectiveName,
+    format_steps,
+    parse,
+)
 from pretraining.paper_settings import TRAINING
-from pretraining.study import FIGURES, MODELS, OBJECTIVES, TABLES, Design, ObjectiveName, format_steps, parse
 
 PUBLISHED = Path(__file__).parents[2] / "analysis" / "data" / "published_scores.csv"
 

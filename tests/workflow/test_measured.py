@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.runs import RUN, RunKey
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 from workflow.measured import Measured, measure
 from workflow.settings import Settings
 from workflow.study import study_of, tuning_gpu_hours, workflow_of

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
+from pretraining.model_names import FIGURES, MODELS
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import PAPER_STUDY
-from pretraining.study import FIGURES, MODELS
 from workflow.reports.summary import summary
 from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, models_of, place_stand_ins, tuning_gpu_hours, workflow_of

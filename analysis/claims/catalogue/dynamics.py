@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analysis.claims.catalogue.terms import ALL, FULL, clm, mlm
 from analysis.claims.statements import AtLeast, Claim, Spread, all_of, difference
-from pretraining.study import format_steps
+from pretraining.model_names import format_steps
 
 __all__ = ["CLAIMS"]
 

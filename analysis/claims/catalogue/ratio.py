@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from analysis.claims.catalogue.terms import ALL, FULL, SIZES
 from analysis.claims.statements import AtLeast, Claim, all_of, any_of, both_of, difference, weighted
-from pretraining.study import RATIOS
+from pretraining.model_names import RATIOS
 
 __all__ = ["CLAIMS"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.claims.catalogue.terms import ALL, MARGINS
 from analysis.claims.statements import AtLeast, Claim, Spread, all_of, any_of, difference
-from pretraining.study import RATIOS, SPLITS
+from pretraining.model_names import RATIOS, SPLITS
 
 __all__ = ["CLAIMS"]
 

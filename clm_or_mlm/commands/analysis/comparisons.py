@@ -15,7 +15,7 @@ from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_pr
 from common.cli import MANY
 from common.errors import UserError
 from common.files import write_bytes
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 __all__ = ["best", "compare"]
 

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from analysis.store import release
+from analysis.store.allowed_models import model_error
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.model_names import model_error
 from analysis.store.problems import Problem, problem_records, summary
 from analysis.store.runs_table import is_sealed, protocol_of, read_runs, write_runs
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
@@ -23,7 +23,7 @@ from benchmarks.protocol import PAPER
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
-from pretraining.study import FIGURES, MODELS, TABLES
+from pretraining.model_names import FIGURES, MODELS, TABLES
 
 __all__ = ["fetch_released", "ingest", "models_for", "provenance"]
 

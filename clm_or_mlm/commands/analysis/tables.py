@@ -27,7 +27,7 @@ from common.files import write_text
 from common.integrity.seals import sha256_bytes
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
-from pretraining.study import TABLES
+from pretraining.model_names import TABLES
 
 __all__ = ["audit", "report", "reproduce", "scores", "table"]
 

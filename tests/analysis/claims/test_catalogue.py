@@ -10,7 +10,7 @@ from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import AtLeast, Contrast, Spread, comparisons, weighted
 from analysis.published_cells import published_values
 from benchmarks.protocol import TASKS
-from pretraining.study import MODELS, RATIOS
+from pretraining.model_names import MODELS, RATIOS
 
 FINDING_ON = PublishedEvidence().finding
 

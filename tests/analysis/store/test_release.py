@@ -18,7 +18,7 @@ from analysis.store.release import cached_release, released_runs, released_store
 from benchmarks.runs import cell_keys, write_results
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 
 HELD = ("610m-mlm40-42k", "610m-clm-42k", "210m-mlm40-42k")
 FILES = 2 * 12

@@ -12,7 +12,7 @@ import pytest
 from analysis.store.runs_table import read_runs, write_runs
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 from tests.analysis.store.tables import HEADER, ROW, csv_file, table
 
 

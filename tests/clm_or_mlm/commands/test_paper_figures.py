@@ -16,7 +16,7 @@ from clm_or_mlm.options import SourceOptions
 from common.errors import UserError
 from paper_figures.__main__ import main
 from paper_figures.output.titles import family_models
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 
 

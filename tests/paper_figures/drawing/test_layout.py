@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from paper_figures.drawing.layout import caption_lines, make_page, task_panels
 from paper_figures.drawing.style import paper_style
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 
 def rendered(figure: Figure) -> list[tuple[str, float, float]]:

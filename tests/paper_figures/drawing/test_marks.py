@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from paper_figures.drawing.marks import draw_groups, draw_lines
 from paper_figures.drawing.style import CLM, MLM, paper_style
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 

@@ -9,7 +9,7 @@ from paper_figures.drawing.style import paper_style
 from paper_figures.drawing.x_positions import clm_share, objective_series
 from paper_figures.figures import figure03
 from paper_figures.output.captions import caption
-from pretraining.study import OBJECTIVES, ObjectiveName, parse
+from pretraining.model_names import OBJECTIVES, ObjectiveName, parse
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
 OWN = (

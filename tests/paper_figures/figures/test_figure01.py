@@ -5,7 +5,7 @@ from __future__ import annotations
 from paper_figures.drawing.style import paper_style
 from paper_figures.figures.figure01 import position_by_share
 from paper_figures.output.captions import caption
-from pretraining.study import FIGURES, parse
+from pretraining.model_names import FIGURES, parse
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 

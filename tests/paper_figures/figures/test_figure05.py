@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 RUNS = made_up_runs(FIGURES[5])

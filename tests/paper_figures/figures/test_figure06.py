@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paper_figures.figures.figure06 import position
-from pretraining.study import parse
+from pretraining.model_names import parse
 
 
 def at(name: str) -> tuple[str, float | str] | None:

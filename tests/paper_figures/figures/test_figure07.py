@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from paper_figures.output.captions import source_sentence
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 RUNS = made_up_runs(FIGURES[7])

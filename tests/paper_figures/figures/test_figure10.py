@@ -7,7 +7,7 @@ import pytest
 from analysis.sources import open_source
 from paper_figures.figures.figure10 import training_flops
 from paper_figures.inputs import Inputs
-from pretraining.study import parse
+from pretraining.model_names import parse
 from tests.paper_figures.made_up import STEP_FLOPS, paper_figure
 
 

@@ -15,7 +15,7 @@ from paper_figures.figure_data import missing
 from paper_figures.figures.figure12 import POINTS
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import alt_text, caption
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import paper_figure, write_logs
 
 FIGURE = paper_figure(12)

@@ -8,7 +8,7 @@ from analysis.sources import Source
 from paper_figures.drawing.style import paper_style
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import caption, source_sentence
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 FULL = made_up_runs()

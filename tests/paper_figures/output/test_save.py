@@ -23,7 +23,7 @@ from common.provenance import ROOT
 from paper_figures.figure_data import COLUMNS
 from paper_figures.inputs import Inputs
 from paper_figures.output.save import save_figure
-from pretraining.study import FIGURES
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
 PICTURES = ("pdf", "png", "svg")

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES
 from benchmarks.runs import RESULTS, SPLITS, cell_keys
-from pretraining.study import MODELS
+from pretraining.model_names import MODELS
 
 COUNTS = {
     "sst2": (3368, 872), "qqp": (18193, 40430), "mnli_m": (19636, 9815),

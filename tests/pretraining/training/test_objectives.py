@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining import study
+from pretraining import model_names
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
@@ -206,5 +206,5 @@ def test_a_made_up_weighting_is_used_under_its_name() -> None:
 
 
 def test_every_objective_of_the_names_can_be_trained() -> None:
-    assert set(study.OBJECTIVES) == set(OBJECTIVES)
+    assert set(model_names.OBJECTIVES) == set(OBJECTIVES)
     assert {name: item.is_causal for name, item in OBJECTIVES.items()} == {"clm": True, "mlm": False}
