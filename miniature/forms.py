@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field
 
 from common.errors import UserError, nearest
+from pretraining.model_names import TABLES, Design, Model, format_steps
+from pretraining.model_names import parse as parse_paper
 from pretraining.paper_settings import SHAPES, Shape
-from pretraining.study import TABLES, Design, Model, format_steps
-from pretraining.study import parse as parse_paper
 
 __all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form", "get_form"]
 

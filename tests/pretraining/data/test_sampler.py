@@ -129,6 +129,8 @@ def test_hash_is_splitmix64() -> None:
     assert int(counter_hash([0])[0]) == _reference(0)
     assert _reference(0) == 0xE220A8397B1DCDAF
     assert int(counter_hash([5], 3)[0]) == _reference(5 ^ _reference(3))
+    for key in (-1, 2**63, 2**64 + 7):
+        assert int(counter_hash([5], key)[0]) == _reference(5 ^ _reference(key % 2**64))
 
 
 def _reference(state: int) -> int:
