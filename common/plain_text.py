@@ -19,7 +19,8 @@ _SECRETS = (
 _SECRET_OPTION = re.compile(rf"--?{_SECRETS}", re.IGNORECASE)
 _USER_OF_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE)
 _SECRET_FIELD = re.compile(
-    rf"(?P<name>(?<![a-z0-9_-])(?:{_SECRETS}|signature|sig)=)[^&\s'\"]+", re.IGNORECASE
+    rf"(?P<name>(?<![a-z0-9_-])(?:x-(?:amz|goog)-(?:security-)?)?(?:{_SECRETS}|signature|sig)=)[^&\s'\"]+",
+    re.IGNORECASE,
 )
 _KNOWN_TOKEN = re.compile(r"\b(hf_|gh[opsu]_|github_pat_|glpat-|sk-)[A-Za-z0-9_-]{12,}")
 _HIDDEN_WORD = "***"

@@ -104,8 +104,11 @@ def checks(form: Form, folders: Folders, runs: pd.DataFrame) -> list[Check]:
 
 def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
     """Return whether each model beats the untrained network on three families: Welch's 95 % interval is above zero."""
-    scores = 100 * select_runs(runs).set_index(["dataset", "model"]).sort_index()["test_score"]
-    lows = {name: {task: _low(scores.loc[data], name) for task, data in FAMILIES.items()} for name in models}
+    scores = select_runs(runs)
+    lows = {
+        name: {task: _low(scores[scores["dataset"] == data], name) for task, data in FAMILIES.items()}
+        for name in models
+    }
     beyond = {name: sum(low > 0 for low in of.values()) for name, of in lows.items()}
     detail = "; ".join(
         f"{name} on {beyond[name]}: " + ", ".join(f"{task} {low:+.2f}" for task, low in of.items())
@@ -118,8 +121,11 @@ def beyond_seeds(runs: pd.DataFrame, *models: str) -> Check:
     )
 
 
-def _low(scores: pd.Series, model: str) -> float:
-    pair = [scores.loc[[name]].to_numpy() for name in (model, RANDOM)]
+def _low(runs: pd.DataFrame, model: str) -> float:
+    """Return the lower end in points, not a number where either side has fewer than two runs."""
+    pair = [100 * runs.loc[runs["model"] == name, "test_score"].to_numpy() for name in (model, RANDOM)]
+    if min(map(len, pair)) < 2:
+        return float("nan")
     means, errors, counts = np.array([(one.mean(), standard_error(one), len(one)) for one in pair]).T
     return welch_estimate(means, errors, counts, np.array([1.0, -1.0])).interval()[0]
 

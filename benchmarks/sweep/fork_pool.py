@@ -44,7 +44,7 @@ def default_size(threads: int, memory: int) -> int:
 
 
 class ForkPool:
-    """At most `size` tasks at once, each in a process of its own; with a size of 1 all in this process.
+    """At most `size` tasks at once, each in a process of its own; with a size of 1 and no `fresh` all in this one.
 
     As a context manager it ends the processes that are still running when its block ends; after a user's mistake
     it lets them end by themselves.
@@ -61,6 +61,7 @@ class ForkPool:
         """
         self.size = size
         self._tick = tick
+        self._here = size == 1 and not fresh
         self._context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
         self._busy: dict[Connection, tuple[BaseProcess, Callable[[Any], None]]] = {}
 
@@ -85,7 +86,7 @@ class ForkPool:
         Raises:
             UserError: an earlier task raised it, or its process was killed; so for its other exceptions.
         """
-        if self.size == 1:
+        if self._here:
             done(task())
             return
         while len(self._busy) >= self.size:

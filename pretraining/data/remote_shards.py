@@ -83,12 +83,30 @@ def _by_streaming(url: str, path: Path) -> None:
         Path(folder, path.name).replace(path)
 
 
-def _by_web(url: str, path: Path) -> None:
+class _UnsafeError(Exception):
+    """An address that is not read."""
+
+
+def _check_https(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise UserError(f"{url}: shards are read by https, and by http from this machine alone")
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
+        raise _UnsafeError(f"{url}: shards are read by https, and by http from this machine alone")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows what may be read in the first place."""
+
+    def redirect_request(self, *words: Any) -> urllib.request.Request | None:
+        _check_https(words[-1])
+        return super().redirect_request(*words)
+
+
+def _by_web(url: str, path: Path) -> None:
+    _check_https(url)
+    parts = urlsplit(url)
     request = urllib.request.Request(parts._replace(path=quote(parts.path, safe="/%")).geturl())
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, path.open("xb") as file:
+    web = urllib.request.build_opener(_Redirects)
+    with web.open(request, timeout=_TIMEOUT) as answer, path.open("xb") as file:
         shutil.copyfileobj(answer, file, _CHUNK)
 
 
@@ -240,7 +258,7 @@ def _check_hash(path: Path, digest: str) -> None:
 
 def _is_final(error: Exception) -> bool:
     """Return whether asking again would bring the same: there is no such file, or it is refused."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | _UnsafeError):
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # boto's

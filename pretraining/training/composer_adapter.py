@@ -314,7 +314,7 @@ def train_steps(
             optimizers=optimizer,
             callbacks=[callback, *callbacks_of(config)],
             algorithms=algorithms_of(config),
-            loggers=loggers_of(config, run.name, run.tensorboard) if ranks.rank == 0 else [],
+            loggers=loggers_of(config, run.name, run.tensorboard, first=ranks.rank == 0),
             profiler=profiler_of(config, run.tensorboard.with_name("profile")),
             run_name=run.name,
             progress_bar=False,

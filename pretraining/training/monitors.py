@@ -50,18 +50,22 @@ def algorithms_of(config: TrainingConfig) -> list[Algorithm]:
     return made
 
 
-def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[LoggerDestination]:
+def loggers_of(
+    config: TrainingConfig, name: str, tensorboard: Path, *, first: bool = True
+) -> list[LoggerDestination]:
     """Return where metrics go besides the log.
 
     Args:
         config: which of them are wanted.
         name: the stage, for dashboards.
         tensorboard: folder of TensorBoard's files.
+        first: whether this process is the one that logs. The others have MLflow's logger alone, which logs nothing
+            there but is told the run's id by the first.
     """
     loggers: list[LoggerDestination] = []
-    if config.tensorboard:
+    if config.tensorboard and first:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
-    if config.wandb:
+    if config.wandb and first:
         loggers.append(_WeightsAndBiases(config, name))
     if config.mlflow:
         try:

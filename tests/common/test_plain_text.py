@@ -43,7 +43,8 @@ def test_what_can_be_a_name(name: str) -> None:
     "text",
     [
         "https://user:HUSH@host/x.git", "https://HUSH@host/x", "https://h/x?access_token=HUSH&a=1", "password=HUSH",
-        "hf_HUSHhushHUSHhush", "ssh://me:HUSH@h:22/x",
+        "hf_HUSHhushHUSHhush", "ssh://me:HUSH@h:22/x", "https://h/x?X-Amz-Date=1&X-Amz-Signature=HUSH",
+        "https://h/x?X-Amz-Security-Token=HUSH&X-Amz-Credential=HUSH", "https://h/x?X-Goog-Signature=HUSH",
     ],
 )  # fmt: skip
 def test_secrets_are_hidden(text: str) -> None:

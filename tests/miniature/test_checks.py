@@ -123,6 +123,14 @@ def test_three_families_of_four_are_enough_and_two_are_not() -> None:
         )
 
 
+def test_an_unfinished_miniature_is_not_beyond_the_seeds() -> None:
+    runs = seeds_of({RANDOM: (0.5, 0.5, 0.5), MLM: (0.6, 0.6, 0.6), CLM: (0.6, 0.6, 0.6)})
+    for missing in (runs["model"] == CLM, runs["dataset"] == "nq", runs["model"] == RANDOM, runs["seed"] > 0):
+        some = beyond_seeds(runs[~missing], MLM, CLM)
+        assert "nan" in some.seen
+    assert not beyond_seeds(runs[runs["model"] != CLM], MLM, CLM).holds
+
+
 def test_only_forms_with_enough_seeds_are_asked_for_it() -> None:
     """Of two seeds no spread can be seen."""
     assert {name for name, form in FORMS.items() if len(form.seeds) >= ENOUGH_SEEDS} == {"long", "seeds"}

@@ -25,6 +25,15 @@ def test_every_work_is_done_once_and_reported_here(size: int) -> None:
     assert all((process == os.getpid()) == (size == 1) for _, process in seen)
 
 
+def test_a_fresh_process_is_never_this_one() -> None:
+    """What it holds on a GPU is free when it has ended."""
+    seen: list[int] = []
+    with ForkPool(1, fresh=True) as pool:
+        pool.submit(os.getpid, seen.append)
+        pool.finish()
+    assert len(seen) == 1 and seen != [os.getpid()]
+
+
 def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
     def work() -> int:
         mark = tmp_path / str(os.getpid())

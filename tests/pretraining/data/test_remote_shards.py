@@ -57,6 +57,8 @@ def web(room: Path) -> Iterator[tuple[Web, str]]:
             status, body, length = served.answer(self.path.strip("/"))
             self.send_response(status)
             self.send_header("Content-Length", str(length))
+            if status == 302:
+                self.send_header("Location", body.decode())
             self.end_headers()
             self.wfile.write(body)
 
@@ -254,3 +256,18 @@ def test_http_is_for_this_machine_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="by http from this machine alone"):
         RemoteShards("http://example.invalid/shards", tmp_path)
     assert not list((tmp_path / "remote").iterdir())
+
+
+@pytest.mark.parametrize("scheme", ["http", "ftp"])
+def test_nor_does_a_redirect_lead_elsewhere(tmp_path: Path, web: tuple[Web, str], scheme: str) -> None:
+    served, url = web
+    elsewhere = f"{scheme}://example.invalid/manifest.json".encode()
+    served.faults["manifest.json"] = [lambda *_: (302, elsewhere, len(elsewhere))]
+    with pytest.raises(UserError, match=r"example\.invalid/manifest\.json: shards are read by https"):
+        RemoteShards(url, tmp_path)
+
+
+def test_a_redirect_on_this_machine_is_followed(room: Path, tmp_path: Path, web: tuple[Web, str]) -> None:
+    served, url = web
+    served.faults["manifest.json"] = [lambda *_: (302, f"{url}/manifest.json".encode(), len(url) + 14)]
+    assert RemoteShards(url, tmp_path).folder.joinpath("manifest.json").is_file()

@@ -9,6 +9,7 @@ import pytest
 from common.errors import UserError
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_file import Study
+from pretraining.training import monitors
 from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
 from pretraining.training.train import train
 from tests.pretraining.small_study import changed
@@ -64,6 +65,16 @@ def test_what_profile_takes() -> None:
     assert not TrainingConfig().profiled
     with pytest.raises(UserError, match="profile='1:2,5:1': one STEP:COUNT"):
         TrainingConfig(profile="1:2,5:1")
+
+
+def test_every_process_has_mlflows_logger_which_waits_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitors, "MLFlowLogger", lambda **_: "mlflow")
+    config = TrainingConfig(mlflow="study", tensorboard=True)
+    assert loggers_of(config, "s", tmp_path, first=False) == ["mlflow"]
+    kinds = [type(logger).__name__ for logger in loggers_of(config, "s", tmp_path)]
+    assert kinds == ["TensorboardLogger", "str"]
 
 
 def test_without_mlflow_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
