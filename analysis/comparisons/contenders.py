@@ -106,6 +106,8 @@ class Contender:
     scores: Mapping[Scope, ScopeScore]
     seeds: tuple[int, ...] = ()
     """The seeds that `by_seed` is over."""
+    overall_tasks: tuple[str, ...] = ()
+    """The tasks that its score on `OVERALL` is the mean of: those that all contenders have."""
 
 
 def contenders(source: Source, names: Sequence[str], settings: Settings) -> tuple[Contender, ...]:
@@ -229,4 +231,5 @@ def _with_overall(model: Contender, tasks: Sequence[str]) -> Contender:
         is_published=model.is_published,
         scores={**model.scores, OVERALL: whole},
         seeds=model.seeds,
+        overall_tasks=tuple(tasks),
     )

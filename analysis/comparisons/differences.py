@@ -116,6 +116,8 @@ def compare_pair(
 ) -> list[Difference]:
     """Return the differences on every scope that both have.
 
+    Over all tasks they are of the tasks that all contenders made together have, not of those that only these two have.
+
     Args:
         first: the model that is better where a difference is positive.
         second: the other.
@@ -127,7 +129,7 @@ def compare_pair(
             that are needed.
     """
     scopes = shared_scopes([first, second])
-    tasks = [scope.task for scope in scopes if not scope.is_dataset and scope.task != ALL]
+    tasks = first.overall_tasks
     found: dict[Scope, Difference] = {}
     estimates: dict[Scope, Student] = {}
     for scope in scopes:
@@ -140,7 +142,7 @@ def compare_pair(
             one = replace(one, posterior=region_of(widened, one.margin))
         found[scope] = one
     for scope, one in found.items():
-        parts = [scope] if scope.is_dataset else _parts(scope, scopes)
+        parts = [scope] if scope.is_dataset else _parts(scope, scopes, tasks)
         superior = _superiority(first, second, parts, settings if details else None)
         across = None
         known = [part for part in parts if part in estimates and estimates[part].error > 0]
@@ -259,9 +261,9 @@ def _seeds_to_find(one: Difference, sd: float) -> int | None:
     return needed(wanted, sd, WANTED_POWER, LEVEL_OF_TESTS)
 
 
-def _parts(scope: Scope, scopes: Sequence[Scope]) -> list[Scope]:
+def _parts(scope: Scope, scopes: Sequence[Scope], overall_tasks: Sequence[str]) -> list[Scope]:
     """Return the datasets that an average is over."""
-    tasks = {one.task for one in scopes if not one.is_dataset} if scope.task == ALL else {scope.task}
+    tasks = overall_tasks if scope.task == ALL else (scope.task,)
     return [one for one in scopes if one.is_dataset and one.task in tasks and DATASETS[one.dataset].in_paper]
 
 

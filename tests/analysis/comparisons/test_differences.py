@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
+from analysis.claims.catalogue.terms import MARGINS
 from analysis.comparisons.contenders import OVERALL, Scope, contenders
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
 from analysis.published_cells import published_values
@@ -146,6 +147,25 @@ def test_improvement_over_a_task_and_all_is_rliables_mean_over_datasets():
     x, y = (list(scores[model].values()) for model in (REAL, MADE_UP))
     assert found[OVERALL].superiority == pytest.approx(improvement_by_rliable(x, y))
     assert found[OVERALL].superiority_low < found[OVERALL].superiority < found[OVERALL].superiority_high
+
+
+def test_all_tasks_are_those_of_all_models_in_effect_margin_and_chance_alike():
+    third = "610m-mlm20-42k"
+    scores = drawn({REAL: 0.4, MADE_UP: 0.0, third: 0.1}, seed=3)
+    names = [*datasets_of("SC"), *datasets_of("TC")]
+    scores[third] = {name: scores[third][name] for name in names}
+    models = contenders(Source(label="x", runs=best_runs(scores)), [REAL, MADE_UP, third], SETTINGS)
+    [one] = [
+        one
+        for one in pairwise(models, SETTINGS)
+        if one.scope == OVERALL and (one.first, one.second) == (REAL, MADE_UP)
+    ]
+    x, y = ([scores[model][name] for name in names] for model in (REAL, MADE_UP))
+    assert one.effect == pytest.approx(np.mean(x) - np.mean(y))
+    assert one.margin == pytest.approx((MARGINS["SC"] + MARGINS["TC"]) / 2)
+    assert one.superiority == pytest.approx(improvement_by_rliable(x, y))
+    [alone] = [one for one in compare_pair(*models[:2], SETTINGS) if one.scope == OVERALL]
+    assert alone.across.n_datasets == len(names)
 
 
 def test_holm_is_over_datasets_and_over_tasks_and_over_pairs():
