@@ -57,8 +57,8 @@ def how_tested(interval: str, *, published: bool, seeds: Iterable[int] = (N_SEED
     `seeds`: the numbers of seeds behind the comparisons, for the measured coverage of their intervals.
     """
     method = INTERVALS[interval]
-    used = {method.of(count).name: count for count in sorted(seeds, reverse=True) if count > 1}
-    used = used or {method.name: N_SEEDS}
+    counts = [count for count in sorted(seeds, reverse=True) if count > 1] or [N_SEEDS]
+    used = {method.of(count).name_within_seeds: count for count in counts}
     over = "fine-tuning seeds, on the same test instances"
     if published:
         test = (

@@ -211,7 +211,7 @@ def _difference(
         sample = Sample(values=values, pick=settings.picks, resampled=resampled)
         method = settings.method.of(len(values))
         estimate, test = method.need_paired().estimate(sample)
-        done = _tested(base, estimate, seeds=(len(values),), test=test, interval=method.name)
+        done = _tested(base, estimate, seeds=(len(values),), test=test, interval=method.name_within_seeds)
         # A flat prior's posterior is Student's, whatever the interval is by.
         student = estimate if isinstance(estimate, Student) else paired_estimate(values)
         return done, student, float(values.std(ddof=1))

@@ -86,6 +86,8 @@ class PairedTest:
     """What the tests are by, for the legend of the claims."""
     estimate: Callable[[Sample], tuple[Estimate, str]]
     """Estimate of the contrast, and the test's name in a finding; `values` has two seeds or more."""
+    interval: str = ""
+    """Name of the kind of interval that the estimate gives; empty: the one that the test goes with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,11 @@ class Interval:
     def of(self, n_seeds: int) -> Interval:
         """Return the interval that so many seeds get."""
         return self.with_fewer if self.with_fewer is not None and 1 < n_seeds < self.least_seeds else self
+
+    @property
+    def name_within_seeds(self) -> str:
+        """Name of the interval that a difference within seeds gets: that of its test."""
+        return self.paired.interval or self.name if self.paired is not None else self.name
 
     def caption(self, n_seeds: int) -> str:
         """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""

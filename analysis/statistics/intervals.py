@@ -53,6 +53,7 @@ WELCH = IndependentTest(
 _BY_INSTANCE = PairedTest(
     words="Student's t on differences within seeds, with the error over seeds and test instances together",
     estimate=_paired_by_instance,
+    interval="crossed",
 )
 
 PAPER = Interval(

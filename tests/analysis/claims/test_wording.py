@@ -51,3 +51,9 @@ def test_where_another_interval_stands_in_for_few_seeds_the_words_are_its():
     both, *_ = how_tested("studentised", published=False, seeds=[5, 2])
     assert both.startswith("Tests and 95 % intervals (studentised, t): a symmetric studentised bootstrap ")
     assert ", or Student's t " in both
+
+
+def test_the_interval_over_instances_is_named_as_the_one_that_differences_get():
+    hierarchical, crossed = (how_tested(name, published=False)[0] for name in ("hierarchical", "crossed"))
+    assert hierarchical == crossed
+    assert crossed.startswith("Tests and 95 % intervals (crossed): Student's t ") and "95 % with" in crossed

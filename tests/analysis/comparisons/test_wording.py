@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
+
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
-from analysis.sources import PUBLISHED
+from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
 from common.text_tables import signed
+from tests.analysis.comparisons.given import MADE_UP, REAL
+from tests.analysis.made_up import with_instances
 
 SETTINGS = Settings(interval="t", resamples=500)
 
@@ -25,3 +29,17 @@ def test_many_models_are_held_against_the_first_of_the_ranking():
     assert "critical difference" in " ".join(ranking_sentences(result.ranking))
     assert about(result).startswith("5 models")
     assert "pretrained once" in " ".join(footer(result))
+
+
+def test_the_footer_names_the_interval_over_instances_that_differences_get(tmp_path):
+    runs, folder = with_instances(
+        tmp_path / "instances", np.random.default_rng(0), models=(REAL, MADE_UP), counts={}
+    )
+    source = Source(label="x", runs=runs, instances=folder)
+    found = {
+        name: compare(source, [REAL, MADE_UP], Settings(interval=name, resamples=200))
+        for name in ("hierarchical", "crossed")
+    }
+    assert footer(found["hierarchical"])[0] == footer(found["crossed"])[0]
+    assert footer(found["crossed"])[0].startswith("Intervals of differences (crossed): 95 % interval by Student")
+    assert {one.interval for one in found["hierarchical"].differences} == {"crossed"}
