@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import pandas as pd
@@ -95,17 +94,13 @@ class FigureSpec(Generic[T]):
         """What stands above the picture: `Figure 3. Title`, or the title."""
         return f"{self.label}. {self.title}" if self.name.isdecimal() else self.title
 
-    def needs_source(self, logs: Path | None) -> bool:
-        """Return whether a source of scores is read; not where logs are given for a figure of losses."""
-        return logs is None or not self.from_logs
-
     def source_name(self, inputs: Inputs) -> str:
         """Return what its data come from, by content."""
         return "logs" if self.from_logs else inputs.name
 
     def given_as(self, inputs: Inputs) -> str:
-        """Return what its data come from, as the user named it."""
-        return str(inputs.logs) if self.from_logs else inputs.source.given_as
+        """Return what its data come from, as the user named it: logs of the source's own go by its name."""
+        return str(inputs.logs) if self.from_logs and inputs.logs is not None else inputs.source.given_as
 
 
 @dataclass(frozen=True, kw_only=True)

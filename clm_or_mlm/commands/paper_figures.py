@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.sources import PUBLISHED
 from clm_or_mlm.options import ScoreOptions, SourceOptions
 from paper_figures.inputs import Inputs
 from paper_figures.output.formats import FORMATS, formats_named
@@ -59,17 +58,14 @@ def draw(
     themes = themes_named(theme)
     forms = formats_named(name for name in formats.lower().split(",") if name)
     every = "all" in map(str.lower, figures)
-    scored = [figure for figure in chosen if figure.needs_source(logs)]
     supplementary = any(figure.supplementary for figure in chosen)
-    opened = PUBLISHED
-    if scored:
-        models = dict.fromkeys(
-            name for figure in scored for name in (*figure.models, *family_models(figure.claim))
-        )
-        opened = source.open(
-            None if every or supplementary else list(models),
-            need_instances=scores.needs_instances() or supplementary,
-        )
+    models = dict.fromkeys(
+        name for figure in chosen for name in (*figure.models, *family_models(figure.claim))
+    )
+    opened = source.open(
+        None if every or supplementary else list(models),
+        need_instances=scores.needs_instances() or supplementary,
+    )
     inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
     results = draw_figures(chosen, inputs, out, forms, themes)
     problems = [result.problem for result in results if result.problem is not None]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.sources import Source
+from analysis.sources import Source, open_source
 from analysis.statistics.scores import Settings
 from paper_figures.inputs import Inputs
 from paper_figures.registry import FIGURES
@@ -20,17 +20,15 @@ def test_headings_and_file_names() -> None:
     assert (claims.heading, claims.stem) == ("Which findings survive a test", "claims")
 
 
-def test_only_a_figure_of_losses_does_without_a_source() -> None:
-    logs = Path("logs")
-    assert [name for name, entry in FIGURES.items() if not entry.load().needs_source(logs)] == ["12"]
-    assert all(entry.load().needs_source(None) for entry in FIGURES.values())
-
-
 def test_every_figure_takes_the_interval_that_suits_the_source() -> None:
     runs = Source(label="mine", runs=pd.DataFrame())
     assert Inputs(source=runs, settings=Settings(interval="bca")).settings.interval == "bca"
     assert Inputs(source=runs).settings.interval == "studentised"
     assert Inputs(source=Source(label="published")).settings.interval == "t"
+
+
+def test_losses_of_the_sources_own_logs_go_by_its_name() -> None:
+    assert paper_figure(12).given_as(Inputs(source=open_source("miniature"))) == "miniature"
 
 
 def test_losses_are_of_logs_and_everything_else_of_the_source() -> None:

@@ -41,5 +41,7 @@ def test_the_footer_names_the_interval_over_instances_that_differences_get(tmp_p
         for name in ("hierarchical", "crossed")
     }
     assert footer(found["hierarchical"])[0] == footer(found["crossed"])[0]
-    assert footer(found["crossed"])[0].startswith("Intervals of differences (crossed): 95 % interval by Student")
+    assert footer(found["crossed"])[0].startswith(
+        "Intervals of differences (crossed): 95 % interval by Student"
+    )
     assert {one.interval for one in found["hierarchical"].differences} == {"crossed"}

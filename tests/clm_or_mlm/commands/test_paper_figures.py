@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.sources import Source
+from analysis.sources import EXAMPLE, Source
 from analysis.statistics.intervals import INTERVALS
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.options import SourceOptions
@@ -42,6 +43,7 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
         (["5"], "Figure 5 needs single runs"),
         (["12"], "Figure 12 needs training logs"),
         (["3", "--source", "absent.parquet"], "absent.parquet: "),
+        (["12", "--source", "absent.parquet", "--logs", "logs"], "absent.parquet: "),
         (["3", "--format", "jpg"], "unknown format 'jpg'"),
         (["3", "--interval", "bootstrap"], "interval needs single runs"),
         (["3", "--interval", "papre"], "did you mean 'paper'"),
@@ -60,6 +62,14 @@ def test_some_of_several_figures_is_no_success(tmp_path: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "figure3.svg" in out
     assert "not drawn: Figure 5 needs single runs" in out
+
+
+@pytest.mark.parametrize("given", [(), ("--logs", str(EXAMPLE.parent / "logs"))])
+def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["12", "--source", "miniature", "--out", str(tmp_path), "--format", "svg", *given]
+    assert main(arguments) == 0
+    around = json.loads((tmp_path / "figure12.provenance.json").read_text())
+    assert around["source_given_as"] == (given[1] if given else "miniature")
 
 
 @pytest.mark.parametrize("interval", ["t", "bootstrap", "bca"])
