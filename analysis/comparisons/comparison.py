@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from analysis.comparisons.contenders import OVERALL, Contender, Scope, contenders, scopes_in_order
 from analysis.comparisons.differences import Difference, compare_pair, pairwise, shared_scopes
+from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.sources import Source
 from analysis.statistics.scores import Settings
@@ -103,6 +104,8 @@ def _notes(
         yield "Models without two seeds in common are compared by Welch's t test, as independent."
     if len(models) > 2 and not any(scope.is_dataset for scope in shared_scopes(models)):
         yield "No ranking: no dataset is common to all models."
+    if settings.rule.shares_rate and len(printed) < len(models):
+        yield RATE_IS_KEPT
     if settings.method.needs_instances and printed:
         yield "Printed cells say nothing of the test instances: their comparisons are about other seeds alone."
 

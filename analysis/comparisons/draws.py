@@ -14,9 +14,15 @@ from analysis.statistics.intervals import LEVEL, WELCH, Sample
 from analysis.statistics.scores import Settings
 from analysis.statistics.superiority import FEWEST_SEEDS
 
-__all__ = ["intervals_of_draws", "mean_draws"]
+__all__ = ["RATE_IS_KEPT", "intervals_of_draws", "mean_draws"]
 
 Array = npt.NDArray[np.float64]
+
+RATE_IS_KEPT = (
+    "The learning rate that the seeds choose together is kept on every resample of them: that other seeds could choose "
+    "another is left out."
+)
+"""What comparisons have to say under a rule that gives the seeds one rate (docs/intervals.md)."""
 
 _T_DRAWS = 5
 
