@@ -19,6 +19,7 @@ import pandas as pd
 from analysis.published_cells import TEST_INSTANCES
 from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.scores import Settings, published_scores, run_scores
+from analysis.statistics.selection import SEED
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_table import is_sealed, protocol_of, read_runs
@@ -75,8 +76,21 @@ class Source:
         """The interval wherever "95 %" is printed of this source and no other is named (docs/intervals.md)."""
         return DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
 
+    def need_selection(self, selection: str) -> None:
+        """Raise a `UserError` for a rule that chooses learning rates where these were chosen already."""
+        if self.is_published and selection != SEED.name:
+            raise UserError(
+                f"the published cells were made with the seed-wise choice of the learning rate; {selection!r} needs "
+                "single runs: give them with --source"
+            )
+
     def settled(self, settings: Settings) -> Settings:
-        """Return the settings with `default_interval` where they name none."""
+        """Return the settings with `default_interval` where they name none.
+
+        Raises:
+            UserError: a selection rule that the source cannot give.
+        """
+        self.need_selection(settings.selection)
         return settings if settings.interval else replace(settings, interval=self.default_interval.name)
 
     @cached_property

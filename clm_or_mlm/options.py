@@ -83,10 +83,12 @@ class ScoreOptions:
         return bool(self.interval) and INTERVALS[self.interval].needs_instances
 
     def settings(self, source: Source) -> Settings:
-        """Return the settings of these options, with the source's default interval where none is named."""
-        return Settings(
-            selection=self.selection,
-            interval=self.interval or source.default_interval.name,
-            resamples=self.resamples,
-            seed=self.seed,
+        """Return the settings of these options, with the source's default interval where none is named.
+
+        Raises:
+            UserError: a selection rule that the source cannot give.
+        """
+        given = Settings(
+            selection=self.selection, interval=self.interval, resamples=self.resamples, seed=self.seed
         )
+        return source.settled(given)

@@ -66,7 +66,11 @@ def reproduce(
         selection: learning-rate rule.
         logs: folder of training logs, for Figure 12.
         figures: those to draw; None: all.
+
+    Raises:
+        UserError: a selection rule that the source cannot give.
     """
+    settings = _settings(source, selection)
     outcome = Outcome()
     steps: list[tuple[str, Callable[[Source, Path, str], list[Path]]]] = [
         ("scores", _scores),
@@ -80,7 +84,7 @@ def reproduce(
             outcome.made += [path.relative_to(out).as_posix() for path in step(source, out, selection)]
         except UserError as error:
             outcome.missing.append((what, str(error)))
-    inputs = Inputs(source=source, settings=_settings(source, selection), logs=logs)
+    inputs = Inputs(source=source, settings=settings, logs=logs)
     chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
     for result in draw_figures(chosen, inputs, out / "figures"):
         outcome.made += [path.relative_to(out).as_posix() for path in result.files]
@@ -97,7 +101,7 @@ def reproduce(
 
 
 def _settings(source: Source, selection: str) -> Settings:
-    return Settings(selection=selection, interval=source.default_interval.name)
+    return source.settled(Settings(selection=selection))
 
 
 def _scores(source: Source, out: Path, selection: str) -> list[Path]:

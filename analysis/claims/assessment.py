@@ -14,9 +14,7 @@ from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.claims.wording import how_tested
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
-from analysis.statistics.selection import SEED
 from analysis.store.stand_ins import averaged_datasets
-from common.errors import UserError
 
 __all__ = ["Assessment", "Opinion", "assess"]
 
@@ -77,11 +75,6 @@ def assess(
     """
     settings = source.settled(settings)
     if source.runs is None:
-        if settings.selection != SEED.name:
-            raise UserError(
-                f"the published cells were made with the seed-wise choice of the learning rate; {settings.selection!r} "
-                "needs single runs: give them with --source"
-            )
         cells = cache(PublishedEvidence(settings.interval).finding)
         return Assessment(
             source=source.label, settings=settings, verdicts=tuple(judge(CLAIMS, cells)), mixed={},

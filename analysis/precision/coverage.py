@@ -216,8 +216,9 @@ def simulate(
         set's own effect), `target`, and one for each of `KINDS` (0 to 1); a last block `average` over datasets.
 
     Raises:
-        UserError: the source has no cell with two seeds.
+        UserError: the source has no cell with two seeds, or cannot give the selection rule.
     """
+    source.need_selection(selection)
     rows: list[dict[str, object]] = []
     for rank, dataset in enumerate(progress(DATASETS, "coverage", total=len(DATASETS), unit="dataset")):
         published = source.is_published

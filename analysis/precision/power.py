@@ -88,7 +88,11 @@ def power_table(
         `seeds_high` (seeds a model, independent models, with either sd; nan: more than `MOST_SEEDS`), `power_now`
         (of five seeds), `detectable_now` (by five seeds), and with runs `correlation` of two models over seeds and
         `seeds_paired`.
+
+    Raises:
+        UserError: no variance to plan with, or a selection rule that the source cannot give.
     """
+    source.need_selection(selection)
     rows = []
     for task, dataset, deviations, correlation in _deviations(source, selection):
         sd, sd_high = (float(np.quantile(deviations, share)) for share in (0.5, 0.75))

@@ -119,8 +119,9 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     The interval that is compared is the paper's own (1.96 sd / sqrt(n)), since that is what is printed.
 
     Raises:
-        UserError: the source's networks or metrics are not the paper's.
+        UserError: the source's networks or metrics are not the paper's, or it cannot give the selection rule.
     """
+    source.need_selection(selection)
     if not source.comparable:
         raise UserError(
             f"{source.label}: {source.title.lower()} scores are of other networks or metrics than the paper's "

@@ -139,8 +139,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
     """
     settings = source.settled(settings)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
-    audited_source = source if source.comparable else PUBLISHED
-    audited = audit(audited_source, selection=settings.selection)
+    audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
     # Every figure shows task averages: a source of single datasets allows none, and has a page all the same.
     averages = scores is None or bool((scores["dataset"] == AVERAGE).any())

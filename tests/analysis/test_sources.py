@@ -85,6 +85,13 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
         open_source(source)
 
 
+def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
+    for refused in (PUBLISHED.settled, PUBLISHED.scores):
+        with pytest.raises(UserError, match=r"were made with the seed-wise choice .*'mean' needs single runs"):
+            refused(Settings(selection="mean"))
+    assert open_source(str(table)).settled(Settings(selection="mean")).selection == "mean"
+
+
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
     with pytest.raises(UserError, match=r"--protocol standard: the paper's .* of its own protocol alone"):

@@ -93,7 +93,8 @@ def table(
     numbers = _numbers(number)
     models = [name for one in numbers for name in TABLES.get(one, ())]
     opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
-    scores = None if opened.is_published else opened.scores(score.settings(opened))
+    settings = score.settings(opened) if models else None
+    scores = None if settings is None or opened.is_published else opened.scores(settings)
     form = render.FORMATS[format]
     for one in numbers:
         text = form.show(build_table(one, scores, source=opened))
@@ -154,7 +155,7 @@ def _letter(source: SourceOptions, selection: str, format: str, out: Path | None
     if out is None and not form.is_text:
         raise UserError(f"--format {form.name} is no text: name a file with --out letter.{form.ending}")
     opened = source.open()
-    written = write_letter(opened, Settings(selection=selection, interval=opened.default_interval.name))
+    written = write_letter(opened, opened.settled(Settings(selection=selection)))
     write_or_print(form.content(written), out)
     return 1 if written.differs else 0
 
