@@ -138,7 +138,12 @@ def audit(
     opened = source.open()
     form = audit_report.FORMATS[format]
     if opened.stand_ins is not None:
-        sys.stdout.write(audit_report.runs_of_stand_ins(opened))
+        if form is not audit_report.FORMATS["markdown"]:
+            raise UserError(
+                f"{source.source}: a small study's runs are not compared with the paper's, only listed, and that as "
+                "text; leave --format out"
+            )
+        write_or_print(audit_report.runs_of_stand_ins(opened), out)
         return 0
     result = audits.audit(opened, selection=selection)
     write_or_print(form.show(result), out)

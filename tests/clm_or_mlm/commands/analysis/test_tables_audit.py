@@ -25,6 +25,16 @@ def test_exit_status_says_whether_anything_differs(
     assert json.loads(capsys.readouterr().out)["source"] == str(tmp_path / "runs.parquet")
 
 
+def test_the_runs_of_a_small_study_are_listed_as_text_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs.txt"
+    assert main(["audit", "--source", "miniature", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == "" and "not compared with the paper's" in out.read_text()
+    with pytest.raises(UserError, match=r"miniature: .* leave --format out"):
+        main(["audit", "--source", "miniature", "--format", "json", "--out", str(tmp_path / "runs.json")])
+
+
 def test_the_letter_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--letter", "--source", str(RELEASED)]) == 0
     text = capsys.readouterr().out
