@@ -12,7 +12,7 @@ Every function takes a source as `load` does, by its name, path or frame, or ope
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,15 +55,18 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
         source: `published` (the paper's printed cells), `released` (the authors' runs, fetched once), `miniature`,
             the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
         add_models: names or shell patterns of models outside the study's naming scheme.
-        options: `instances`, `need_instances`, `models`, `protocol` of `analysis.sources.open_source`.
+        options: `instances`, `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; for a name or
+            a path alone.
 
     Raises:
-        UserError: there is no such source, or a row of it cannot be used.
+        UserError: there is no such source, a row of it cannot be used, or options that it does not take.
     """
     if isinstance(source, Source):
+        _refuse("a source that is open", [*options, *(["add_models"] if add_models else [])])
         return source
     if not isinstance(source, pd.DataFrame):
         return open_source(str(source), add_models=add_models, **options)
+    _refuse("a frame of runs", options)
     with tempfile.TemporaryDirectory() as folder:
         # One reader checks every runs table, wherever it comes from.
         path = Path(folder) / "frame.parquet"
@@ -264,6 +267,12 @@ def datasets() -> pd.DataFrame:
         if item.in_paper
     ]
     return pd.DataFrame(rows).set_index("dataset")
+
+
+def _refuse(what: str, options: Iterable[str]) -> None:
+    names = ", ".join(options)
+    if names:
+        raise UserError(f"{what} takes no {names}: give load() the name or the path of a source with it")
 
 
 def _settings(source: Source, interval: str, selection: str) -> Settings:

@@ -34,6 +34,14 @@ def test_a_frame_is_checked_like_a_file(store: Path) -> None:
         cm.runs("published")
 
 
+def test_options_that_a_frame_or_an_open_source_does_not_take_are_refused(store: Path) -> None:
+    opened = cm.load(str(store))
+    with pytest.raises(UserError, match="a frame of runs takes no protocol, instances, nonsense: "):
+        cm.load(cm.runs(store), protocol="standard", instances=Path("x"), nonsense=1)
+    with pytest.raises(UserError, match="a source that is open takes no protocol, add_models: "):
+        cm.load(opened, protocol="standard", add_models=["mine"])
+
+
 def test_scores_are_those_of_the_command(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not analysis(["scores", "--source", str(store), "--interval", "t", "--format", "csv"])
     printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
