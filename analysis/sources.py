@@ -189,6 +189,11 @@ class Request:
         if self.protocol not in (None, PAPER):
             raise UserError(f"--protocol {self.protocol}: {why}")
 
+    def refuse_instances(self, why: str) -> None:
+        """Raise a `UserError` with the reason when per-instance scores are given."""
+        if self.instances is not None:
+            raise UserError(f"--instances {self.instances}: {why}; leave it out")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NamedSource:
@@ -243,15 +248,19 @@ _ONLY_PAPER_METRICS = (
     "python -m benchmarks writes, so give --source a store of such runs"
 )
 
+_INSTANCES_ARE_THE_PAPERS = f"per-instance scores are those of the {PAPER} protocol"
+
 
 def _open_published(request: Request) -> Source:
     request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("tables"))
+    request.refuse_instances("the published cells hold no runs that per-instance scores could be of")
     return PUBLISHED
 
 
 def _open_released(request: Request) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
     request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("result files"))
+    request.refuse_instances("the released runs bring their own")
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
@@ -267,6 +276,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     stand_ins = read_stand_ins(path)
     if stand_ins is not None:
         request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
+        request.refuse_instances("stand-ins are read without per-instance scores")
         return _open_stand_ins(source, path, stand_ins, request)
     opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
     _warn_of_other_sizes(source, opened)
@@ -292,11 +302,13 @@ def _warn_of_other_sizes(name: str, source: Source) -> None:
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
     protocol = request.protocol or PAPER
+    if protocol != PAPER:
+        request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
     wanted = request.need_instances and request.instances is None and protocol == PAPER
     runs, stored = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
     return Source(
         label=_label(source, protocol), runs=runs, store=path, added_models=request.add_models, protocol=protocol,
-        instances=(request.instances or stored) if protocol == PAPER else None,
+        instances=request.instances or stored,
     )  # fmt: skip
 
 
@@ -307,6 +319,7 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
     runs, sealed = read_runs(path, add_models=request.add_models), is_sealed(path)
     if recorded != PAPER:
+        request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
         return Source(label=_label(source, recorded), runs=runs, protocol=recorded, sealed=sealed)
     instances, neighbour = request.instances, path.with_name("instances.parquet")
     if instances is None and path.suffix == ".parquet" and neighbour.exists():

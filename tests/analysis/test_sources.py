@@ -87,7 +87,9 @@ def test_an_unknown_source_is_refused_with_all_names(source: str) -> None:
 
 def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) -> None:
     for refused in (PUBLISHED.settled, PUBLISHED.scores):
-        with pytest.raises(UserError, match=r"were made with the seed-wise choice .*'mean' needs single runs"):
+        with pytest.raises(
+            UserError, match=r"were made with the seed-wise choice .*'mean' needs single runs"
+        ):
             refused(Settings(selection="mean"))
     assert open_source(str(table)).settled(Settings(selection="mean")).selection == "mean"
 
@@ -96,6 +98,18 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
     with pytest.raises(UserError, match=r"--protocol standard: the paper's .* of its own protocol alone"):
         open_source(source, protocol="standard")
+
+
+def test_per_instance_scores_are_refused_where_they_cannot_be_of_the_runs(table: Path) -> None:
+    runs = made_up_runs(np.random.default_rng(0), models=(CLM,))
+    standard = table.with_name("standard.parquet")
+    write_runs(standard, runs, protocol="standard")
+    for source, why in (
+        ("published", "the published cells hold no runs"), ("released", "the released runs bring their own"),
+        ("miniature", "stand-ins are read without"), (str(standard), "are those of the paper protocol"),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=rf"^--instances elsewhere: .*{why}.*; leave it out$"):
+            open_source(source, instances=Path("elsewhere"))
 
 
 def test_a_table_of_another_protocol_is_refused(table: Path) -> None:
