@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,24 +15,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.published_cells import TEST_INSTANCES
 from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.scores import Settings, published_scores, run_scores
 from analysis.statistics.selection import SEED
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
+from analysis.store.runs_check import warn_of_other_sizes
 from analysis.store.runs_table import is_sealed, protocol_of, read_runs
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
 from benchmarks.protocol import PAPER, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
-from common.plain_text import visible
 from common.registry import Registry
 
 __all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
-
-logger = logging.getLogger(__name__)
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -279,25 +275,8 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
         request.refuse_instances("stand-ins are read without per-instance scores")
         return _open_stand_ins(source, path, stand_ins, request)
     opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
-    _warn_of_other_sizes(source, opened)
+    warn_of_other_sizes(source, opened.need_runs("test sets"))
     return opened
-
-
-def _warn_of_other_sizes(name: str, source: Source) -> None:
-    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
-    runs = source.need_runs("test sets").dropna(subset="n_test")
-    runs = runs[runs["n_test"] != runs["dataset"].map(TEST_INSTANCES)]
-    found = runs.drop_duplicates("dataset")[["dataset", "n_test"]]
-    other = [
-        f"{visible(dataset)} ({count:,} test examples, the paper's has {TEST_INSTANCES[dataset]:,})"
-        for dataset, count in zip(found["dataset"], found["n_test"], strict=True)
-        if dataset in TEST_INSTANCES
-    ]
-    if other:
-        logger.warning(
-            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
-            name, ", ".join(other),
-        )  # fmt: skip
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.published_cells import TEST_INSTANCES
 from analysis.store.allowed_models import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, TASKS, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
 from pretraining.model_names import MODELS
 
-__all__ = ["ALIASES", "COLUMNS", "KEYS", "NUMBERS", "OPTIONAL", "check_header", "check_rows", "sort_runs"]
+__all__ = [
+    "ALIASES", "COLUMNS", "KEYS", "NUMBERS", "OPTIONAL", "check_header", "check_rows", "sort_runs",
+    "warn_of_other_sizes",
+]  # fmt: skip
+
+logger = logging.getLogger(__name__)
 
 KEYS = ("model", "dataset", "lr", "seed")
 """The columns that name a run."""
@@ -129,6 +136,23 @@ def check_rows(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequen
             f"{model} on {dataset} with lr {format_lr(lr)}, seed {seed}; keep one of them"
         )
     return sort_runs(runs.loc[:, list(COLUMNS)])
+
+
+def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
+    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    runs = runs.dropna(subset="n_test")
+    runs = runs[runs["n_test"] != runs["dataset"].map(TEST_INSTANCES)]
+    found = runs.drop_duplicates("dataset")[["dataset", "n_test"]]
+    other = [
+        f"{visible(dataset)} ({count:,} test examples, the paper's has {TEST_INSTANCES[dataset]:,})"
+        for dataset, count in zip(found["dataset"], found["n_test"], strict=True)
+        if dataset in TEST_INSTANCES
+    ]
+    if other:
+        logger.warning(
+            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
+            source, ", ".join(other),
+        )  # fmt: skip
 
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
