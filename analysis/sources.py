@@ -128,9 +128,10 @@ class Source:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The command-line options that open this source again, instances and added models aside."""
-        given = ("--source", self.label.removesuffix(f" ({self.protocol} protocol)"))
-        return given if self.protocol == PAPER else (*given, "--protocol", self.protocol)
+        """The command-line options that open this source again, instances aside."""
+        given = ["--source", self.label.removesuffix(f" ({self.protocol} protocol)")]
+        given += [] if self.protocol == PAPER else ["--protocol", self.protocol]
+        return (*given, *(word for name in self.added_models for word in ("--add-model", name)))
 
     @property
     def average_needs(self) -> str:
@@ -296,14 +297,16 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     recorded = (protocol or PAPER) if path.suffix.lower() == ".csv" else protocol_of(path)
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    runs, sealed = read_runs(path, add_models=request.add_models), is_sealed(path)
+    added = request.add_models
+    runs, sealed = read_runs(path, add_models=added), is_sealed(path)
     if recorded != PAPER:
         request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
-        return Source(label=_label(source, recorded), runs=runs, protocol=recorded, sealed=sealed)
+        label = _label(source, recorded)
+        return Source(label=label, runs=runs, protocol=recorded, sealed=sealed, added_models=added)
     instances, neighbour = request.instances, path.with_name("instances.parquet")
     if instances is None and path.suffix == ".parquet" and neighbour.exists():
         instances = neighbour
-    return Source(label=source, runs=runs, instances=instances, sealed=sealed)
+    return Source(label=source, runs=runs, instances=instances, sealed=sealed, added_models=added)
 
 
 SOURCES: Registry[NamedSource] = Registry(
@@ -336,7 +339,8 @@ def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, request: Reque
     """Open a small study's runs under the paper's names, without instances, which know the own names only."""
     names = [*request.add_models, *stand_ins.models, *stand_ins.others]
     runs = open_store(path, add_models=names)[0] if path.is_dir() else read_runs(path, add_models=names)
-    return Source(label=source, runs=stand_ins.in_place(runs), stand_ins=stand_ins)
+    placed = stand_ins.in_place(runs)
+    return Source(label=source, runs=placed, stand_ins=stand_ins, added_models=request.add_models)
 
 
 def _fingerprint(runs: pd.DataFrame) -> str:

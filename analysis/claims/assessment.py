@@ -46,6 +46,8 @@ class Assessment:
     """By claim id the Bayesian second opinion, where it was asked for (`analysis.sensitivity.second_opinion`)."""
     own_words: str = ""
     """What has to be said first: `Source.own_words`."""
+    options: tuple[str, ...] = ()
+    """The command-line options that open the source again: `Source.options`."""
 
     @property
     def tests(self) -> tuple[str, str, str]:
@@ -78,7 +80,7 @@ def assess(
         cells = cache(PublishedEvidence(settings.interval).finding)
         return Assessment(
             source=source.label, settings=settings, verdicts=tuple(judge(CLAIMS, cells)), mixed={},
-            datasets=read_by_dataset(CLAIMS, cells) if datasets else {},
+            datasets=read_by_dataset(CLAIMS, cells) if datasets else {}, options=source.options,
         )  # fmt: skip
     runs = source.runs
     finding_of = cache(RunEvidence(runs, settings, instances=source.instances).finding)
@@ -107,4 +109,5 @@ def assess(
         if datasets
         else {},
         own_words=source.own_words,
+        options=source.options,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 
 import jinja2
 
@@ -12,6 +13,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
 from analysis.precision.coverage import KINDS
+from analysis.statistics.scores import Settings
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from analysis.tables.render import recomputed_text
@@ -49,12 +51,19 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         width=WIDTH,
         height=HEIGHT,
         provenance=_provenance(provenance),
-        command=" ".join(["make report", *_make_source(content)]),
+        command=" ".join(["make report", *_make_words(content)]),
     )
 
 
-def _make_source(content: Content) -> list[str]:
-    return [] if content.source.is_published else [f'SOURCE="{content.source.label}"']
+def _make_words(content: Content) -> list[str]:
+    """Return the variables of make that give this page again, as far as they are not the usual ones."""
+    _, given, *options = content.source.options
+    usual = content.source.settled(Settings())
+    for name in ("selection", "interval", "resamples", "seed"):
+        if (value := getattr(content.settings, name)) != getattr(usual, name):
+            options += [f"--{name}", str(value)]
+    words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
+    return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 
 
 def _published(cell: Cell) -> str:

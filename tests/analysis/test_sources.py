@@ -50,6 +50,8 @@ def test_a_table_is_opened_by_its_path_with_its_neighbouring_instances(table: Pa
     assert open_source(str(table)).instances == neighbour
     assert open_source(str(table), instances=Path("elsewhere")).instances == Path("elsewhere")
     assert standard_of(alone) is None
+    mine = open_source(str(table), add_models=["mine", "x*"])
+    assert mine.options == ("--source", str(table), "--add-model", "mine", "--add-model", "x*")
 
 
 def test_a_name_by_content_does_not_depend_on_path_or_order(tmp_path: Path) -> None:

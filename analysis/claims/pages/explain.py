@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -175,7 +176,9 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
     counted = Counter(verdict.verdict for verdict in shown)
-    options = f"--source {assessment.source} --selection {settings.selection} --interval {settings.interval}"
+    options = shlex.join(
+        (*assessment.options, "--selection", settings.selection, "--interval", settings.interval)
+    )
     if assessment.opinions:
         options += " --opinion"
     if settings.method.is_resampled:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores import Settings
 from clm_or_mlm.report.content import Content
 from clm_or_mlm.report.html_page import render_page
 
@@ -40,6 +43,23 @@ def test_page_is_one_file_and_loads_nothing(published: str, with_runs: str) -> N
 
 def test_what_users_wrote_is_escaped(with_runs: str) -> None:
     assert "&lt;my&gt; runs" in with_runs and "<my> runs" not in with_runs
+
+
+def test_the_command_of_the_page_names_all_that_is_not_the_default(
+    published: str, with_runs: str, own_content: Content
+) -> None:
+    assert '<pre tabindex="0">make report</pre>' in published
+    assert (
+        "make report SOURCE='<my> runs' ARGS='--interval bootstrap --resamples 200'</pre>"
+        in html.unescape(with_runs)
+    )
+    source = replace(
+        own_content.source, label="results/ (standard protocol)", protocol="standard", added_models=("mine",)
+    )
+    settings = Settings(selection="mean", interval="studentised")
+    page = render_page(replace(own_content, source=source, settings=settings), {})
+    words = "SOURCE=results/ ARGS='--protocol standard --add-model mine --selection mean'"
+    assert f"make report {words}</pre>" in html.unescape(page)
 
 
 def test_equal_content_gives_equal_bytes(published_content: Content, published: str) -> None:

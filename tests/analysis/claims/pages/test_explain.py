@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
 from analysis.__main__ import main
@@ -45,3 +47,13 @@ def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):
     text = run(capsys, "--source", str(RELEASED), "--id", "F1", "--explain")
     assert "no runs of 210m-mlm40-42k on SC average" in text
     assert "not decidable from this source" in text
+
+
+def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
+    path = tmp_path / "my runs.csv"
+    runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "mine"))
+    write_runs(path, runs, add_models=["mine"])
+    given = ["--source", str(path), "--protocol", "standard", "--add-model", "mine", "--selection", "mean"]
+    page = run(capsys, *given, "--format", "markdown")
+    [command] = [line for line in page.splitlines() if line.startswith("    python -m analysis claims ")]
+    assert run(capsys, *shlex.split(command)[4:]) == page
