@@ -13,7 +13,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA
 from analysis.claims.pages.by_dataset import dataset_sentences
-from analysis.claims.statements import Claim, Contrast
+from analysis.claims.statements import Claim, Contrast, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p
 from analysis.rows import records
@@ -38,8 +38,14 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
     """Return a row for each contrast and dataset of a claim.
 
     Raises:
-        UserError: the source knows no dataset of it.
+        UserError: the claim is about spreads, or the source knows no dataset of it.
     """
+    if not _has_forest(claim):
+        without = " and ".join(name for name, one in CLAIMS.items() if not _has_forest(one))
+        raise UserError(
+            f"{claim.id} compares spreads (ratios of standard deviations), of which no forest is drawn; every finding "
+            f"but {without} has one, and python -m analysis claims --id {claim.id} --explain prints these numbers"
+        )
     assessment = inputs.assessment
     [verdict] = [one for one in assessment.verdicts if one.claim.id == claim.id]
     groups = list(_contrasts(assessment.datasets[claim.id].contrasts)) or list(
@@ -58,6 +64,10 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
         for row in group
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _has_forest(claim: Claim) -> bool:
+    return any(isinstance(one, Contrast) for one in comparisons(claim.body))
 
 
 def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, object]]]:
