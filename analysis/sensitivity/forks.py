@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.inference import holm
 from analysis.claims.multiverse import Forks
-from analysis.claims.statements import Claim
+from analysis.claims.statements import Claim, Spread, comparisons
 from analysis.claims.verdicts import ALPHA, Verdict, judge_claim
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
@@ -87,6 +87,13 @@ class Universe:
     """The dataset that its task's average leaves out; empty: none."""
     rho: float = 0.0
 
+    def is_of(self, claim: Claim) -> bool:
+        """Whether the claim can be analysed so: a spread keeps all datasets of its task, so none is left out of it."""
+        if not self.left_out:
+            return True
+        task = PAPER_DATASETS[self.left_out].task
+        return not any(isinstance(one, Spread) and one.task == task for one in comparisons(claim.body))
+
     def claim(self, claim: Claim) -> Claim:
         """Return the claim as this analysis reads it."""
         made = changed(READINGS[self.reading.name](claim), with_margin(self.margin))
@@ -100,7 +107,7 @@ def universes(source: Source, settings: Settings) -> Iterator[Universe]:
     """Yield every analysis of the source.
 
     Intervals, selection rules and correlations are crossed with everything; margins and readings with each other; a
-    dataset is left out with margin and reading as they are.
+    dataset is left out with margin and reading as they are, of claims that are not about its task's spread.
     """
     for interval in _intervals(source):
         for selection in SELECTIONS if source.runs is not None else (settings.selection,):
@@ -142,7 +149,7 @@ def explore_forks(source: Source, settings: Settings) -> pd.DataFrame:
     """Judge every claim in every analysis.
 
     Returns:
-        A row a claim and analysis: `id`, the columns of `FORKS`, `state` (supported, contradicted, undecided, not
+        A row a claim and analysis of it: `id`, the columns of `FORKS`, `state` (supported, contradicted, undecided, not
         decidable), `p` (adjusted), `valid`, `why_not`.
     """
     rows: list[dict[str, object]] = []
@@ -166,6 +173,8 @@ def _rows(universe: Universe, adjustment: Option, verdicts: list[Verdict]) -> It
     )
     for verdict in verdicts:
         name = verdict.claim.id
+        if not universe.is_of(CLAIMS[name]):
+            continue
         state = UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
         state = CONTRADICTED if p_against[name] <= ALPHA else state
         state = SUPPORTED if p_for[name] <= ALPHA else state

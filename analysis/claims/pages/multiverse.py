@@ -119,6 +119,7 @@ def forks_lines(forks: Forks, wanted: Sequence[str], table: Callable[[Rows], lis
         "weaker claim):",
         "",
         *table(rows),
+        *_fewer(forks),
         "",
         "Single changes to the package's analysis that change a verdict:",
         "",
@@ -131,6 +132,17 @@ def forks_lines(forks: Forks, wanted: Sequence[str], table: Callable[[Rows], lis
         ]
         changes.append([name, "; ".join(words) or "none"])
     return [*lines, *table(changes)]
+
+
+def _fewer(forks: Forks) -> list[str]:
+    """Return a sentence on the claims that have fewer analyses than the first."""
+    counts = forks.analyses["id"].value_counts(sort=False)
+    names = ", ".join(name for name in CLAIMS if counts.get(name, 0) < counts.iloc[0])
+    return (
+        ["", f"{names}: without the analyses that leave a dataset out, which a spread keeps."]
+        if names
+        else []
+    )
 
 
 def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:

@@ -4,10 +4,13 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis.claims.assessment import assess
+from analysis.claims.multiverse import Forks
+from analysis.claims.pages.multiverse import forks_lines
 from analysis.sensitivity.forks import FORKS, explore_forks, flips, shares, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores import Settings
+from common.text_tables import plain_table
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
 SETTINGS = Settings(interval="t")
@@ -53,10 +56,25 @@ def test_valid_and_invalid_analyses_are_apart() -> None:
     assert set(FRAME.loc[FRAME["adjustment"] == "none", "valid"]) == {False}
     assert rows()["valid"].all()
     held = shares(FRAME)
-    per_claim = len(FRAME) // FRAME["id"].nunique()
-    assert (held["valid"] + held["invalid"] == per_claim).all()
+    assert (held["valid"] + held["invalid"] == FRAME["id"].value_counts()[held.index]).all()
     assert held.loc["F2", "valid_supported"] == 1.0
     assert held.loc["F9", "invalid_contradicted"] > held.loc["F9", "valid_contradicted"]
+
+
+def test_no_dataset_is_left_out_of_spreads() -> None:
+    """Their twelve analyses for each interval, correlation and adjustment would repeat those of all datasets."""
+    options = FRAME["interval"].nunique() * FRAME["rho"].nunique() * FRAME["adjustment"].nunique()
+    counts = FRAME["id"].value_counts()
+    assert {name: counts["F1"] - count for name, count in counts.items() if count < counts["F1"]} == {
+        "F7": 12 * options, "F10": 12 * options,
+    }  # fmt: skip
+    assert set(FRAME.loc[FRAME["id"] == "F7", "datasets"]) == {"all"}
+    said = " ".join(
+        forks_lines(
+            Forks(analyses=FRAME, shares=shares(FRAME), flips=flips(FRAME, BASE)), ["F7"], plain_table
+        )
+    )
+    assert "F7, F10: without the analyses that leave a dataset out" in said
 
 
 def test_single_changes_that_flip_a_verdict_are_named() -> None:
