@@ -21,9 +21,9 @@ def test_what_follows_from_the_definitions_is_right() -> None:
     assert "2.3 points" in TRAPS["msmarco-queries"].known
     runs = released_source().runs
     assert runs is not None
-    low = 100 * runs[runs["lr"] == 1e-5]["test_score"]
-    assert low.min() > 73.5 and low.max() < 76.5
-    assert (100 * runs[runs["lr"] == 1e-4]["test_score"]).mean() == pytest.approx(91.7, abs=0.1)
+    low, high = (100 * runs[runs["lr"] == rate]["test_score"] for rate in (1e-5, 1e-4))
+    words = f"reach {low.min():.0f} to {low.max():.0f} at 1e-05 and about {high.mean():.0f} at 1e-04 on the test split"
+    assert words in TRAPS["bfloat16"].known
 
 
 def test_protocols_are_compared_on_the_fine_tunings_that_the_paper_chose_and_ranked() -> None:
