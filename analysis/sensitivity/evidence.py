@@ -108,7 +108,8 @@ def with_pretraining_spread(finding_of: FindingOf, sd: float) -> FindingOf:
         for term in comparison.terms:
             weights[term.model, term.task] = weights.get((term.model, term.task), 0.0) + term.weight
         own, added = base.error**2, sd**2 * math.fsum(weight**2 for weight in weights.values())
-        df = math.inf if own == 0 else (own + added) ** 2 / (own**2 / base.df)
+        normal = own == 0 or math.isinf(base.df)
+        df = math.inf if normal else (own + added) ** 2 / (own**2 / base.df)
         moved = Student(effect=base.effect, error=math.sqrt(own + added), df=df)
         if isinstance(base.estimate, Studentised) and own > 0:
             p_for, p_against = region_p(

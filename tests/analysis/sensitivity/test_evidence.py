@@ -60,6 +60,13 @@ def test_pretraining_spread_adds_its_variance_for_each_model_and_task() -> None:
     assert added == pytest.approx(0.3**2 * (0.25 + 0.25 + 1))
 
 
+def test_pretraining_spread_leaves_a_normal_error_normal() -> None:
+    """`--interval paper` has infinite degrees of freedom."""
+    moved = with_pretraining_spread(PublishedEvidence("paper").finding, 0.3)(GAP)
+    assert moved.df == math.inf
+    assert moved.p_zero == pytest.approx(2 * stats.norm.sf(moved.effect / moved.error))
+
+
 def test_a_simulated_pretraining_spread_is_covered() -> None:
     """95 % intervals with the added variance hold the truth when models are pretrained again."""
     rng = np.random.default_rng(0)
