@@ -10,7 +10,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import Branch, Verdict, unsupported
-from analysis.precision.power import seeds_needed, seeds_needed_paired
+from analysis.precision.power import MOST_SEEDS, seeds_needed, seeds_needed_paired
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.intervals import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
@@ -18,7 +18,7 @@ from analysis.statistics.measured_coverage import coverage_words
 __all__ = [
     "format_effect", "format_p", "format_typical", "how_tested", "levels", "levels_in_words", "mixed_notes", "p_texts",
     "readout",
-    "seeds_that_decide", "sentence", "shortfall",
+    "seeds_in_words", "seeds_that_decide", "sentence", "shortfall",
 ]  # fmt: skip
 
 
@@ -122,13 +122,29 @@ def seeds_that_decide(finding: Finding) -> int | None:
     distance = min(
         (abs(finding.effect - end) for end in finding.comparison.ends if math.isfinite(end)), default=0.0
     )
-    if not (finding.known and finding.seeds and finding.error > 0 and distance > 0):
+    if not (_has_error(finding) and distance > 0):
         return None
     seeds = min(finding.seeds)
     alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA
     if finding.df <= seeds - 1:
         return seeds_needed_paired(distance, finding.error * math.sqrt(seeds), alpha=alpha)
     return seeds_needed(distance, finding.error * math.sqrt(seeds / 2), alpha=alpha)
+
+
+def seeds_in_words(finding: Finding, comparison: str) -> str:
+    """Return `About 18 seeds would decide <comparison>` or that none would; empty without a standard error.
+
+    A percentile bootstrap, a spread and a mixed model have none: how their errors shrink with seeds is not known.
+    """
+    if not _has_error(finding):
+        return ""
+    seeds = seeds_that_decide(finding)
+    number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"
+    return f"{number} would decide {comparison}"
+
+
+def _has_error(finding: Finding) -> bool:
+    return finding.known and bool(finding.seeds) and finding.error > 0
 
 
 def sentence(verdict: Verdict) -> str:
@@ -159,13 +175,8 @@ def sentence(verdict: Verdict) -> str:
     parts.append(
         f"Most adverse: {comparison.label}, {format_effect(decisive)} {comparison.unit} (claimed: {comparison.region})."
     )
-    if grade is UNDECIDED:
-        seeds = seeds_that_decide(decisive)
-        parts.append(
-            f"About {seeds:,} seeds would decide that comparison if it is as large as it was seen (power 80 %)."
-            if seeds is not None
-            else "No number of seeds up to 100,000 would decide that comparison if it is as large as it was seen."
-        )
+    if grade is UNDECIDED and (words := seeds_in_words(decisive, "that comparison")):
+        parts.append(f"{words} if it is as large as it was seen (power 80 %).")
     return " ".join(parts)
 
 

@@ -27,7 +27,7 @@ from analysis.claims.wording import (
     levels_in_words,
     mixed_notes,
     p_texts,
-    seeds_that_decide,
+    seeds_in_words,
     sentence,
 )
 from common.text_tables import plain_table
@@ -218,13 +218,8 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
     said = [
         f"Most adverse: {verdict.decisive.comparison.label}, claimed {verdict.decisive.comparison.region}."
     ]
-    if verdict.grade is UNDECIDED:
-        seeds = seeds_that_decide(verdict.decisive)
-        said.append(
-            "No number of seeds would decide it."
-            if seeds is None
-            else f"About {seeds:,} seeds would decide it."
-        )
+    if verdict.grade is UNDECIDED and (words := seeds_in_words(verdict.decisive, "it")):
+        said.append(f"{words}.")
     lacking = [] if verdict.grade.sided > 0 else unsupported(verdict.tree)
     if len(lacking) > 1:
         named = [branch.node.label for branch in lacking[:_NAMED]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import Spread, all_of
-from analysis.claims.wording import format_effect, format_p, how_tested, shortfall
+from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence, shortfall
 from analysis.statistics.intervals import INTERVALS
 from common.errors import UserError
 from tests.analysis.claims.given import part, verdict_of
@@ -57,3 +59,18 @@ def test_the_interval_over_instances_is_named_as_the_one_that_differences_get():
     hierarchical, crossed = (how_tested(name, published=False)[0] for name in ("hierarchical", "crossed"))
     assert hierarchical == crossed
     assert crossed.startswith("Tests and 95 % intervals (crossed): Student's t ") and "95 % with" in crossed
+
+
+def test_what_no_number_of_seeds_would_decide_is_said_of_what_can_be_computed_alone():
+    seen = Finding(comparison=part("a"), effect=1.0, error=0.5, df=4.0, seeds=(5,))
+    assert seeds_in_words(seen, "it") == "About 12 seeds would decide it"
+    tiny = replace(seen, effect=1e-6)
+    for never in (tiny, replace(seen, effect=0.0)):
+        assert seeds_in_words(never, "it") == "No number of seeds up to 100,000 would decide it"
+    bootstrap, mixed = replace(seen, error=float("nan")), replace(seen, seeds=())
+    assert [seeds_in_words(one, "it") for one in (bootstrap, mixed)] == ["", ""]
+
+
+def test_a_verdict_without_a_standard_error_says_nothing_of_seeds():
+    verdict = verdict_of(part("a"), a=(0.2, 0.8))
+    assert sentence(verdict).startswith("Undecided") and "seeds" not in sentence(verdict)
