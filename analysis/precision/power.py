@@ -51,11 +51,27 @@ def seeds_needed_paired(effect: float, sd: float, power: float = 0.8, alpha: flo
 
 
 def detectable(sd: float, seeds: int = N_SEEDS, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the difference that `seeds` seeds a model find with `power`, two models independent."""
+    """Return the difference that `seeds` seeds a model find with `power`, two models independent.
+
+    Raises:
+        UserError: the power is not above the level.
+    """
+    _check_power(power, alpha)
     if sd == 0:
         return 0.0
-    root = optimize.brentq(lambda ratio: power_of(ratio, 1.0, seeds, alpha) - power, 1e-6, 100.0)
+    least, most = 0.0, 100.0
+    while power_of(most, 1.0, seeds, alpha) < power:
+        most *= 2
+    root = optimize.brentq(lambda ratio: power_of(ratio, 1.0, seeds, alpha) - power, least, most)
     return float(root) * sd
+
+
+def _check_power(power: float, alpha: float) -> None:
+    if power <= alpha:
+        raise UserError(
+            f"a power of {power:g} is not above the level of {alpha:g}, at which a test finds differences that are not "
+            "there; ask for more power, such as 0.8"
+        )
 
 
 def _power(shift: float, df: int, alpha: float) -> float:
@@ -90,8 +106,10 @@ def power_table(
         `seeds_paired`.
 
     Raises:
-        UserError: no variance to plan with, or a selection rule that the source cannot give.
+        UserError: the power is not above the level, there is no variance to plan with, or a selection rule that the
+            source cannot give.
     """
+    _check_power(power, alpha)
     source.need_selection(selection)
     rows = []
     for task, dataset, deviations, correlation in _deviations(source, selection):

@@ -18,6 +18,7 @@ from analysis.precision.power import (
     seeds_needed_paired,
 )
 from analysis.sources import Source
+from common.errors import UserError
 from tests.analysis.made_up import made_up_runs
 
 
@@ -53,6 +54,18 @@ def test_effects_that_no_number_of_seeds_shows_are_not_promised():
     assert seeds_needed(1e-4, 1.0) is None
     assert seeds_needed(100.0, 1.0) == 2
     assert power_of(1e6, 1.0, 5) == 1.0
+
+
+@pytest.mark.parametrize(("power", "alpha"), [(0.051, 0.05), (0.8, 1e-20), (0.999, 0.05)])
+def test_what_seeds_detect_is_found_with_that_power(power: float, alpha: float):
+    found = detectable(2.0, 5, power, alpha)
+    assert power_of(found, 2.0, 5, alpha) == pytest.approx(power)
+
+
+@pytest.mark.parametrize("power", [0.02, 0.05])
+def test_a_power_that_chance_alone_has_is_refused(power: float):
+    with pytest.raises(UserError, match="not above the level"):
+        detectable(1.0, 5, power, 0.05)
 
 
 def test_published_cells_say_what_half_a_point_needs():

@@ -24,6 +24,7 @@ def test_the_command(capsys, tmp_path):
     for args, words in (
         (["--effect", "-1"], "positive"),
         (["--effect", "1", "--power", "1.2"], "between 0 and 1"),
+        (["--effect", "1", "--power", "0.05"], "not above the level of 0.05"),
     ):
         with pytest.raises(UserError, match=words):
             main(["power", *args])
