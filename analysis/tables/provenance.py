@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import DATASETS, TASKS
+from benchmarks.own_datasets.definitions import register_stored
+from benchmarks.protocol import DATASETS, PAPER_DATASETS, TASKS
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
 from common.errors import UserError
 from common.integrity.crates import check_crate
@@ -36,7 +37,10 @@ class Mismatch:
     aspect: str
     """What differs: a key of `ASPECTS`."""
     table: str
-    """Where the runs would stand together: a task, or a dataset for what only its own runs share."""
+    """Where the runs would stand together: a task, or a dataset for what only its own runs share.
+
+    A dataset of one's own enters no table of its task.
+    """
     values: dict[str, int]
     """Runs by value, the most frequent first."""
     examples: tuple[str, ...]
@@ -128,12 +132,14 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         logs: folder of the workflow's logs; `logs` next to the store's `results` when left out.
 
     Raises:
-        UserError: no run is there, a record is no JSON, or the store is an RO-Crate and not what that says.
+        UserError: no run is there, a record is no JSON, the definition of a dataset is damaged, or the store is an
+            RO-Crate and not what that says.
     """
     results = store if store.name == "results" else store / "results"
     if not results.is_dir():
         raise UserError(f"{store}: no run store, it has no folder `results`")
     check_crate(results.parent)
+    register_stored(results.parent)
     logs = logs or results.parent / "logs"
     facts: dict[str, dict[str, dict[str, str]]] = {task: {} for task in TASKS}
     runs, failed = 0, []
@@ -180,7 +186,8 @@ def _read(folder: Path) -> dict[str, Any] | None:
 def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) -> Iterable[Mismatch]:
     groups: dict[str, dict[str, str]] = {}
     for run, facts in by_run.items():
-        table = run.split("/")[2] if aspect.of_dataset else task
+        dataset = run.split("/")[2]
+        table = dataset if aspect.of_dataset or dataset not in PAPER_DATASETS else task
         groups.setdefault(table, {})[run] = facts[aspect.name]
     for table, values in groups.items():
         counts = Counter(values.values()).most_common()
@@ -210,7 +217,7 @@ def provenance_text(result: Provenance) -> str:
         lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect].title}")
         lines += [f"    {count:>6} runs  {value[:100]}" for value, count in item.values.items()]
         lines += [f"            such as {name}" for name in item.examples]
-    if not result.mismatches:
+    if result.recorded and not result.mismatches:
         titles = ", ".join(aspect.title for aspect in ASPECTS.values())
         lines.append(f"all agree within each table on {titles}")
     for run in result.failed:

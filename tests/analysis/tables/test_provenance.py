@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.tables.provenance import audit_provenance
+from analysis.tables.provenance import audit_provenance, provenance_text
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
 
@@ -52,7 +52,8 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
     found = audit_provenance(store)
     assert (found.runs, found.recorded, found.mismatches, found.failed) == (9, 9, (), ())
     assert main(["provenance", str(store)]) == 0
-    assert "0 mismatches" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "all agree within each table" in printed and "0 mismatches" in printed
 
 
 @pytest.mark.parametrize(
@@ -99,11 +100,29 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["failed"][0]["run"] == "610m-clm-42k/SC/sst2/lr1e-04_sd4"
 
 
+@pytest.mark.usefixtures("no_definitions_left")
+def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
+    definition = {"kind": "text", "labels": ["a", "b"]}
+    (store / "datasets").mkdir()
+    (store / "datasets" / "reviews.json").write_text(json.dumps(definition))
+    folders = [store / "results" / "610m-clm-42k" / "SC" / "reviews" / f"lr1e-04_sd{seed}" for seed in (0, 1)]
+    for folder, commit in zip(folders, ("c1", "c2"), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "results.json").write_text("{}")
+        (folder / "run.json").write_text(json.dumps(_record(provenance__commit=commit, settings__tuning={})))
+    found = audit_provenance(store / "results")
+    assert (found.runs, found.recorded) == (11, 11)
+    (mismatch,) = found.mismatches  # not the tuning: in no table do they stand with the paper's
+    assert (mismatch.aspect, mismatch.table) == ("commit", "reviews")
+    assert mismatch.examples == ("610m-clm-42k/SC/reviews/lr1e-04_sd1",)
+
+
 def test_released_runs_have_no_record(tmp_path: Path) -> None:
     path = _run(tmp_path, "sst2", 0)
     (path / "run.json").unlink()
     found = audit_provenance(tmp_path)
     assert (found.runs, found.recorded) == (1, 0)
+    assert "agree" not in provenance_text(found)
 
 
 def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
