@@ -21,7 +21,7 @@ from analysis.statistics.bounds import standard_error
 from analysis.statistics.intervals import INTERVALS, T
 from analysis.statistics.scores import Settings, seed_scores
 from analysis.statistics.selection import SEED, SELECTIONS
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, PAPER_DATASETS, TASKS
 from common.progress import progress
 from pretraining.paper_settings import SHAPES
 
@@ -131,7 +131,7 @@ _GAP_COLUMNS = [
 
 
 def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
-    """Return the MLM-CLM gap of every size and dataset under each selection rule.
+    """Return the MLM-CLM gap of every size and dataset of the paper under each selection rule.
 
     Where only one of the two models has runs, the other's published cell stands in, and `mlm_from` or `clm_from`
     says so: that cell does not change with the rule. Pairs without any runs are left out; without `fill`, for runs
@@ -144,7 +144,7 @@ def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
     }
     rows: list[dict[str, Any]] = []
     values = {rule: seed_scores(runs, rule).T for rule in SELECTIONS}
-    for size, dataset, rule in product(SHAPES, DATASETS.values(), SELECTIONS):
+    for size, dataset, rule in product(SHAPES, PAPER_DATASETS.values(), SELECTIONS):
         row: dict[str, Any] = {
             "size": size, "task": dataset.task, "dataset": dataset.name, "selection": rule,
         }  # fmt: skip
