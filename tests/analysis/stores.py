@@ -12,7 +12,8 @@ import numpy as np
 from analysis.sources import Source, open_source
 from analysis.store.ingest import Ingested, ingest
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import RESULTS, RunKey, cell_keys, write_results
+from benchmarks.runs import RESULTS, RunKey, cell_keys, results_text, write_results
+from common.files import write_text
 from common.provenance import ROOT
 
 RELEASED = ROOT / "tests" / "data" / "released_sst2_610m-mlm40-42k.csv"
@@ -37,6 +38,16 @@ def fill(
         write_results(store, key, scores_of(key))
     age(store)
     return keys
+
+
+def fill_own(store: Path, seeds: tuple[int, ...] = (0, 1)) -> list[Path]:
+    """Write runs of a dataset that the store alone defines, and return their folders."""
+    write_text(store / "datasets" / "reviews.json", '{"kind": "text", "labels": ["bad", "good"]}')
+    cell = store / "results" / MODELS[1] / "SC" / "reviews"
+    for seed in seeds:
+        scores = {"validation": [1.0, 0.0], "test": [1.0, 0.0, float(seed % 2), 0.0]}
+        write_text(cell / f"lr1e-04_sd{seed}" / RESULTS, results_text(scores))
+    return sorted(cell.iterdir())
 
 
 def age(store: Path) -> None:

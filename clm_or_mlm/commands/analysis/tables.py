@@ -55,10 +55,10 @@ def scores(
     form = scores_formats.FORMATS[format]
     if out is None and not form.is_text:
         raise UserError(f"--format {form.name} is no text: name a file with --out scores.{form.ending}")
-    for name in dataset:
+    opened = source.open(need_instances=score.needs_instances())
+    for name in dataset:  # after opening, which makes a store's own datasets known
         if name != AVERAGE:
             get_dataset(name)
-    opened = source.open(need_instances=score.needs_instances())
     frame = opened.scores(score.settings(opened))
     known = list(dict.fromkeys(frame["model"]))
     for name in model:

@@ -7,6 +7,7 @@ from analysis.__main__ import main
 from analysis.tables.provenance import audit_provenance, provenance_text
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
+from tests.analysis.stores import fill_own
 
 
 def _record(**changes: object) -> dict[str, object]:
@@ -102,13 +103,7 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
 
 @pytest.mark.usefixtures("no_definitions_left")
 def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
-    definition = {"kind": "text", "labels": ["a", "b"]}
-    (store / "datasets").mkdir()
-    (store / "datasets" / "reviews.json").write_text(json.dumps(definition))
-    folders = [store / "results" / "610m-clm-42k" / "SC" / "reviews" / f"lr1e-04_sd{seed}" for seed in (0, 1)]
-    for folder, commit in zip(folders, ("c1", "c2"), strict=True):
-        folder.mkdir(parents=True)
-        (folder / "results.json").write_text("{}")
+    for folder, commit in zip(fill_own(store), ("c1", "c2"), strict=True):
         (folder / "run.json").write_text(json.dumps(_record(provenance__commit=commit, settings__tuning={})))
     found = audit_provenance(store / "results")
     assert (found.runs, found.recorded) == (11, 11)
