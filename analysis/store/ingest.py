@@ -27,6 +27,7 @@ from analysis.store.problems import Problem, summary
 from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
 from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
+from benchmarks.own_datasets.definitions import definitions_record
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
 from common.files import cache_folder
@@ -174,6 +175,12 @@ def _check_outputs(out: Path, instances: Path | None, scan: Scan, protocol: str)
     if csv and scan.added_models:
         raise UserError(
             f"{out}: a CSV cannot record the models taken with --add-model; let --out end in .parquet"
+        )
+    own = definitions_record(sorted({cell.dataset for cell in scan.cells}))
+    if csv and own:
+        raise UserError(
+            f"{out}: a CSV cannot record the definitions of datasets of your own ({', '.join(own)}); "
+            "let --out end in .parquet"
         )
     if protocol != PAPER and instances is not None:
         raise UserError(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.published_cells import TEST_INSTANCES
 from analysis.store.allowed_models import model_error
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, TASKS, format_lr
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER_DATASETS, TASKS, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
 from pretraining.model_names import MODELS
@@ -39,6 +39,8 @@ NUMBERS = ("lr", "seed", "validation_score", "test_score", *OPTIONAL)
 ALIASES = {"val_score": "validation_score"}
 """Other names of columns that are read."""
 _MODEL_ORDER = {name: i for i, name in enumerate(MODELS)}
+_DATASET_ORDER = {name: i for i, name in enumerate(PAPER_DATASETS)}
+"""Those of one's own follow by name: the order of their registration differs by process."""
 
 
 def check_header(header: Sequence[str], path: Path) -> None:
@@ -91,7 +93,8 @@ def check_rows(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequen
             extra = " is outside the paper's twelve" if dataset in EXTRA_DATASETS else " is unknown"
             raise UserError(
                 f"{where}: dataset {dataset!r}{extra}{nearest(dataset, DATASETS)}; "
-                f"the datasets are {', '.join(DATASETS)}"
+                f"the datasets are {', '.join(DATASETS)}; one of your own is known from its run store, or from the "
+                "Parquet table that ingest makes of that"
             )
     expected = runs["dataset"].map({name: dataset.task for name, dataset in DATASETS.items()})
     if (wrong := (runs["task"] != expected).to_numpy()).any():
@@ -162,7 +165,8 @@ def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
         {
             "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, last)),
             "model": runs["model"],
-            "dataset": runs["dataset"].map({name: rank for rank, name in enumerate(DATASETS)}),
+            "dataset_rank": runs["dataset"].map(lambda name: _DATASET_ORDER.get(name, len(_DATASET_ORDER))),
+            "dataset": runs["dataset"],
             "lr": runs["lr"],
             "seed": runs["seed"],
         }

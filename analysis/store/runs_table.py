@@ -6,9 +6,10 @@
     test_score               in [0, 1] (float64)
     n_validation, n_test     number of instances behind each score (Int64, missing when not known)
 
-Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (other
-models after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
-with the header `model,task,dataset,lr,seed,val_score,test_score`. What is written here is sealed.
+Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (others
+after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
+with the header `model,task,dataset,lr,seed,val_score,test_score`. What is written here is sealed. A Parquet file
+records what its names mean besides the paper's: added models, and the definitions of datasets of one's own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from analysis.store.runs_check import (
     sort_runs,
 )
 from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
+from benchmarks.own_datasets.definitions import definitions_record, register_record
 from benchmarks.protocol import PAPER, PROTOCOLS
 from common.errors import UserError, first_line
 from common.files import write_bytes
@@ -102,12 +104,15 @@ def _recorded(path: Path) -> dict[str, Any]:
     try:
         record = strict_json(content)
         added, protocol = record.get("added_models", []), record.get("protocol", PAPER)
+        datasets = record.get("datasets", {})
     except (BadJsonError, AttributeError) as error:
         raise UserError(f"{path}: its record is damaged ({error}); make it again with ingest") from None
     if not isinstance(added, list) or not all(
         isinstance(name, str) and not name_fault(name) for name in added
     ):
         raise UserError(f"{path}: its record of added models is damaged; make it again with ingest")
+    if not isinstance(datasets, dict):
+        raise UserError(f"{path}: its record of datasets is damaged; make it again with ingest")
     if not isinstance(protocol, str) or protocol not in PROTOCOLS:
         raise UserError(f"{path}: its record names no known protocol; make it again with ingest")
     return dict(record)
@@ -121,6 +126,8 @@ def _check_size(path: Path) -> None:
 def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
     """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
 
+    The datasets of one's own that a Parquet file records are registered.
+
     Args:
         path: the file.
         add_models: names or shell patterns of models outside the released scheme that are accepted besides
@@ -128,7 +135,8 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
 
     Raises:
         UserError: the file is absent or no table, its header lacks a column, or a row has an unknown model
-            or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats an earlier row.
+            or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats an earlier row; or a
+            recorded definition is damaged or means another dataset than the one that is registered.
     """
     if not path.is_file():
         what = (
@@ -140,6 +148,7 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
     if path.suffix.lower() == ".csv":
         return check_rows(_read_csv(path), path, first_row=2, added=add_models)
     recorded = _recorded(path)
+    register_record(recorded.get("datasets", {}), path)
     try:
         if (rows := pq.read_metadata(path).num_rows) > _MOST_ROWS:
             raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
@@ -180,6 +189,8 @@ def write_runs(
 ) -> None:
     """Write a runs table atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
 
+    The definitions of datasets of one's own are recorded in a Parquet file.
+
     A file that holds these bytes already is left untouched, so that what depends on it stays up to date.
 
     Args:
@@ -194,6 +205,8 @@ def write_runs(
     else:
         columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
         record: dict[str, Any] = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
+        if own := definitions_record(sorted(frame["dataset"].unique())):
+            record["datasets"] = own
         record["seal"] = _seal(frame, record)
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
         sink = pa.BufferOutputStream()

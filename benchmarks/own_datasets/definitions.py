@@ -1,14 +1,16 @@
 """Datasets of one's own next to the paper's twelve.
 
 `register(Path("my.toml"))` puts them into `benchmarks.protocol.DATASETS`. A run leaves the definitions it used in its
-store, from where the analysis takes them. Standard library only; the page is docs/own-datasets.md.
+store, from where the analysis takes them; a runs table made of the store records them. Standard library only; the page
+is docs/own-datasets.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.own_datasets.definition_file import Definition, definition_of
 from benchmarks.own_datasets.ready_definitions import definitions_of
@@ -18,7 +20,9 @@ from common.files import write_text
 from common.integrity.doors import read_bounded, strict_json
 from common.registry import Registry
 
-__all__ = ["DEFINITIONS", "register", "register_stored", "store_definitions"]
+__all__ = [
+    "DEFINITIONS", "definitions_record", "register", "register_record", "register_stored", "store_definitions",
+]  # fmt: skip
 
 STORED = "datasets"
 """Folder of a run store with the definitions of its datasets."""
@@ -59,9 +63,7 @@ def register_stored(store: Path) -> None:
             raise UserError(
                 f"{path} is no definition of a dataset ({error}); copy it from the store again"
             ) from None
-        definition = definition_of(path.stem, content, str(path), path.parent)
-        _check_new(definition)
-        _add(definition)
+        _register_kept(path.stem, content, str(path), path.parent)
 
 
 def store_definitions(store: Path, names: Sequence[str]) -> None:
@@ -70,6 +72,29 @@ def store_definitions(store: Path, names: Sequence[str]) -> None:
         if name in DEFINITIONS:
             text = json.dumps(DEFINITIONS[name].content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
             write_text(store / STORED / f"{name}.json", text)
+
+
+def register_record(record: Mapping[str, Any], table: Path) -> None:
+    """Put the datasets that a runs table records, as `definitions_record` returns them, among the known ones.
+
+    Raises:
+        UserError: a definition is damaged, or means something else than one that is registered.
+    """
+    for name, content in record.items():
+        _register_kept(name, content, f"{table}: [{name}]", table.parent)
+
+
+def definitions_record(names: Iterable[str]) -> dict[str, Any]:
+    """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
+    known = {name: DEFINITIONS[name].content for name in names if name in DEFINITIONS}
+    record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
+    return record
+
+
+def _register_kept(name: str, content: Any, where: str, folder: Path) -> None:
+    definition = definition_of(name, content, where, folder)
+    _check_new(definition)
+    _add(definition)
 
 
 def _check_new(definition: Definition) -> None:

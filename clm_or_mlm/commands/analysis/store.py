@@ -19,6 +19,7 @@ from analysis.store.ingest import ingest as read_store
 from analysis.store.problems import Problem, problem_records, summary
 from analysis.store.runs_table import is_sealed, protocol_of, read_runs, write_runs
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
+from benchmarks.own_datasets.definitions import definitions_record
 from benchmarks.protocol import PAPER
 from common.cli import MANY
 from common.errors import UserError, nearest
@@ -123,8 +124,13 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
     if not is_sealed(table):
         logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
     added = [name for name in runs["model"].unique() if model_error(name) is not None]
-    if (added or recorded != PAPER) and out.suffix.lower() == ".csv":
-        what = "models taken with --add-model" if added else "protocol"
+    unrecorded = {
+        "models taken with --add-model": bool(added),
+        "protocol": recorded != PAPER,
+        "definitions of datasets of your own": bool(definitions_record(runs["dataset"].unique())),
+    }
+    if any(unrecorded.values()) and out.suffix.lower() == ".csv":
+        what = next(name for name, there in unrecorded.items() if there)
         raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
     write_runs(out, runs, add_models=added, protocol=recorded)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))

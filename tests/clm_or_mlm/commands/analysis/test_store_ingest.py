@@ -14,7 +14,7 @@ import pytest
 from analysis.store.ingest import ingest
 from benchmarks.runs import cell_keys, write_results
 from common.provenance import ROOT
-from tests.analysis.stores import MODELS, SIZES, contents, cut, kinds, read, twice
+from tests.analysis.stores import MODELS, SIZES, contents, cut, fill_own, kinds, read, twice
 
 
 def command(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -64,6 +64,19 @@ def test_a_table_is_checked_and_converted(store: Path, tmp_path: Path) -> None:
     done = command("ingest", tmp_path / "wrong.csv", "--out", tmp_path / "no.parquet")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {tmp_path / 'wrong.csv'}: the header lacks 'model'")
+
+
+def test_a_table_of_a_stores_own_dataset_is_read_without_the_store(tmp_path: Path) -> None:
+    fill_own(tmp_path / "store")
+    table = tmp_path / "runs.parquet"
+    assert command("ingest", tmp_path / "store", "--out", table).returncode == 0
+    done = command("scores", "--source", table, "--dataset", "reviews")
+    assert done.returncode == 0 and "610m-clm-42k,SC,reviews,37.500000," in done.stdout
+    assert command("ingest", table, "--out", tmp_path / "again.parquet").returncode == 0
+    assert (tmp_path / "again.parquet").read_bytes() == table.read_bytes()
+    for source in (tmp_path / "store", table):
+        done = command("ingest", source, "--out", tmp_path / "runs.csv")
+        assert done.returncode == 2 and "a CSV cannot record the definitions of datasets" in done.stderr
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
