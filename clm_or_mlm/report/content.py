@@ -143,7 +143,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
     scores = None if source.is_published else source.scores(settings)
     # Every figure shows task averages: a source of single datasets allows none, and has a page all the same.
     averages = scores is None or bool((scores["dataset"] == AVERAGE).any())
-    pictures = pictures_in(figures, source, required=averages)
+    pictures = pictures_in(figures, source, settings, required=averages)
     assessment = assess(source, settings)
     letter = (
         write_letter(source, settings, assessment)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from analysis.sources import Source
+from analysis.statistics.scores import Settings
 from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.panels import Panel, draw_panels
-from common.errors import UserError
+from common.errors import UserError, first_line
+from common.integrity.seals import sha256_bytes
+from common.plain_text import visible
+from common.provenance import FILES, provenance_path, read_provenance
 from paper_figures.figure_data import COLUMNS
 from paper_figures.registry import FIGURES
 
@@ -39,41 +45,93 @@ class Picture:
     """Its panels, where its data are scores or losses; else the page shows the SVG."""
 
 
-def pictures_in(folder: Path, source: Source, *, required: bool = True) -> tuple[Picture, ...]:
+def pictures_in(
+    folder: Path, source: Source, settings: Settings, *, required: bool = True
+) -> tuple[Picture, ...]:
     """Return the figures of a folder that were drawn from `source` (or from training logs), in the paper's order.
 
     Args:
         folder: where they are.
         source: what they have to be drawn from.
+        settings: how its runs became scores, with an interval; those of figures must be the same.
         required: whether to refuse a folder without any.
 
     Raises:
-        UserError: the folder holds none.
+        UserError: the folder holds none, one was drawn with other settings, or a file is not what was drawn.
     """
     pictures = []
-    for name in (
-        figure.stem for figure in FIGURES.values() if figure.name != "claims"
-    ):  # the page has its forests
-        files = {ending: folder / f"{name}.{ending}" for ending in ("svg", "csv", "txt", "json")}
+    for figure in FIGURES.values():
+        if figure.name == "claims":  # the page has its forests
+            continue
+        files = {ending: folder / f"{figure.stem}.{ending}" for ending in ("svg", "csv", "txt", "json")}
         record = _record(files["json"])
-        if (
-            record is not None
-            and _drawn_from(record, source.name)
-            and all(p.is_file() for p in files.values())
-        ):
-            pictures.append(_picture(name, files, record, source))
+        if record is None or not all(path.is_file() for path in files.values()):
+            continue
+        if (named := _source_name(record)) not in (source.name, "logs"):
+            continue  # an older figure of another source
+        again = f"draw it again with {_command(figure.name, folder, source, settings)}"
+        if named == source.name:
+            _check_settings(files["json"], record, settings, again)
+        pictures.append(_picture(files, record, source, again))
     if required and not pictures:
         raise UserError(
             f"{folder}: holds no figures of {source.label}; draw them with "
-            f"`python -m paper_figures all {shlex.join(source.options)} --out {shlex.quote(str(folder))}`"
+            f"{_command('all', folder, source, settings)}"
         )
     return tuple(pictures)
 
 
-def _picture(name: str, files: dict[str, Path], record: dict[str, Any], source: Source) -> Picture:
-    svg = files["svg"].read_bytes()
+def _command(figure: str, folder: Path, source: Source, settings: Settings) -> str:
+    """Return the command that draws a figure, or all, with these settings."""
+    usual = source.settled(Settings())
+    options = [
+        word
+        for one in fields(Settings)
+        if (value := getattr(settings, one.name)) != getattr(usual, one.name)
+        for word in (f"--{one.name}", str(value))
+    ]
+    words = shlex.join([figure, *source.options, *options, "--out", str(folder)])
+    return f"`python -m paper_figures {words}`"
+
+
+def _check_settings(path: Path, record: Mapping[str, Any], settings: Settings, again: str) -> None:
+    """Raise a `UserError` for a figure that is recorded to be drawn with other settings than the page's."""
+    recorded = record.get("settings")
+    resampling = ("resamples", "seed") if settings.method.is_resampled else ()
+    for name in ("selection", "interval", *resampling):
+        wanted = getattr(settings, name)
+        if isinstance(recorded, dict) and recorded.get(name, wanted) != wanted:
+            given = visible(str(recorded[name]))
+            raise UserError(f"{path}: was drawn with {name} {given}, and the page is of {wanted}; {again}")
+
+
+def _contents(files: Mapping[str, Path], again: str) -> dict[str, bytes]:
+    """Return the bytes of a figure's files, compared with the hashes in its provenance, where it has one."""
+    made = provenance_path(files["csv"])
+    try:
+        hashes = read_provenance(made).get(FILES)
+    except UserError as error:
+        raise UserError(f"{error}; {again}") from None
+    contents = {ending: path.read_bytes() for ending, path in files.items()}
+    for ending, path in files.items():
+        if hashes is not None and hashes.get(path.name) != sha256_bytes(contents[ending]):
+            raise UserError(f"{path}: is not what was drawn, by the hash in {made.name}; {again}")
+    return contents
+
+
+def _picture(files: Mapping[str, Path], record: Mapping[str, Any], source: Source, again: str) -> Picture:
+    contents, name = _contents(files, again), files["csv"].stem
+    csv = contents["csv"].decode("utf-8", errors="replace")
+    try:
+        data = pd.read_csv(io.StringIO(csv), dtype={"panel": str, "series": str})
+        drawn = list(data.columns) == COLUMNS and len(data) > 0
+        for column in ("mean", "low", "high", "n_seeds") if drawn else ():
+            pd.to_numeric(data[column])
+    except ValueError as error:
+        raise UserError(
+            f"{files['csv']}: holds no table that can be drawn ({first_line(error)}); {again}"
+        ) from None
     axis = record.get("x_axis", {})
-    data = pd.read_csv(files["csv"], dtype={"panel": str, "series": str})
     panels = (
         draw_panels(
             data,
@@ -81,15 +139,16 @@ def _picture(name: str, files: dict[str, Path], record: dict[str, Any], source: 
             log_x=bool(axis.get("log")),
             expected=axis.get("expected", {}),
         )
-        if list(data.columns) == COLUMNS and len(data)
+        if drawn
         else ()
     )
-    width, height = _size(svg)
+    width, height = _size(contents["svg"])
     return Picture(
         name=name, title=str(record["title"]), caption=_own_caption(str(record["caption"]), source),
-        alt=files["txt"].read_text(encoding="utf-8").strip(), width=width, height=height, panels=tuple(panels),
-        svg=Download(name=f"{name}.svg", label="SVG", content=svg),
-        csv=Download(name=f"{name}.csv", label="CSV", content=files["csv"].read_text(encoding="utf-8")),
+        alt=contents["txt"].decode("utf-8", errors="replace").strip(),
+        width=width, height=height, panels=tuple(panels),
+        svg=Download(name=f"{name}.svg", label="SVG", content=contents["svg"]),
+        csv=Download(name=f"{name}.csv", label="CSV", content=csv),
     )  # fmt: skip
 
 
@@ -115,7 +174,6 @@ def _record(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _drawn_from(record: dict[str, Any], source: str) -> bool:
-    """Return whether a figure's record names `source`: an older figure of another source is left out."""
+def _source_name(record: Mapping[str, Any]) -> str:
     named = record["source"]
-    return isinstance(named, dict) and named.get("name") in (source, "logs")
+    return str(named.get("name")) if isinstance(named, dict) else ""

@@ -17,6 +17,7 @@ from paper_figures.inputs import Inputs
 from paper_figures.output.formats import formats_named
 from paper_figures.output.save import save_figure
 from tests.analysis.made_up import random_runs
+from tests.clm_or_mlm.report.drawn import ENDINGS, seal_figures
 from tests.clm_or_mlm.report.window import SIZES, as_opened
 from tests.paper_figures.made_up import paper_figure
 
@@ -33,9 +34,10 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (3, 6, 8):
         save_figure(paper_figure(number), Inputs(source=PUBLISHED), folder, formats_named(["svg"]))
     # As any figure of another kind: the page shows its picture.
-    for path in folder.glob("figure3.*"):
-        shutil.copy(path, folder / path.name.replace("figure3", "multiverse"))
+    for ending in ENDINGS:
+        shutil.copy(folder / f"figure3.{ending}", folder / f"multiverse.{ending}")
     (folder / "multiverse.csv").write_text("id,verdict\nF1,supported\n", encoding="utf-8")
+    seal_figures(folder)
     return folder
 
 
@@ -51,7 +53,11 @@ def own_figures(figures: Path, own: Source, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("own")
     for path in figures.iterdir():
         text = path.read_text(encoding="utf-8").replace('"name": "published"', f'"name": "{own.name}"')
+        text = text.replace('"interval": "t"', '"interval": "bootstrap"').replace(
+            '"resamples": 10000', '"resamples": 200'
+        )
         (folder / path.name).write_text(text, encoding="utf-8")
+    seal_figures(folder)
     return folder
 
 

@@ -13,6 +13,7 @@ from analysis.sources import Source
 from analysis.statistics.scores import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
+from tests.clm_or_mlm.report.drawn import seal_figures
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -86,6 +87,7 @@ def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(
     for path in own_figures.glob("figure3.*"):
         text = path.read_text(encoding="utf-8").replace(f'"{own.name}"', f'"{other.name}"')
         (tmp_path / path.name).write_text(text, encoding="utf-8")
-    content = gather(other, tmp_path, Settings(interval="t"))
+    seal_figures(tmp_path)
+    content = gather(other, tmp_path, Settings(interval="bootstrap", resamples=200))
     assert content.letter.title.endswith("against published")
     assert not content.audit.has_runs
