@@ -30,6 +30,7 @@ from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.site import Site
 from workflow.jobs import Job, Workflow, save, write_marker
+from workflow.reuse import refuse_other_settings
 from workflow.slurm.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
 
 __all__ = ["LEASE", "PROFILES", "prefix_of", "reconcile", "run_workflow"]
@@ -72,9 +73,11 @@ def run_workflow(
         dry_run: stop after `announce`.
 
     Raises:
-        UserError: another call works in the folder, it cannot be written any more, or Slurm does not answer.
+        UserError: another call works in the folder, what is done there was made from other settings, it cannot be
+            written any more, or Slurm does not answer.
     """
     if dry_run:
+        refuse_other_settings(workflow, folder)
         todo, _ = reconcile(workflow, folder, change=False)
         if announce is not None:
             announce(todo)
@@ -86,10 +89,11 @@ def run_workflow(
             raise UserError(
                 f"another call works in {folder} ({holder}); wait for it or choose another folder"
             )
+        live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
+        refuse_other_settings(workflow, folder, live)
         todo, _ = reconcile(workflow, folder)
         if announce is not None:
             announce(todo)
-        live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
         for job in workflow.jobs.values():
             if job.marker not in live:
                 # A new call counts from the start, and tries again what a user's mistake stopped.

@@ -78,17 +78,30 @@ class Kind:
     """Whether its jobs are what a study is for; jobs of other kinds are done when one of these waits for them."""
     follows: bool = False
     """Whether its jobs are done again whenever one that they wait for is."""
+    free: tuple[str, ...] = ()
+    """Options of its commands that may change while what is done stays: they decide no result, or a study grows by
+    them."""
 
+
+_STOP = ("--stop-file",)
+_TUNING = Kind(
+    name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed,
+    free=(
+        "--dataset", "--lr", "--seed",
+        # What the runs' own records leave out (benchmarks.sweep.identity).
+        "--adopt", "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--threads", "--workers",
+    ),
+)  # fmt: skip
 
 KINDS = Registry(
     "kind of job",
     (
         Kind(name="data", title="datasets", part="data"),
-        Kind(name="shards", title="shards", part="data"),
-        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
-        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
-        Kind(name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
-        Kind(name="pack", title="packed cells", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed),
+        Kind(name="shards", title="shards", part="data", free=("--workers",)),
+        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10, free=_STOP),
+        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True, free=_STOP),
+        _TUNING,
+        dataclasses.replace(_TUNING, name="pack", title="packed cells"),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
 )  # fmt: skip

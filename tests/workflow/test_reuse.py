@@ -1,0 +1,153 @@
+"""What is done is reused for the settings that it was made from, and for no others; a study may grow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import UserError
+from workflow.engine import run_workflow
+from workflow.jobs import KINDS, WORKFLOW, Job, Workflow, by_marker, save
+from workflow.reuse import refuse_other_settings
+from workflow.settings import Settings
+from workflow.study import workflow_of
+
+MODEL = "210m-clm-42k"
+BEFORE = Settings(
+    text=("/text/a.jsonl",),
+    train_tokenizer=300,
+    shard_options=("--tokens", "1000"),
+    pretraining_settings=("peak_lr=1e-3", "save_every=50"),
+    make_datasets=("--train", "4"),
+    datasets=("sst2", "qqp"),
+    learning_rates=(1e-4, 2e-4),
+    seeds=(0, 1),
+    tuning_options=("--steps", "4"),
+)
+
+
+def _made(folder: Path, settings: Settings = BEFORE, kinds: tuple[str, ...] = tuple(KINDS)) -> Workflow:
+    """A study whose artefacts of some kinds are there, as empty files."""
+    workflow = workflow_of(MODEL, settings)
+    for job in workflow.jobs.values():
+        for path in job.makes if job.kind.name in kinds else ():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).touch()
+    save(workflow, folder)
+    return workflow
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"text": ("/text/b.jsonl",)},
+            "shards shards was made with `pretraining tokenizer --train /text/a.jsonl`, and now would be with "
+            "`pretraining tokenizer --train /text/b.jsonl`; put the setting back, or choose another folder",
+        ),
+        (
+            {"train_tokenizer": 0, "tokenizer": "/t.json"},
+            "was made with `pretraining tokenizer --train .*, and now would be without",
+        ),
+        (
+            {"shard_options": ()},
+            "with `pretraining shards --tokens 1000`, and now would be without `.*--tokens`",
+        ),
+        (
+            {"pretraining_settings": ("peak_lr=2e-3",)},
+            "(stage|model) 210m-clm.* was made with `pretraining train --set peak_lr=1e-3`, and now .* peak_lr=2e-3`",
+        ),
+        ({"make_datasets": ("--train", "5")}, "data datasets was made with `benchmarks synthetic --train 4`"),
+        (
+            {"tuning_options": ("--steps", "500")},
+            "cell 210m-clm-42k/sst2 was made with `benchmarks run --steps 4`, and now would be with .* --steps 500`",
+        ),
+        ({"tuning_options": ("--steps=500",)}, "now would be with `benchmarks run --steps 500`"),
+        (
+            {"tuning_gpus": 2, "tuning_options": ()},
+            "pack 210m-clm-42k was made with `benchmarks run --steps 4`",
+        ),
+        ({"data": "/other"}, "now would be with `benchmarks run --data /other`"),
+    ],
+)
+def test_other_settings_are_refused_before_anything_is_written(
+    changed: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    _made(tmp_path)
+    recorded = (tmp_path / WORKFLOW).read_text()
+    now = workflow_of(MODEL, replace(BEFORE, **changed))
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match=message):
+            run_workflow(now, tmp_path, dry_run=dry_run)
+    assert (tmp_path / WORKFLOW).read_text() == recorded
+    assert not (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"datasets": ("sst2", "qqp", "squad")},
+        {"datasets": ("qqp",)},
+        {"learning_rates": (1e-4, 2e-4, 3e-4), "seeds": (0, 1, 2)},
+        {"seeds": (1,)},
+        {"tuning_gpus": 4},
+        {"tuning_options": ("--steps", "4", "--retry-failed", "--workers", "2", "--positions", "4096")},
+        {"shard_options": ("--tokens", "1000", "--workers", "8")},
+        {"pretraining_settings": ("peak_lr=1e-3", "microbatch=4", "tensorboard=false")},
+        {"device": "A100", "nodes": 2, "account": "abc", "limit_hours": 5.0},
+    ],
+    ids=str,
+)
+def test_a_study_may_grow_and_what_decides_no_result_may_change(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    _made(tmp_path)
+    refuse_other_settings(workflow_of(MODEL, replace(BEFORE, **changed)), tmp_path)
+
+
+def test_settings_of_storage_alone_are_as_good_as_none(tmp_path: Path) -> None:
+    _made(tmp_path, replace(BEFORE, pretraining_settings=("save_every=50",)))
+    refuse_other_settings(workflow_of(MODEL, replace(BEFORE, pretraining_settings=())), tmp_path)
+
+
+def test_another_target_reuses_what_both_share(tmp_path: Path) -> None:
+    _made(tmp_path)
+    refuse_other_settings(workflow_of("210m-mlm40-42k", BEFORE), tmp_path)
+    with pytest.raises(UserError, match="shards shards was made with"):
+        refuse_other_settings(workflow_of("210m-mlm40-42k", replace(BEFORE, text=("/b",))), tmp_path)
+
+
+def test_what_is_not_done_may_still_change_unless_it_is_queued(tmp_path: Path) -> None:
+    _made(tmp_path, kinds=("data", "shards"))
+    now = workflow_of(MODEL, replace(BEFORE, pretraining_settings=("peak_lr=2e-3",)))
+    refuse_other_settings(now, tmp_path)
+    with pytest.raises(UserError, match="was made with `pretraining train --set peak_lr=1e-3`"):
+        refuse_other_settings(now, tmp_path, live=[f"done/model/{MODEL}.json"])
+
+
+def test_without_a_record_or_with_one_of_another_form_nothing_is_compared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _made(tmp_path)
+    now = workflow_of(MODEL, replace(BEFORE, tuning_options=()))
+    for text in ("{", '{"jobs": [{"strange": 1}]}', '{"jobs": [{"kind": "strange"}]}'):
+        (tmp_path / WORKFLOW).write_text(text)
+        caplog.clear()
+        refuse_other_settings(now, tmp_path)
+        assert "cannot be read" in caplog.text
+    (tmp_path / WORKFLOW).unlink()
+    refuse_other_settings(now, tmp_path)
+
+
+def test_tables_follow_and_are_not_compared(tmp_path: Path) -> None:
+    def tables(word: str) -> Workflow:
+        job = Job(kind=KINDS["analysis"], name="all", commands=(("analysis", "ingest", word),), makes=("t",))
+        return Workflow(target="all", jobs=by_marker([job]))
+
+    (tmp_path / "t").touch()
+    save(tables("a"), tmp_path)
+    refuse_other_settings(tables("b"), tmp_path)
