@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from common.errors import UserError
@@ -61,6 +61,7 @@ def run_workflow(
     words: Sequence[str] = (),
     announce: Callable[[list[Job]], None] | None = None,
     dry_run: bool = False,
+    retry_failed: bool = False,
 ) -> bool:
     """Do what is missing of a workflow, and return whether all of it is done.
 
@@ -71,14 +72,19 @@ def run_workflow(
         words: more words for snakemake.
         announce: called with the jobs to do, before any starts.
         dry_run: stop after `announce`.
+        retry_failed: start cells with runs that are recorded as failed again; their commands try those.
 
     Raises:
         UserError: another call works in the folder, what is done there was made from other settings, it cannot be
             written any more, or Slurm does not answer.
     """
+
+    def failed() -> set[str]:
+        return {name for name, job in workflow.jobs.items() if retry_failed and job.has_failures(folder)}
+
     if dry_run:
         refuse_other_settings(workflow, folder)
-        todo, _ = reconcile(workflow, folder, change=False)
+        todo, _ = reconcile(workflow, folder, change=False, again=failed())
         if announce is not None:
             announce(todo)
         return True
@@ -91,7 +97,8 @@ def run_workflow(
             )
         live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
         refuse_other_settings(workflow, folder, live)
-        todo, _ = reconcile(workflow, folder)
+        retried = failed()
+        todo, _ = reconcile(workflow, folder, again=retried)
         if announce is not None:
             announce(todo)
         for job in workflow.jobs.values():
@@ -118,8 +125,10 @@ def run_workflow(
                 raise UserError(
                     f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
                 )
-            again, _ = reconcile(workflow, folder)
-            if code == 0 or number == _ROUNDS - 1 or not _repeats(code, again, live, folder, profile):
+            # Those that were tried again and failed again have their markers.
+            waiting = {marker for marker in retried if not (folder / marker).is_file()}
+            left, _ = reconcile(workflow, folder, again=waiting)
+            if code == 0 or number == _ROUNDS - 1 or not _repeats(code, left, live, folder, profile):
                 return code == 0
             live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
         return False
@@ -157,13 +166,18 @@ def _forget_interrupted(folder: Path) -> None:
     shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
 
 
-def reconcile(workflow: Workflow, folder: Path, *, change: bool = True) -> tuple[list[Job], list[Job]]:
+def reconcile(
+    workflow: Workflow, folder: Path, *, change: bool = True, again: Collection[str] = ()
+) -> tuple[list[Job], list[Job]]:
     """Make the markers say what is on disk; return the jobs to do, and those a finished job makes needless.
 
     Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
     already: deleting old trunks to save space must not train them again. Without `change` the markers stay as they are.
+    Jobs whose markers are in `again` are done again though they are complete.
     """
-    complete = {marker: job.is_complete(folder) for marker, job in workflow.jobs.items()}
+    complete = {
+        marker: marker not in again and job.is_complete(folder) for marker, job in workflow.jobs.items()
+    }
     for marker, job in workflow.jobs.items():
         # Tables follow from cells: those made before one of them was lost are made again.
         complete[marker] = complete[marker] and not (
@@ -184,7 +198,8 @@ def reconcile(workflow: Workflow, folder: Path, *, change: bool = True) -> tuple
                 write_marker(job, folder)
         else:
             if change and path.is_file():
-                log.info("%s %s: what it made is gone, it is done again", job.kind.name, job.name)
+                why = "some of its runs failed" if marker in again else "what it made is gone"
+                log.info("%s %s: %s, it is done again", job.kind.name, job.name, why)
                 path.unlink()
             (todo if marker in wanted else needless).append(job)
     return todo, needless

@@ -215,6 +215,10 @@ class Job:
         """Return whether what it makes is all there."""
         return self.kind.complete([folder / path for path in self.makes])
 
+    def has_failures(self, folder: Path) -> bool:
+        """Return whether it is complete by what is recorded as failed."""
+        return self.is_complete(folder) and not _all_there([folder / path for path in self.makes])
+
 
 def marker(kind: str, name: str) -> str:
     """Return the marker of a job, relative to the folder."""

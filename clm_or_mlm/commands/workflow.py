@@ -104,7 +104,10 @@ def study(
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
-    done = run_workflow(workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run)
+    done = run_workflow(
+        workflow, folder, profile=profile, words=words, announce=announce, dry_run=dry_run,
+        retry_failed=retry_failed,
+    )  # fmt: skip
     if not done:
         sys.stderr.write(
             f"error: not everything was done; logs are in {folder / 'logs'}, the same call does what is missing\n"

@@ -79,5 +79,8 @@ def test_a_job_is_complete_when_all_its_files_are_there(kind: Kind, tmp_path: Pa
 def test_a_cell_counts_runs_that_are_recorded_as_failed(record: str, counts: bool, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text(record)
-    assert Job(kind=KINDS["cell"], name="m", makes=("run/results.json",)).is_complete(tmp_path) == counts
+    cell = Job(kind=KINDS["cell"], name="m", makes=("run/results.json",))
+    assert cell.is_complete(tmp_path) == cell.has_failures(tmp_path) == counts
     assert not Job(kind=KINDS["model"], name="m", makes=("run/results.json",)).is_complete(tmp_path)
+    (tmp_path / "run/results.json").touch()
+    assert cell.is_complete(tmp_path) and not cell.has_failures(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from common.errors import UserError
 from common.provenance import ROOT
 from workflow.engine import LEASE, _status_words, run_workflow
-from workflow.jobs import KINDS, Job, Workflow
+from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 
 def test_one_call_works_in_a_folder(tmp_path: Path) -> None:
@@ -41,6 +41,22 @@ def test_a_dry_run_announces_and_starts_nothing(tmp_path: Path) -> None:
     )
     assert announced == [job]
     assert not (tmp_path / "workflow.json").exists()
+
+
+@pytest.mark.slow
+def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    made = ("run/table02.csv", "last/table02.csv")
+    words = [("analysis", "table", "2", "--format", "csv", "--out", Path(path).parent.name) for path in made]
+    cell = Job(kind=KINDS["cell"], name="m", commands=(words[0],), makes=(made[0],))
+    last = Job(
+        kind=KINDS["analysis"], name="all", commands=(words[1],), makes=(made[1],), needs=(cell.marker,)
+    )
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/run.json").write_text('{"status": "failed"}')
+    for retry in (False, True):
+        workflow = Workflow(target="all", jobs=by_marker([cell, last]))
+        assert run_workflow(workflow, tmp_path, words=("--quiet",), retry_failed=retry)
+        assert [(tmp_path / path).is_file() for path in made] == [retry, True]
 
 
 @pytest.mark.slow

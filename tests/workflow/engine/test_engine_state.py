@@ -11,8 +11,9 @@ import pytest
 from benchmarks.runs import write_results
 from common.files import write_text
 from pretraining.plan.plan import plan_of
+from workflow import engine
 from workflow.engine import reconcile
-from workflow.jobs import Workflow, write_marker
+from workflow.jobs import Job, Workflow, write_marker
 from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, study_of, workflow_of
 from workflow.tiny import write_tiny_study
@@ -78,12 +79,41 @@ def test_a_deleted_run_brings_back_its_cell_and_the_tables_alone(made: Made) -> 
     assert not (made[2] / "done/analysis/all.json").exists()
 
 
-def test_a_run_recorded_as_failed_is_not_done_again(made: Made) -> None:
-    job = made[0].of_kind("cell")[0]
+def _fail(made: Made, number: int) -> Job:
+    """Record the first run of a cell as failed."""
+    job = made[0].of_kind("cell")[number]
     folder = made[2] / "results" / cell_runs(job.name, made[1])[0].folder
     (folder / "results.json").unlink()
     (folder / "run.json").write_text('{"status": "failed", "reason": "NaN"}')
+    return job
+
+
+def test_a_run_recorded_as_failed_is_not_done_again(made: Made) -> None:
+    _fail(made, 0)
     assert _todo(made) == []
+
+
+def test_failed_runs_are_tried_again_where_that_is_asked_for_also_after_a_kill(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [_fail(made, number) for number in (0, 3)]
+    _todo(made)
+    started: list[list[str]] = []
+
+    def killed_once(workflow: Workflow, folder: Path, *_: object) -> int:
+        started.append([marker for marker in workflow.jobs if not (folder / marker).is_file()])
+        write_marker(workflow.jobs[started[-1][0]], folder)  # it failed again
+        return -9 if len(started) == 1 else 0
+
+    monkeypatch.setattr(engine, "_snakemake", killed_once)
+    announced: list[list[Job]] = []
+    for dry_run in (True, False):
+        engine.run_workflow(made[0], made[2], announce=announced.append, dry_run=dry_run, retry_failed=True)
+    tables = made[0].of_kind("analysis")
+    assert announced == [[*jobs, *tables]] * 2
+    assert started == [[job.marker for job in (*jobs, *tables)], [jobs[1].marker, tables[0].marker]]
+    engine.run_workflow(made[0], made[2], announce=announced.append, dry_run=True)
+    assert announced[-1] == []
 
 
 def test_old_trunks_may_be_deleted(made: Made) -> None:
