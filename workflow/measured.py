@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.protocol import DATASETS
-from benchmarks.runs import RUN
+from benchmarks.runs import found_keys
+from benchmarks.sweep.run_state import timings
 from pretraining.plan.study_file import Study
 
 __all__ = ["Measured", "measure"]
@@ -46,16 +47,13 @@ class Measured:
 def measure(folder: Path, study: Study) -> Measured:
     """Return what the runs in a study's folder took; what cannot be read counts as not there."""
     seconds: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for cell in sorted(folder.glob("results/*/*/*")):
-        model = study.models.get(cell.parts[-3])
-        dataset = DATASETS.get(cell.name)
-        if model is None or dataset is None:
-            continue
-        found = [taken for path in sorted(cell.glob(f"*/{RUN}"))[:_ENOUGH] if (taken := _seconds(path))]
+    for model, dataset in itertools.product(study.models.values(), DATASETS.values()):
+        keys = found_keys(folder, model.name, dataset.name)[:_ENOUGH]
+        found = [taken for key in keys if (taken := timings(folder, key)).keys() >= {"tuning", "evaluation"}]
         # Datasets that share a fine-tuning are evaluated after it: each has the tuning's time and its own.
         own = seconds.setdefault((model.size, dataset.trained_on), {})
-        own.setdefault("tuning", []).extend(tuning for tuning, _ in found)
-        own.setdefault(dataset.name, []).extend(evaluation for _, evaluation in found)
+        own.setdefault("tuning", []).extend(taken["tuning"] for taken in found)
+        own.setdefault(dataset.name, []).extend(taken["evaluation"] for taken in found)
     return Measured(
         taken={
             key: sum(statistics.fmean(values) for values in parts.values() if values)
@@ -63,12 +61,3 @@ def measure(folder: Path, study: Study) -> Measured:
             if parts["tuning"]
         }
     )
-
-
-def _seconds(record: Path) -> tuple[float, float] | None:
-    """Return the seconds of tuning and evaluation that a run's record holds."""
-    try:
-        found = json.loads(record.read_text("utf-8"))["seconds"]
-        return float(found["tuning"]), float(found["evaluation"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

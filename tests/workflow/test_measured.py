@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModel
 
+import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.runs import RUN, RunKey
+from benchmarks.sweep.run_state import timings
+from common.provenance import PROVENANCE, write_provenance
 from pretraining.model_names import MODELS
+from tests.benchmarks.command import command
+from tests.benchmarks.tiny import make_config, make_tokenizer
 from workflow.measured import Measured, measure
 from workflow.settings import Settings
 from workflow.study import study_of, tuning_gpu_hours, workflow_of
 
 
 def _ran(folder: Path, model: str, dataset: str, tuning: float, evaluation: float, seed: int = 0) -> None:
-    path = folder / "results" / RunKey(model=model, dataset=dataset, lr=1e-4, seed=seed).folder / RUN
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"seconds": {"tuning": tuning, "evaluation": evaluation}}))
+    path = folder / "results" / RunKey(model=model, dataset=dataset, lr=1e-4, seed=seed).folder
+    path.mkdir(parents=True)
+    write_provenance(path / PROVENANCE, {"seconds": {"tuning": tuning, "evaluation": evaluation}}, {})
+
+
+def test_a_run_leaves_what_is_measured(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    make_synthetic(tmp_path / "data", "sst2", train=16, evaluation=4)
+    tokenizer = make_tokenizer(load(tmp_path / "data", "sst2").train["first"].to_pylist())
+    AutoModel.from_config(make_config("ours", vocab=len(tokenizer))).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    key = RunKey(model="610m-clm-42k", dataset="sst2", lr=1e-4, seed=0)
+    words = ["--model", tmp_path / "model", "--name", key.model, "--data", tmp_path / "data"]
+    words += ["--out", tmp_path / "results", "--dataset", key.dataset, "--lr", key.lr, "--seed", key.seed]
+    words += ["--steps", 1, "--device", "cpu", "--workers", 1]
+    assert command("run")([str(word) for word in words]) == 0
+    found = measure(tmp_path, study_of(Settings())).taken
+    assert found == {("610m", "sst2"): pytest.approx(sum(timings(tmp_path, key).values()))}
+    assert found["610m", "sst2"] > 0
 
 
 def test_what_shares_a_fine_tuning_is_added_to_it_once(tmp_path: Path) -> None:
