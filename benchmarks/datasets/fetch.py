@@ -22,12 +22,16 @@ from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import sha256_file
 from common.integrity.doors import inside
+from common.plain_text import visible
 
 __all__ = ["HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
 
 log = logging.getLogger(__name__)
 
 DOWNLOADS = ".downloads"
+
+_KIND = "hub"
+"""What the manifest of a fetched dataset says its source is."""
 
 
 class UnreachableError(UserError):
@@ -163,21 +167,24 @@ def fetch(name: str, data: Path, hub: HuggingFaceHub, *, lock: Path | None = Non
 
     Raises:
         UnreachableError: no network.
-        UserError: a file is not there, differs from its hash, or is bad; or the disk is too small.
+        UserError: a file is not there, differs from its hash, or is bad; what is there or locked is of other files than
+            those that are pinned; or the disk is too small.
     """
     dataset = get_dataset(name)
     if name not in PINS:
         raise UserError(
             f"nothing says where {name} is on a hub; use `python -m benchmarks import {name} FILES...`"
         )
+    path = lock or data / LOCK
     if (data / name / MANIFEST).is_file() and not replace_old:
         if faults := verify(data, name):
             raise UserError(f"{faults[0]}; fetch it again with --replace")
+        manifest = read_manifest(data, name)
+        _check_source(manifest, data / name, path)
         log.info("%s is in %s already", name, data)
-        return read_manifest(data, name)
-    path = lock or data / LOCK
+        return manifest
     locked = read_lock(path)
-    _check_lock(path, PINS[name], locked.get(name, ()))
+    _check_lock(path, name, locked.get(name, ()))
     wanted = locked.get(name) or _resolve(PINS[name], hub)
     downloads = data / DOWNLOADS
     _check_space(data, downloads, wanted)
@@ -187,7 +194,7 @@ def fetch(name: str, data: Path, hub: HuggingFaceHub, *, lock: Path | None = Non
     files: dict[str, list[Path]] = {}
     for file in fetched:
         files.setdefault(file.role, []).append(_path_of(downloads, file))
-    source: Mapping[str, Any] = {"kind": "hub", "files": [vars(file) for file in fetched]}
+    source: Mapping[str, Any] = {"kind": _KIND, "files": [vars(file) for file in fetched]}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
     if not keep:
         _forget(downloads, fetched)
@@ -216,21 +223,38 @@ def _resolve(pins: Sequence[Pin], hub: HuggingFaceHub) -> list[LockedFile]:
     return out
 
 
-def _check_lock(lock: Path, pins: Sequence[Pin], files: Sequence[LockedFile]) -> None:
-    places = {(pin.role, pin.repo) for pin in pins}
+def _check_source(manifest: Manifest, folder: Path, lock: Path) -> None:
+    """Refuse a dataset that was fetched from other files than those that are pinned now."""
+    if manifest.source["kind"] != _KIND:
+        return
+    try:
+        files = [LockedFile(**file) for file in manifest.source["files"]]
+    except (TypeError, UserError):
+        return
+    if found := _difference(PINS[manifest.dataset], files):
+        raise UserError(f"{folder} {found}; remove its entry from {lock}, and fetch it again with --replace")
+
+
+def _check_lock(lock: Path, name: str, files: Sequence[LockedFile]) -> None:
+    if files and (found := _difference(PINS[name], files)):
+        raise UserError(
+            f"{lock} {found}; use the lock of this version, or remove the entry of {name} to go with the pin"
+        )
+
+
+def _difference(pins: Sequence[Pin], files: Sequence[LockedFile]) -> str | None:
+    """Return in what files differ from what is pinned; None where they do not."""
     for file in files:
-        if (file.role, file.repo) not in places:
-            raise UserError(
-                f"{lock} takes {file.role} from {file.repo}, where this package does not look for it; use the lock of "
-                "this version, or remove the entry to go with the pin"
-            )
-    for pin in pins:
-        for file in files:
-            if pin.commit and file.repo == pin.repo and file.revision != pin.commit:
-                raise UserError(
-                    f"{lock} locks {file.repo} at {file.revision}, this package pins {pin.commit}; use the lock of "
-                    f"this version, or remove the entry to go with the pin"
-                )
+        commits = [pin.commit for pin in pins if (pin.role, pin.repo) == (file.role, file.repo)]
+        if not commits:
+            return f"takes {file.role} from {file.repo}, where fetch does not look for it"
+        if None not in commits and file.revision not in commits:
+            return f"takes {file.repo} at {file.revision}, this package pins {commits[0]}"
+        if not any(pin.takes(file) for pin in pins):
+            path = visible(file.path)[:200]
+            return f"takes {file.role} from {path} of {file.repo}, where fetch does not look for it"
+    lacking = next((pin for pin in pins if not any(pin.takes(file) for file in files)), None)
+    return f"takes no {lacking.role} from {lacking.repo}, where fetch looks for it" if lacking else None
 
 
 def _pinned(name: str, file: LockedFile) -> str | None:

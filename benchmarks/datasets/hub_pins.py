@@ -53,6 +53,12 @@ class Pin:
         """Return the branches that `files` names, in their order."""
         return tuple(dict.fromkeys(_branch(pattern)[0] for pattern in self.files))
 
+    def takes(self, file: LockedFile) -> bool:
+        """Return whether a file is one of those that are meant, whatever the commit."""
+        globs = (_branch(pattern)[1] for pattern in self.files)
+        place = (file.role, file.repo) == (self.role, self.repo)
+        return place and any(fnmatch.fnmatchcase(file.path, glob) for glob in globs)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LockedFile:
