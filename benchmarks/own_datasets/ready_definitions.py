@@ -31,7 +31,7 @@ def definitions_of(given: Path) -> list[Definition]:
         UserError: it is neither; or the file says something that is not understood.
     """
     files, name = ready_files(), str(given)
-    if given.exists() or given.suffix or given.name != name:
+    if given.is_file() or given.suffix or given.name != name:
         return read_definitions(given)
     if name in files:
         return read_definitions(files[name])

@@ -80,6 +80,17 @@ def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path
             definitions_of(Path(word))
 
 
+def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "beir").mkdir()
+    assert len(definitions_of(Path("beir"))) == NUMBERS["beir"]
+    (tmp_path / "xnli").touch()
+    with pytest.raises(UserError, match="its name must end in one of"):
+        definitions_of(Path("xnli"))
+
+
 def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert not command("datasets")(["ready"])
     shown = capsys.readouterr().out
