@@ -67,7 +67,10 @@ def judgements(path: Path, reading: Reading) -> list[Judgement]:
 def _judgement(row: Row, reading: Reading, where: str) -> Judgement | None:
     query, doc = pick(row, _QUERY_ID, reading, where), pick(row, _DOC_ID, reading, where)
     score = pick(row, _RELEVANCE, reading, where)
-    return None if query is None or doc is None or score is None else (str(query), str(doc), int(score))
+    with reading.shape(where):
+        if query is not None and doc is not None and score is not None:
+            return str(query), str(doc), int(score)
+    return None
 
 
 Text = tuple[str, str, str | None, str]

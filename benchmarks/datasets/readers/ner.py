@@ -204,16 +204,20 @@ def hub_rows(
         found_tags = pick(row, tag_names, reading, where)
         if found_words is None or found_tags is None:
             continue
-        if not found_words or len(found_words) != len(found_tags):
-            reading.bad(where, f"there are {len(found_words)} words and {len(found_tags)} tags")
-            continue
-        if names is None:
-            column = next(name for name in tag_names if row.get(name) is not None)
-            found = class_names(path, column)
-            names, declared = found or labels, found is not None
-        ids = _ids(found_tags, names, labels, reading, where)
-        if ids is not None:
-            rows.append({"words": list(found_words), "tags": ids})
+        with reading.shape(where):
+            if not found_words or len(found_words) != len(found_tags):
+                reading.bad(where, f"there are {len(found_words)} words and {len(found_tags)} tags")
+                continue
+            if not all(isinstance(word, str) for word in found_words):
+                reading.bad(where, "a word is no text")
+                continue
+            if names is None:
+                column = next(name for name in tag_names if row.get(name) is not None)
+                found = class_names(path, column)
+                names, declared = found or labels, found is not None
+            ids = _ids(found_tags, names, labels, reading, where)
+            if ids is not None:
+                rows.append({"words": list(found_words), "tags": ids})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "

@@ -63,7 +63,7 @@ class Reading:
         """Report a row whose fields are missing or of another kind than the block expects."""
         try:
             yield
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
             what = f"{error} is missing" if isinstance(error, KeyError) else visible(first_line(error))

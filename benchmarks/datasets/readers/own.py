@@ -102,15 +102,18 @@ def _label_rows(definition: Definition, path: Path, reading: Reading) -> list[Ro
         value = pick(row, column, reading, where) if texts is not None else None
         if texts is None or value is None:
             continue
-        parts = (
-            [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-        )
-        ids = [_label(definition, part, names, reading, where) for part in parts]
-        known = sorted({number for number in ids if number is not None})
-        if len(known) == len(ids):
-            found.append({**texts, "labels": known})
-        elif None not in ids:
-            reading.bad(where, f"a label occurs twice in {value!r}")
+        with reading.shape(where):
+            parts = (
+                [part.strip() for part in value.split(",") if part.strip()]
+                if isinstance(value, str)
+                else value
+            )
+            ids = [_label(definition, part, names, reading, where) for part in parts]
+            known = sorted({number for number in ids if number is not None})
+            if len(known) == len(ids):
+                found.append({**texts, "labels": known})
+            elif None not in ids:
+                reading.bad(where, f"a label occurs twice in {value!r}")
     return found
 
 

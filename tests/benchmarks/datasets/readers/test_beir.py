@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.datasets.readers.beir import judgements
+from benchmarks.datasets.readers.original_files import Reading
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
@@ -103,6 +105,25 @@ def test_retrieval_faults(put: Put) -> None:
         read("msmarco", **{role: path for role, path in files.items() if role != "test"})
     with pytest.raises(UserError, match=r"p\.tsv:1: the line is not a query, its passage"):
         read("msmarco", **{**files, "train": put("p.tsv", "alone\n")})
+
+
+@pytest.mark.parametrize("score", ["high", [1], float("inf")], ids=str)
+def test_a_relevance_that_is_none_is_named_or_left_out(score: object, tmp_path: Path) -> None:
+    table = pa.table({"query-id": ["q4"], "corpus-id": ["7"], "score": [score]})
+    pq.write_table(table, tmp_path / "bad.parquet")
+    with pytest.raises(UserError, match=r"bad\.parquet: row 0: the row has not the expected form"):
+        judgements(tmp_path / "bad.parquet", Reading())
+    reading = Reading(skip_bad=True)
+    assert judgements(tmp_path / "bad.parquet", reading) == []
+    assert "bad lines left out: 1" in "".join(reading.notes())
+
+
+def test_bad_rows_of_judgements_leave_the_others(put: Put) -> None:
+    good = {"query-id": "q3", "corpus-id": "9", "score": 1}
+    path = put("qrels.jsonl", [good, {**good, "score": "high"}, {**good, "corpus-id": "8"}])
+    assert judgements(path, Reading(skip_bad=True)) == [("q3", "9", 1), ("q3", "8", 1)]
+    with pytest.raises(UserError, match=r"qrels\.jsonl:2: the row has not the expected form: .* 'high'"):
+        judgements(path, Reading())
 
 
 def test_nq_halves(put: Put) -> None:

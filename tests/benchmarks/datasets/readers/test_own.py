@@ -30,11 +30,11 @@ def nothing_is_left() -> Iterator[None]:
         DATASETS.pop(name)
 
 
-def imported(folder: Path, toml: str, train: str, test: str, ending: str) -> int:
+def imported(folder: Path, toml: str, train: str, test: str, ending: str, *more: str) -> int:
     (folder / "my.toml").write_text(f'{toml}files = {{train = "train{ending}", test = "test{ending}"}}\n')
     (folder / f"train{ending}").write_text(train)
     (folder / f"test{ending}").write_text(test)
-    arguments = ["mine", "--datasets", str(folder / "my.toml"), "--out", str(folder / "data")]
+    arguments = ["mine", "--datasets", str(folder / "my.toml"), "--out", str(folder / "data"), *more]
     return command("import")(arguments)
 
 
@@ -42,7 +42,12 @@ def rows(*found: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in found)
 
 
-MANY = rows(*({"text": f"text {n}", "labels": ["x"] * (n % 2), "score": n % 5} for n in range(30)))
+MANY = rows(
+    *(
+        {"text": f"text {n}", "labels": ["x"] * (n % 2), "score": n % 5, "words": [f"w{n}"], "tags": ["O"]}
+        for n in range(30)
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +58,13 @@ MANY = rows(*({"text": f"text {n}", "labels": ["x"] * (n % 2), "score": n % 5} f
         (TEXT, ".tsv", "a film\tgood\nother\tbad\n", r"test\.tsv:2: there is no column body; the first line"),
         (LABELS, ".jsonl", rows({"text": "a", "labels": "x, z"}), r"test\.jsonl:1: 'z' is outside the label set x, y"),
         (LABELS, ".jsonl", rows({"text": "a", "labels": ["x", "x"]}), "a label occurs twice"),
+        (LABELS, ".jsonl", rows({"text": "a", "labels": 1}), r"test\.jsonl:1: the row has not .*'int'"),
         (VALUE, ".jsonl", rows({"text": "a", "score": 7}), "the value 7 is outside the range 0 to 5"),
         (VALUE, ".jsonl", rows({"text": "a", "score": "much"}), "'much' is no number"),
         (TAGS, ".bio", "Ada\tO\nRome\tB-B\n", r"test\.bio:1: the tag 'B-B' is outside the tag set"),
+        (TAGS, ".jsonl", rows({"words": ["Ada"], "tags": 1}), r"test\.jsonl:1: the row has not .*'int'"),
+        (TAGS, ".jsonl", rows({"words": 1, "tags": ["O"]}), r"test\.jsonl:1: the row has not .*'int'"),
+        (TAGS, ".jsonl", rows({"words": [None], "tags": ["O"]}), r"test\.jsonl:1: a word is no text"),
         (ANSWERS, ".jsonl", rows({"q": "?", "passage": "a", "answers": ["b"]}), "an answer is not in the context"),
         (ANSWERS, ".jsonl", rows(*[{"id": "1", "q": "?", "passage": "a", "answers": ["a"]}] * 2),
          r"test\.jsonl:2: the id '1' occurs twice, first at .*test\.jsonl:1"),
@@ -101,3 +110,15 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
         == 0
     )
     assert load(tmp_path / "data", "mine").test["labels"].to_pylist() == [[0, 1], []]
+
+
+@pytest.mark.parametrize(
+    ("toml", "bad"),
+    [(LABELS, {"text": "a", "labels": 1}), (TAGS, {"words": ["a"], "tags": 1}), (TAGS, {"words": [2], "tags": ["O"]})],
+)  # fmt: skip
+def test_rows_of_another_form_can_be_left_out(toml: str, bad: dict[str, object], tmp_path: Path) -> None:
+    good = {"text": "b", "labels": ["y"], "words": ["Rome"], "tags": ["B-A"]}
+    assert imported(tmp_path, toml, MANY, rows(good, bad, good), ".jsonl", "--skip-bad-lines") == 0
+    found = load(tmp_path / "data", "mine")
+    assert found.test.num_rows == 2
+    assert "bad lines left out: 1, the first at test.jsonl:2" in "".join(found.manifest.notes)
