@@ -24,7 +24,7 @@ class MiniatureOptions:
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
     """quick: one size and the models that the checks need, minutes; seeds: quick with five pretrainings of MLM and of
-    CLM; cpu: the paper's design at three sizes, on two idle cores; long: one size, five times as many steps; gpu: the
+    CLM; cpu: the paper's design at three sizes, on two idle cores; long: one size, ten times as many steps; gpu: the
     design of cpu at 10 to 60 M parameters"""
     data: Annotated[str | None, Parameter(metavar="DIR|hub")] = None
     """folder of original files (docs/miniature.md), or hub, with network; made-up ones without"""

@@ -60,7 +60,7 @@ def loggers_of(
         name: the stage, for dashboards.
         tensorboard: folder of TensorBoard's files.
         first: whether this process is the one that logs. The others have MLflow's logger alone, which logs nothing
-            there but is told the run's id by the first.
+            there but receives the run's id from the first.
     """
     loggers: list[LoggerDestination] = []
     if config.tensorboard and first:
