@@ -71,7 +71,7 @@ def _label(
 ) -> int | None:
     """Return the id of a label's name, or of a number that counts in the file's own names or in the definition's."""
     text = str(value).strip()
-    if text not in definition.labels and text.isdecimal() and int(text) < len(names):
+    if text not in definition.labels and text.isdecimal() and len(text) < 10 and int(text) < len(names):
         text = names[int(text)]
     if text in definition.labels:
         return definition.labels.index(text)

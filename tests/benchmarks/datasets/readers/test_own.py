@@ -54,6 +54,7 @@ MANY = rows(
     ("toml", "ending", "test", "message"),
     [
         (TEXT, ".tsv", "body\tstars\na film\tgood\na film\tfine\n", r"test\.tsv:3: 'fine' is outside the label set"),
+        (TEXT, ".tsv", f"body\tstars\na film\t{'9' * 5000}\n", r"test\.tsv:2: '9+' is outside the label set"),
         (TEXT, ".tsv", "a film\tgood\n", None),
         (TEXT, ".tsv", "a film\tgood\nother\tbad\n", r"test\.tsv:2: there is no column body; the first line"),
         (LABELS, ".jsonl", rows({"text": "a", "labels": "x, z"}), r"test\.jsonl:1: 'z' is outside the label set x, y"),
