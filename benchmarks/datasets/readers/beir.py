@@ -22,6 +22,7 @@ from benchmarks.datasets.readers.original_files import (
     lines,
     parquet_file,
     pick,
+    pick_text,
     records,
 )
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
@@ -134,8 +135,8 @@ def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
         for where, row in records(path, reading):
             if row.get("negative") is not None:
                 reading.note("the negatives of the training file are left out")
-            query = pick(row, ("query", "anchor", "sentence1"), reading, where)
-            positive = pick(row, ("positive", "document", "sentence2"), reading, where)
+            query = pick_text(row, ("query", "anchor", "sentence1"), reading, where)
+            positive = pick_text(row, ("positive", "document", "sentence2"), reading, where)
             if query is not None and positive is not None:
                 found.append({"query": query, "positive": positive})
     return table("IR", "pairs", found)

@@ -25,7 +25,7 @@ from common.registry import Registry
 
 __all__ = [
     "FILE_KINDS", "TEXT", "FileKind", "Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file",
-    "pick", "records",
+    "pick", "pick_text", "records",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -185,6 +185,15 @@ def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
     there = ", ".join(repr(name[:40]) for name in row)
     header = "the first line, which must be a header, reads" if kind_of(_file(where)).bare else "there are"
     reading.bad(where, f"there is no column {' or '.join(names)}; {header} {there}")
+    return None
+
+
+def pick_text(row: Row, names: Sequence[str], reading: Reading, where: str) -> str | None:
+    """Return what `pick` finds where it is text; a row with anything else there is bad and gives None."""
+    found = pick(row, names, reading, where)
+    if found is None or isinstance(found, str):
+        return found
+    reading.bad(where, f"{names[0]} is no text: {visible(repr(found))[:80]}")
     return None
 
 

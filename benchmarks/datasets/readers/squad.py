@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.original_files import Reading, Row, json_of, kind_of, pick, records
+from benchmarks.datasets.readers.original_files import Reading, Row, json_of, kind_of, pick_text, records
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, carved_or_given
 from common.errors import UserError
 
@@ -29,8 +29,8 @@ def question_rows(
     found = []
     for number, (where, read) in enumerate(_flat(path, reading)):
         row = {(rename or {}).get(name, name): value for name, value in read.items()}
-        question = pick(row, ("question", "query"), reading, where)
-        context = pick(row, ("context", "passage"), reading, where)
+        question = pick_text(row, ("question", "query"), reading, where)
+        context = pick_text(row, ("context", "passage"), reading, where)
         if question is None or context is None:
             continue
         with reading.shape(where):

@@ -67,6 +67,7 @@ MANY = rows(
         (TAGS, ".jsonl", rows({"words": 1, "tags": ["O"]}), r"test\.jsonl:1: the row has not .*'int'"),
         (TAGS, ".jsonl", rows({"words": [None], "tags": ["O"]}), r"test\.jsonl:1: a word is no text"),
         (ANSWERS, ".jsonl", rows({"q": "?", "passage": "a", "answers": ["b"]}), "an answer is not in the context"),
+        (ANSWERS, ".jsonl", rows({"q": 7, "passage": "a", "answers": ["a"]}), r"test\.jsonl:1: question is no text: 7"),
         (ANSWERS, ".jsonl", rows(*[{"id": "1", "q": "?", "passage": "a", "answers": ["a"]}] * 2),
          r"test\.jsonl:2: the id '1' occurs twice, first at .*test\.jsonl:1"),
     ],
