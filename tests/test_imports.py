@@ -129,6 +129,11 @@ def test_the_light_modules_load_nothing_heavy() -> None:
     assert not loaded & {*HEAVY, "numpy", "pandas", "scipy", "matplotlib"}
 
 
+def test_what_a_login_node_runs_needs_its_own_lock_only() -> None:
+    loaded = loaded_after("import clm_or_mlm.commands.container, clm_or_mlm.commands.workflow")
+    assert not loaded & {*HEAVY, "orjson", "pyarrow", "scipy", "statsmodels", "matplotlib"}
+
+
 def folder_of(module: str) -> str:
     """Return the sub-folder of a room that a module belongs to: `analysis/store`, or the module itself at the top."""
     parts = module.split(".")

@@ -22,7 +22,8 @@ from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_h
 from benchmarks.protocol import DATASETS, PROTOCOL_VERSION
 from benchmarks.runs import RESULTS, RESULTS_VERSION, RunKey, parse_run_folder
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import is_done, model_source, read_record
+from benchmarks.sweep.run_provenance import model_source
+from benchmarks.sweep.run_state import is_done, read_record
 from common.errors import UserError
 from common.plain_text import redacted
 

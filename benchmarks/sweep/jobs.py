@@ -25,7 +25,8 @@ from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
 from benchmarks.sweep.identity import difference
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path, read_record
+from benchmarks.sweep.run_provenance import folder_of
+from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record
 from benchmarks.tasks.base import Evaluator
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError

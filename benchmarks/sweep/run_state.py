@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance
+from benchmarks.sweep.run_provenance import folder_of, record_of
 from common.errors import UserError
-from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.integrity.doors import read_bounded
 from common.integrity.seals import sha256_bytes
-from common.plain_text import visible
 from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
 
-__all__ = [
-    "failure", "fault", "folder_of", "is_done", "lock_path", "measured", "model_source", "read_record", "read_score",
-    "timings",
-]  # fmt: skip
+__all__ = ["failure", "fault", "is_done", "lock_path", "read_record", "read_score"]
 
 
 class _Looked(NamedTuple):
@@ -29,11 +26,6 @@ class _Looked(NamedTuple):
 
     scores: tuple[float, float] | None
     fault: str | None
-
-
-def folder_of(store: Path, key: RunKey) -> Path:
-    """Return the folder of a run."""
-    return store / "results" / key.folder
 
 
 def is_done(store: Path, key: RunKey) -> bool:
@@ -53,7 +45,7 @@ def read_score(store: Path, key: RunKey) -> tuple[float, float] | None:
 
 def read_record(store: Path, key: RunKey) -> dict[str, Any]:
     """Return what `run.json` says about a run; empty when there is none that can be believed."""
-    return _record(folder_of(store, key))
+    return record_of(folder_of(store, key))
 
 
 def failure(store: Path, key: RunKey) -> str | None:
@@ -62,27 +54,6 @@ def failure(store: Path, key: RunKey) -> str | None:
         return None
     content = read_record(store, key)
     return str(content.get("reason", "unknown")) if content.get("status") == "failed" else None
-
-
-def timings(store: Path, key: RunKey) -> dict[str, float]:
-    """Return the seconds that a run took, by part; empty where nothing says it."""
-    seconds = _of_provenance(folder_of(store, key), "seconds")
-    if not isinstance(seconds, dict):
-        return {}
-    return {name: float(value) for name, value in seconds.items() if isinstance(value, int | float)}
-
-
-def measured(store: Path, key: RunKey, name: str) -> int:
-    """Return a number that a run recorded of its machine, such as its memory; 0 where nothing says it."""
-    machine = _of_provenance(folder_of(store, key), "machine")
-    value = machine.get(name) if isinstance(machine, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def model_source(store: Path, key: RunKey) -> str:
-    """Return the path or id of the model that a run was made from, as it was given; empty where nothing says it."""
-    found = _of_provenance(folder_of(store, key), "model_source")
-    return visible(found)[:300] if isinstance(found, str) else ""
 
 
 def lock_path(store: Path, model: str, trained_on: str) -> Path:
@@ -126,20 +97,3 @@ def _looked(folder: Path, results: object, record: object, provenance: object) -
     except UserError as error:
         return _Looked(None, str(error))
     return _Looked((found.validation.score, found.test.score), None)
-
-
-def _of_provenance(folder: Path, name: str) -> Any:
-    """Return what a run's provenance says, or its run.json, where the first version wrote it."""
-    try:
-        found = read_provenance(provenance_path(folder, folder=True))
-    except UserError:
-        return None
-    return found[name] if name in found else _record(folder).get(name)
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    try:
-        content = strict_json(read_bounded(folder / RUN, MOST_RECORD))
-    except (FileNotFoundError, UnreadableError, BadJsonError):
-        return {}
-    return content if isinstance(content, dict) else {}

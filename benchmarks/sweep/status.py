@@ -11,7 +11,8 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, cell_keys, found_keys
-from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
+from benchmarks.sweep.run_provenance import timings
+from benchmarks.sweep.run_state import failure, is_done, lock_path
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.text_tables import grid

@@ -12,7 +12,7 @@ import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoMo
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.runs import RUN, RunKey
-from benchmarks.sweep.run_state import timings
+from benchmarks.sweep.run_provenance import timings
 from common.provenance import PROVENANCE, write_provenance
 from pretraining.model_names import MODELS
 from tests.benchmarks.command import command

@@ -14,7 +14,8 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.runs import RunKey, write_results
-from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path, read_record, read_score
+from benchmarks.sweep.run_provenance import folder_of
+from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record, read_score
 from common.locks import is_locked, try_lock
 from common.provenance import ROOT
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RUN, RunKey, write_results
-from benchmarks.sweep.run_state import folder_of
+from benchmarks.sweep.run_provenance import folder_of
 from tests.benchmarks.sweep.stores import status
 
 pytestmark = pytest.mark.usefixtures("no_definitions_left")
