@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
 from common.files import write_text
@@ -32,6 +33,7 @@ __all__ = [
     "found_keys",
     "lacks_provenance",
     "parse_run_folder",
+    "record_of",
     "results_text",
     "write_results",
 ]
@@ -122,6 +124,15 @@ def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]
     return path
 
 
+def record_of(folder: Path) -> dict[str, Any]:
+    """Return what a run's run.json holds; empty where there is none that can be read."""
+    try:
+        content = strict_json(read_bounded(folder / RUN, MOST_RECORD))
+    except (FileNotFoundError, UnreadableError, BadJsonError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def lacks_provenance(folder: Path) -> bool:
     """Return whether a run was written with a `provenance.json` that is gone, and the hashes of its files with it.
 
@@ -129,9 +140,5 @@ def lacks_provenance(folder: Path) -> bool:
     """
     if (folder / PROVENANCE).exists():
         return False
-    try:
-        record = strict_json(read_bounded(folder / RUN, MOST_RECORD))
-    except (FileNotFoundError, UnreadableError, BadJsonError):
-        return False
-    settings = record.get("settings") if isinstance(record, dict) else None
+    settings = record_of(folder).get("settings")
     return isinstance(settings, dict) and "results_version" in settings

@@ -6,7 +6,7 @@ Columns: `model, task, dataset` (or `average`), `mean, low, high` in percent, `n
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from pathlib import Path
 
@@ -80,6 +80,11 @@ class Settings:
     def method(self) -> Interval:
         """The interval."""
         return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
+
+    def options(self, usual: Settings) -> list[str]:
+        """Return the command-line options that turn the usual settings into these."""
+        names = (one.name for one in fields(self) if getattr(self, one.name) != getattr(usual, one.name))
+        return [word for name in names for word in (f"--{name}", str(getattr(self, name)))]
 
     def rng(self, *key: int) -> np.random.Generator:
         """Return the generator for a purpose named by `key`: the same whatever was drawn for other purposes."""

@@ -24,10 +24,9 @@ import pandas as pd
 from analysis.store.cell import CellResult, read_cell
 from analysis.store.instances import cell_path, check_folder, open_folder, prune
 from analysis.store.problems import Problem, summary
-from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
+from analysis.store.runs_table import COLUMNS, refuse_csv, sort_runs, write_runs
 from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
-from benchmarks.own_datasets.definitions import definitions_record
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
 from common.errors import UserError
 from common.files import cache_folder
@@ -169,26 +168,16 @@ def open_store(
 
 def _check_outputs(out: Path, instances: Path | None, scan: Scan, protocol: str) -> None:
     """Refuse, before anything is read, what cannot be written there."""
-    csv = out.suffix.lower() == ".csv"
     if out.is_dir():
         raise UserError(f"{out}: is a folder; --out names a file such as {out / 'runs.parquet'}")
-    if csv and scan.added_models:
-        raise UserError(
-            f"{out}: a CSV cannot record the models taken with --add-model; let --out end in .parquet"
-        )
-    own = definitions_record(sorted({cell.dataset for cell in scan.cells}))
-    if csv and own:
-        raise UserError(
-            f"{out}: a CSV cannot record the definitions of datasets of your own ({', '.join(own)}); "
-            "let --out end in .parquet"
-        )
     if protocol != PAPER and instances is not None:
         raise UserError(
             f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
             f"with --protocol {protocol}"
         )
-    if csv and protocol != PAPER:
-        raise UserError(f"{out}: a CSV cannot record the protocol; let --out end in .parquet")
+    refuse_csv(
+        out, added=scan.added_models, protocol=protocol, datasets={cell.dataset for cell in scan.cells}
+    )
     if instances is not None:
         check_folder(instances)
 

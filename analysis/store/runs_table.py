@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +182,26 @@ def _check_types(table: pa.Table, path: Path) -> None:
             raise UserError(f"{path}: the column {name} holds {kind}, not text")
         if name in (*NUMBERS, "val_score") and not number:
             raise UserError(f"{path}: the column {name} holds something that is no number ({kind})")
+
+
+def refuse_csv(out: Path, *, added: Collection[str], protocol: str, datasets: Iterable[str]) -> None:
+    """Raise a `UserError` where a file is a CSV, which could not record what the names in it mean.
+
+    Args:
+        out: the file to be written.
+        added: models outside the released scheme.
+        protocol: by which the scores are.
+        datasets: names of datasets.
+    """
+    own = ", ".join(definitions_record(sorted(datasets)))
+    unrecorded = {
+        "models taken with --add-model": bool(added),
+        "protocol": protocol != PAPER,
+        f"definitions of datasets of your own ({own})": bool(own),
+    }
+    what = next((name for name, there in unrecorded.items() if there), None)
+    if what is not None and out.suffix.lower() == ".csv":
+        raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
 
 
 def write_runs(

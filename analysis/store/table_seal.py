@@ -24,7 +24,8 @@ _MOST = 1 << 12
 def content_seal(text: str, record: Mapping[str, Any]) -> str:
     """Return the hash of a table as CSV and of what a Parquet file records with it."""
     rest = {name: record.get(name) for name in ("added_models", "protocol")}
-    rest |= {name: record[name] for name in ("datasets",) if name in record}  # few tables have it
+    if "datasets" in record:  # few tables have it, and the others keep their seals
+        rest["datasets"] = record["datasets"]
     return sha256_bytes(f"{json.dumps(rest, sort_keys=True)}\n{text}".encode())
 
 

@@ -1,5 +1,6 @@
-"""What a run left besides its scores: the record of its settings, its times, its machine, its model's path. Standard
-library only: a login node plans by the times.
+"""What a run left of how it was made: its times, its machine, its model's path.
+
+Standard library only: a login node plans by the times.
 """
 
 from __future__ import annotations
@@ -7,13 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs import MOST_RECORD, RUN, RunKey
+from benchmarks.runs import RunKey, record_of
 from common.errors import UserError
-from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.plain_text import visible
 from common.provenance import provenance_path, read_provenance
 
-__all__ = ["folder_of", "measured", "model_source", "record_of", "timings"]
+__all__ = ["folder_of", "measured", "model_source", "timings"]
 
 
 def folder_of(store: Path, key: RunKey) -> Path:
@@ -40,15 +40,6 @@ def model_source(store: Path, key: RunKey) -> str:
     """Return the path or id of the model that a run was made from, as it was given; empty where nothing says it."""
     found = _of_provenance(folder_of(store, key), "model_source")
     return visible(found)[:300] if isinstance(found, str) else ""
-
-
-def record_of(folder: Path) -> dict[str, Any]:
-    """Return what a run's run.json holds; empty where there is none that can be read."""
-    try:
-        content = strict_json(read_bounded(folder / RUN, MOST_RECORD))
-    except (FileNotFoundError, UnreadableError, BadJsonError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _of_provenance(folder: Path, name: str) -> Any:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance
-from benchmarks.sweep.run_provenance import folder_of, record_of
+from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance, record_of
+from benchmarks.sweep.run_provenance import folder_of
 from common.errors import UserError
 from common.integrity.doors import read_bounded
 from common.integrity.seals import sha256_bytes

@@ -58,10 +58,7 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
 def _make_words(content: Content) -> list[str]:
     """Return the variables of make that give this page again, as far as they are not the usual ones."""
     _, given, *options = content.source.options
-    usual = content.source.settled(Settings())
-    for name in ("selection", "interval", "resamples", "seed"):
-        if (value := getattr(content.settings, name)) != getattr(usual, name):
-            options += [f"--{name}", str(value)]
+    options += content.settings.options(content.source.settled(Settings()))
     words = [] if content.source.is_published else [f"SOURCE={shlex.quote(given)}"]
     return [*words, f"ARGS={shlex.quote(shlex.join(options))}"] if options else words
 

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +83,7 @@ def pictures_in(
 
 def _command(figure: str, folder: Path, source: Source, settings: Settings) -> str:
     """Return the command that draws a figure, or all, with these settings."""
-    usual = source.settled(Settings())
-    options = [
-        word
-        for one in fields(Settings)
-        if (value := getattr(settings, one.name)) != getattr(usual, one.name)
-        for word in (f"--{one.name}", str(value))
-    ]
+    options = settings.options(source.settled(Settings()))
     words = shlex.join([figure, *source.options, *options, "--out", str(folder)])
     return f"`python -m paper_figures {words}`"
 

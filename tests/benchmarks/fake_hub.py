@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -10,8 +11,25 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 Repos = dict[str, dict[str, tuple[str, dict[str, bytes]]]]
 """Repository -> branch -> (commit, content by path)."""
+
+COMMIT, OTHER = "1" * 40, "2" * 40
+
+
+def parquet(rows: list[dict[str, object]], schema: pa.Schema | None = None) -> bytes:
+    """Return rows as the bytes of a Parquet file."""
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), out)
+    return out.getvalue()
+
+
+def conll_rows(n: int, shift: int = 0) -> bytes:
+    """Return `n` sentences with tags, as a hub's Parquet file."""
+    return parquet([{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if (i + shift) % 2 else 1]} for i in range(n)])
 
 
 class FakeHub:

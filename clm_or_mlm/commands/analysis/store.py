@@ -17,9 +17,8 @@ from analysis.store.allowed_models import model_error
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.problems import Problem, problem_records, summary
-from analysis.store.runs_table import is_sealed, protocol_of, read_runs, write_runs
+from analysis.store.runs_table import is_sealed, protocol_of, read_runs, refuse_csv, write_runs
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
-from benchmarks.own_datasets.definitions import definitions_record
 from benchmarks.protocol import PAPER
 from common.cli import MANY
 from common.errors import UserError, nearest
@@ -124,14 +123,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
     if not is_sealed(table):
         logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
     added = [name for name in runs["model"].unique() if model_error(name) is not None]
-    unrecorded = {
-        "models taken with --add-model": bool(added),
-        "protocol": recorded != PAPER,
-        "definitions of datasets of your own": bool(definitions_record(runs["dataset"].unique())),
-    }
-    if any(unrecorded.values()) and out.suffix.lower() == ".csv":
-        what = next(name for name, there in unrecorded.items() if there)
-        raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
+    refuse_csv(out, added=added, protocol=recorded, datasets=runs["dataset"].unique())
     write_runs(out, runs, add_models=added, protocol=recorded)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
 

@@ -48,8 +48,8 @@ def test_a_rate_that_the_seeds_share_is_said_to_be_kept(selection, said):
     source = Source(label="x", runs=best_runs(drawn({REAL: 0, MADE_UP: 0})))
     settings = Settings(interval="t", resamples=500, selection=selection)
     assert (RATE_IS_KEPT in compare(source, [REAL, MADE_UP], settings).notes) is said
-    told = best_json(best_of(source, settings, ["objective"]))
-    assert (RATE_IS_KEPT in told) is said
+    written = best_json(best_of(source, settings, ["objective"]))
+    assert (RATE_IS_KEPT in written) is said
 
 
 def test_two_models_have_details_and_many_a_ranking():

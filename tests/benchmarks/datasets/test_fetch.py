@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets import fetch as fetching
@@ -20,41 +17,15 @@ from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import HuggingFaceHub, UnreachableError, fetch
 from benchmarks.datasets.hub_pins import LOCK, Pin, read_lock
 from benchmarks.datasets.local_dataset import load
-from benchmarks.datasets.synthetic import make_synthetic
 from clm_or_mlm.commands.benchmarks import datasets as commands
 from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
 from tests.benchmarks.command import command
-from tests.benchmarks.fake_hub import FakeHub
+from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows, parquet
 
 main = command("fetch")
 
-COMMIT, OTHER = "1" * 40, "2" * 40
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def parquet(rows: list[dict[str, object]], schema: pa.Schema | None = None) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), out)
-    return out.getvalue()
-
-
-def conll_rows(n: int, shift: int = 0) -> bytes:
-    return parquet([{"words": [f"w{i}", "Oslo"], "ner": [0, 5 if (i + shift) % 2 else 1]} for i in range(n)])
-
-
-@pytest.fixture
-def fake() -> FakeHub:
-    conll = {
-        f"data/{split}-00000-of-00001.parquet": conll_rows(40) for split in ("train", "validation", "test")
-    }
-    return FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, conll)}})
-
-
-@pytest.fixture
-def hub(fake: FakeHub) -> Iterator[HuggingFaceHub]:
-    with fake.serve() as endpoint:
-        yield HuggingFaceHub(endpoint)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -189,73 +160,6 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: the hub cannot be reached")
     assert "python -m benchmarks import" in done.stderr
-
-
-def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
-    entry = {
-        "role": "train",
-        "repo": "rajpurkar/squad",
-        "revision": OTHER,
-        "path": "x",
-        "bytes": 1,
-        "sha256": None,
-    }
-    (tmp_path / LOCK).write_text(json.dumps({"datasets": {"squad": [entry]}}))
-    with pytest.raises(UserError, match="this package pins 7b6d24c4"):
-        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
-    (tmp_path / LOCK).write_text("[]")
-    with pytest.raises(UserError, match="is no lock file"):
-        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        (
-            {"train": "b/train-*", "validation": "a/dev*", "test": "a/test*"},
-            r"takes train from a/train-0\.parquet of hgissbkh/conll2003-en, where fetch does not look for it",
-        ),
-        (
-            {"train": ("a/tr*", "b/*"), "validation": "a/dev*", "test": "a/test*", "corpus": "a/corpus*"},
-            "takes no corpus from hgissbkh/conll2003-en, where fetch looks for it",
-        ),
-    ],
-)
-def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
-    files: dict[str, str | tuple[str, ...]], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pin(**patterns: str | tuple[str, ...]) -> None:
-        found = (
-            Pin(role=role, repo="hgissbkh/conll2003-en", files=(one,) if isinstance(one, str) else one)
-            for role, one in patterns.items()
-        )
-        monkeypatch.setitem(pins.PINS, "conll2003_en", tuple(found))
-
-    places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
-    fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
-    with fake.serve() as endpoint:
-        hub = HuggingFaceHub(endpoint)
-        pin(train="a/train-*", validation="a/dev*", test="a/test*")
-        before = fetch("conll2003_en", tmp_path, hub)
-        pin(**files)
-        with pytest.raises(
-            UserError, match=f"conll2003_en {message}; remove its entry from .*{LOCK}, and fetch"
-        ):
-            fetch("conll2003_en", tmp_path, hub)
-        with pytest.raises(
-            UserError, match=f"{LOCK} {message}; use the lock .* remove the entry of conll2003_en"
-        ):
-            fetch("conll2003_en", tmp_path, hub, replace_old=True)
-        assert load(tmp_path, "conll2003_en").manifest == before
-        (tmp_path / LOCK).unlink()
-        pin(**{role: files[role] for role in ("train", "validation", "test")})
-        again = fetch("conll2003_en", tmp_path, hub, replace_old=True)
-        assert fetch("conll2003_en", tmp_path, hub) == again
-
-
-def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path, hub: HuggingFaceHub) -> None:
-    made = make_synthetic(tmp_path, "conll2003_en", train=8, evaluation=4)
-    assert fetch("conll2003_en", tmp_path, hub) == made
 
 
 def test_pinned_hash(tmp_path: Path) -> None:

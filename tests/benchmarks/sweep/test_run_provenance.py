@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runs import RUN, RunKey
-from benchmarks.sweep.run_provenance import folder_of, measured, model_source, record_of, timings
+from benchmarks.runs import RUN, RunKey, record_of
+from benchmarks.sweep.run_provenance import folder_of, measured, model_source, timings
 from common.provenance import provenance_path, write_provenance
 
 KEY = RunKey(model="610m-clm-42k", dataset="sst2", lr=1e-5, seed=0)

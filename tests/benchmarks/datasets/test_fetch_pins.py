@@ -1,0 +1,83 @@
+"""What is fetched, locked and pinned has to be the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.datasets import hub_pins as pins
+from benchmarks.datasets.fetch import HuggingFaceHub, fetch
+from benchmarks.datasets.hub_pins import LOCK, Pin
+from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.synthetic import make_synthetic
+from common.errors import UserError
+from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
+
+
+def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
+    entry = {
+        "role": "train",
+        "repo": "rajpurkar/squad",
+        "revision": OTHER,
+        "path": "x",
+        "bytes": 1,
+        "sha256": None,
+    }
+    (tmp_path / LOCK).write_text(json.dumps({"datasets": {"squad": [entry]}}))
+    with pytest.raises(UserError, match="this package pins 7b6d24c4"):
+        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+    (tmp_path / LOCK).write_text("[]")
+    with pytest.raises(UserError, match="is no lock file"):
+        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"train": "b/train-*", "validation": "a/dev*", "test": "a/test*"},
+            r"takes train from a/train-0\.parquet of hgissbkh/conll2003-en, where fetch does not look for it",
+        ),
+        (
+            {"train": ("a/tr*", "b/*"), "validation": "a/dev*", "test": "a/test*", "corpus": "a/corpus*"},
+            "takes no corpus from hgissbkh/conll2003-en, where fetch looks for it",
+        ),
+    ],
+)
+def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
+    files: dict[str, str | tuple[str, ...]], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pin(**patterns: str | tuple[str, ...]) -> None:
+        found = (
+            Pin(role=role, repo="hgissbkh/conll2003-en", files=(one,) if isinstance(one, str) else one)
+            for role, one in patterns.items()
+        )
+        monkeypatch.setitem(pins.PINS, "conll2003_en", tuple(found))
+
+    places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
+    fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
+    with fake.serve() as endpoint:
+        hub = HuggingFaceHub(endpoint)
+        pin(train="a/train-*", validation="a/dev*", test="a/test*")
+        before = fetch("conll2003_en", tmp_path, hub)
+        pin(**files)
+        with pytest.raises(
+            UserError, match=f"conll2003_en {message}; remove its entry from .*{LOCK}, and fetch"
+        ):
+            fetch("conll2003_en", tmp_path, hub)
+        with pytest.raises(
+            UserError, match=f"{LOCK} {message}; use the lock .* remove the entry of conll2003_en"
+        ):
+            fetch("conll2003_en", tmp_path, hub, replace_old=True)
+        assert load(tmp_path, "conll2003_en").manifest == before
+        (tmp_path / LOCK).unlink()
+        pin(**{role: files[role] for role in ("train", "validation", "test")})
+        again = fetch("conll2003_en", tmp_path, hub, replace_old=True)
+        assert fetch("conll2003_en", tmp_path, hub) == again
+
+
+def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path, hub: HuggingFaceHub) -> None:
+    made = make_synthetic(tmp_path, "conll2003_en", train=8, evaluation=4)
+    assert fetch("conll2003_en", tmp_path, hub) == made
