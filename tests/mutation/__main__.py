@@ -145,8 +145,15 @@ def test_files(module: str) -> list[str]:
     return [*own, *SETTINGS["tests"].get(module, [])]
 
 
-def examine(module: str, jobs: int) -> dict[str, str]:
-    """Return what became of each mutant of a module: its change, and `killed`, `slow` or `survived`."""
+def _recorded(record: Path) -> dict[str, str]:
+    return dict(json.loads(line) for line in record.read_text().splitlines())
+
+
+def examine(module: str, jobs: int, *, survivors: bool = False) -> dict[str, str]:
+    """Return what became of each mutant of a module: its change, and `killed`, `slow` or `survived`.
+
+    With `survivors`, what any earlier call killed stays killed: right when tests were only added since.
+    """
     from tests.mutation.mutants import mutants
 
     files, source = test_files(module), (ROOT / module).read_text()
@@ -154,8 +161,11 @@ def examine(module: str, jobs: int) -> dict[str, str]:
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:16]
     record = OUT / f"{module.replace('/', '.')}-{key}.jsonl"
     found = {}
+    if survivors:
+        for earlier in OUT.glob(f"{module.replace('/', '.')}-*.jsonl"):
+            found |= {name: what for name, what in _recorded(earlier).items() if what != "survived"}
     if record.is_file():
-        found = dict(json.loads(line) for line in record.read_text().splitlines())
+        found |= _recorded(record)
     todo = list(mutants(module, source, SETTINGS["operators"]))
     names = [f"{item.line}: {item.change}" for item in todo]
     pending = [(name, item) for name, item in zip(names, todo, strict=True) if name not in found]
@@ -192,7 +202,8 @@ def main() -> int:
     """Examine modules, print what survived and what share was killed; 1 when that is too little anywhere."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("which", nargs="*", help="rooms of rooms.toml or modules; all without any")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time (default: 2)")
+    parser.add_argument("--survivors", action="store_true", help="try only what survived earlier calls")
     words = parser.parse_args()
     rooms: dict[str, list[str]] = SETTINGS["rooms"]
     known = tomllib.loads(SURVIVORS.read_text()) if SURVIVORS.is_file() else {}
@@ -203,11 +214,11 @@ def main() -> int:
         for module in chosen:
             began = time.monotonic()
             if not (child := os.fork()):  # each module's own, since what one shares another may mutate
-                examine(module, words.jobs)
+                examine(module, words.jobs, survivors=words.survivors)
                 os._exit(0)
             if os.waitpid(child, 0)[1]:
                 return 2
-            found = examine(module, words.jobs)
+            found = examine(module, words.jobs, survivors=words.survivors)
             survived = [name for name, what in found.items() if what == "survived"]
             total, left = total + len(found), left + len(survived)
             print(
