@@ -1,6 +1,6 @@
 """The file of datasets of one's own: what they are, where their files are, and what their columns are called.
 
-Standard library only; the page is docs/own-datasets.md.
+Standard library only; the page is docs/add-a-dataset.md.
 """
 
 from __future__ import annotations

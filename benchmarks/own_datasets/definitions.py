@@ -2,7 +2,7 @@
 
 `register(Path("my.toml"))` puts them into `benchmarks.protocol.DATASETS`. A run leaves the definitions it used in its
 store, from where the analysis takes them; a runs table made of the store records them. Standard library only; the page
-is docs/own-datasets.md.
+is docs/add-a-dataset.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def register(path: Path) -> list[Definition]:
         path: a TOML or YAML file, or the name of what is ready (`benchmarks.own_datasets.ready_definitions`).
 
     Raises:
-        UserError: the file is absent or not as docs/own-datasets.md says, or a name means something else already.
+        UserError: the file is absent or not as docs/add-a-dataset.md says, or a name means something else already.
     """
     found = definitions_of(path)
     for definition in found:

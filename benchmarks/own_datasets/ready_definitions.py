@@ -1,6 +1,6 @@
 """Datasets that are defined already, in the folder `ready`: `--datasets xnli`, or `glue-cola` for one of a file.
 
-Standard library only; the page is docs/own-datasets.md.
+Standard library only; the page is docs/add-a-dataset.md.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def import_(
         test: a labelled test set; for retrieval its judgements, for mldr_en its queries
         queries: texts of the queries (msmarco, nq)
         corpus: documents (msmarco, nq, mldr_en); only judged ones are kept
-        datasets: files with datasets of your own; their files need no naming (docs/own-datasets.md)
+        datasets: files with datasets of your own; their files need no naming (docs/add-a-dataset.md)
         out: folder of the datasets
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: put this in place of another version of the dataset

@@ -51,7 +51,7 @@ class GridOptions:
     """run store: runs go to OUT/results/..., or to OUT itself when it is called results"""
 
     datasets: Definitions = ()
-    """files with datasets of your own, or names of ready ones such as xnli, glue-cola (docs/own-datasets.md)"""
+    """files with datasets of your own, or names of ready ones such as xnli, glue-cola (docs/add-a-dataset.md)"""
 
     def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets, learning rates and seeds."""

@@ -1,4 +1,4 @@
-"""docs/add-a-dataset.md does what it says: its two code blocks are run as they stand."""
+"""docs/add-a-dataset.md does what it says of readers: its two blocks of Python are run as they stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/own-datasets.md does what it says: its file is imported, run and scored as it stands, all eight kinds."""
+"""docs/add-a-dataset.md does what it says of files: its file is imported, run and scored as it stands, all eight kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/own-datasets.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
 NAMES = ("reviews", "paraphrases", "topics", "similarity", "places", "trivia", "doubtful", "manuals")
 TOPICS = ("sports", "politics", "music")
 THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
