@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.runs import RUN
 from common.files import write_text
 from common.registry import Registry
-from workflow.sites import queue_name
+from workflow.site_file import queue_name
 
 __all__ = [
     "KINDS",
@@ -158,7 +158,7 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """Which of `workflow.sites.QUEUES` it belongs to."""
+        """Which of `workflow.slurm_account.QUEUES` it belongs to."""
         return queue_name(self.nodes, self.gpus)
 
     @property
@@ -238,7 +238,7 @@ class Workflow:
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `workflow.sites.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    """What each of `workflow.slurm_account.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     modules: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.published_cells import TEST_INSTANCES
-from analysis.store.allowed_models import model_error
+from analysis.store.foreign_models import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER_DATASETS, TASKS, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible

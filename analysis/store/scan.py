@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.store.allowed_models import model_error
+from analysis.store.foreign_models import model_error
 from analysis.store.problems import Problem
 from benchmarks.own_datasets.definitions import register_stored
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS

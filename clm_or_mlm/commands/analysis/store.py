@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from analysis.store import release
-from analysis.store.allowed_models import model_error
+from analysis.store.foreign_models import model_error
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.problems import Problem, problem_records, summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.store.allowed_models import model_error
+from analysis.store.foreign_models import model_error
 
 
 @pytest.mark.parametrize("name", ["610m-clm-42k", "610m-mlm60-42k", "1b-clm-10k-mlm40-42k"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from common.errors import UserError
-from workflow.extra_sbatch_options import OWN, check_extra, options_of
+from workflow.slurm_account import OWN, check_extra, options_of
 
 
 def test_all_that_snakemakes_executor_forbids_is_refused_here_with_advice() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import UserError
 from workflow.settings import Settings, load_settings
-from workflow.sites import QUEUES, load_site, queue_name, site_names
+from workflow.site_file import QUEUES, load_site, queue_name, site_names
 from workflow.study import workflow_of
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
-from workflow.extra_sbatch_options import check_extra
+from workflow.slurm_account import check_extra
 
 __all__ = ["QUEUES", "SITES", "Queue", "SiteProfile", "load_site", "queue_name", "site_names"]
 
