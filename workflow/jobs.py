@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.runs import RUN
 from common.files import write_text
 from common.registry import Registry
-from workflow.site_file import queue_name
+from workflow.slurm_account import queue_name
 
 __all__ = [
     "KINDS",

@@ -21,8 +21,8 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
-from workflow.slurm_account import check_extra
-from workflow.site_file import QUEUES, Queue, SiteProfile, load_site
+from workflow.site_file import SiteProfile, load_site
+from workflow.slurm_account import QUEUES, Queue, check_extra
 
 __all__ = ["Settings", "load_settings"]
 

@@ -25,41 +25,14 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
-from workflow.slurm_account import check_extra
+from workflow.slurm_account import QUEUES, Queue, check_extra
 
-__all__ = ["QUEUES", "SITES", "Queue", "SiteProfile", "load_site", "queue_name", "site_names"]
+__all__ = ["SITES", "SiteProfile", "load_site", "site_names"]
 
 SITES = Path(__file__).resolve().parent / "sites"
 """Where the profiles are that come with this package."""
 
-QUEUES = ("cpu", "gpu", "gpus")
-"""Kinds of jobs to a site: without a GPU, with one, with more."""
-
 _RUNTIMES = ("", "nvidia", "rocm", "none")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Queue:
-    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
-
-    partition: str = ""
-    """Slurm partition."""
-    account: str = ""
-    """Slurm account."""
-    qos: str = ""
-    """Quality of service."""
-    constraint: str = ""
-    """Features of the nodes, as sbatch's --constraint takes them."""
-    hours: float = 0.0
-    """Longest job; 0: the settings' limit_hours."""
-    slurm_extra: str = ""
-    """More words for sbatch."""
-
-    def resources(self) -> dict[str, str]:
-        """Return what of it is set, by the names that Snakemake's Slurm executor gives it."""
-        names = {"slurm_partition": self.partition, "slurm_account": self.account}
-        names |= {"qos": self.qos, "constraint": self.constraint}
-        return {name: value for name, value in names.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +68,6 @@ class SiteProfile:
         """Return the variables of every job, with those that follow from other fields."""
         found = {"CLM_OR_MLM_GPU": self.runtime, "HF_HOME": self.hub}
         return {key: value for key, value in found.items() if value} | self.environment
-
-
-def queue_name(nodes: int, gpus: int) -> str:
-    """Return which of `QUEUES` a job of so many nodes with so many GPUs belongs to."""
-    return QUEUES[min(2, nodes * gpus)]
 
 
 def site_names() -> list[str]:

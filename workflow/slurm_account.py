@@ -1,13 +1,51 @@
-"""Words for sbatch that a user may add, and those that the workflow sets; refused before anything is submitted."""
+"""Slurm account, partition, QoS and constraint of jobs, and more words for sbatch.
+
+A study's account is a line of its settings, `account = "abc"`; a site's file may name another for one kind of jobs,
+`[jobs.gpu] account = "{account}@h100"` (docs/hpc.md). Standard library only.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from common.errors import UserError
 
-__all__ = ["OWN", "check_extra", "options_of"]
+__all__ = ["OWN", "QUEUES", "Queue", "check_extra", "options_of", "queue_name"]
+
+QUEUES = ("cpu", "gpu", "gpus")
+"""Kinds of jobs to a site: without a GPU, with one, with more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
+
+    partition: str = ""
+    """Slurm partition."""
+    account: str = ""
+    """Slurm account."""
+    qos: str = ""
+    """Quality of service."""
+    constraint: str = ""
+    """Features of the nodes, as sbatch's --constraint takes them."""
+    hours: float = 0.0
+    """Longest job; 0: the settings' limit_hours."""
+    slurm_extra: str = ""
+    """More words for sbatch."""
+
+    def resources(self) -> dict[str, str]:
+        """Return what of it is set, by the names that Snakemake's Slurm executor gives it."""
+        names = {"slurm_partition": self.partition, "slurm_account": self.account}
+        names |= {"qos": self.qos, "constraint": self.constraint}
+        return {name: value for name, value in names.items() if value}
+
+
+def queue_name(nodes: int, gpus: int) -> str:
+    """Return which of `QUEUES` a job of so many nodes with so many GPUs belongs to."""
+    return QUEUES[min(2, nodes * gpus)]
+
 
 OWN: Mapping[str, str] = {
     "--account -A": "the key `account`",

@@ -25,7 +25,7 @@ from pretraining.sequence_lengths import effective_length
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.measured import Measured
 from workflow.settings import Settings
-from workflow.site_file import queue_name
+from workflow.slurm_account import queue_name
 
 __all__ = [
     "cell_runs",

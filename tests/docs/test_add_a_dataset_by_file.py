@@ -1,4 +1,4 @@
-"""docs/add-a-dataset.md does what it says of files: its file is imported, run and scored as it stands, all eight kinds."""
+"""docs/add-a-dataset.md does what it says of files: its file is imported, run and scored, all eight kinds."""
 
 from __future__ import annotations
 

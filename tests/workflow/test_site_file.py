@@ -8,7 +8,8 @@ import pytest
 
 from common.errors import UserError
 from workflow.settings import Settings, load_settings
-from workflow.site_file import QUEUES, load_site, queue_name, site_names
+from workflow.site_file import load_site, site_names
+from workflow.slurm_account import QUEUES
 from workflow.study import workflow_of
 
 
@@ -29,11 +30,6 @@ def test_every_profile_plans_the_study(name: str) -> None:
     words = [word for queue in workflow.queues.values() for word in queue.values()]
     assert not any("{" in word for word in (*words, *workflow.environ.values()))
     assert all(queue["slurm_account"] for queue in workflow.queues.values())
-
-
-def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
-    sizes = [(1, 0), (1, 1), (1, 2), (4, 8)]
-    assert [queue_name(*size) for size in sizes] == ["cpu", "gpu", "gpus", "gpus"]
 
 
 def test_jean_zay_asks_by_kind_of_job() -> None:

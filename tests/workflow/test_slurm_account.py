@@ -1,4 +1,4 @@
-"""Options for sbatch that the workflow sets itself, against those that Snakemake's executor forbids."""
+"""The kinds of jobs, and options that the workflow sets itself against those that Snakemake's executor forbids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from common.errors import UserError
-from workflow.slurm_account import OWN, check_extra, options_of
+from workflow.slurm_account import OWN, check_extra, options_of, queue_name
 
 
 def test_all_that_snakemakes_executor_forbids_is_refused_here_with_advice() -> None:
@@ -46,3 +46,8 @@ def test_words_that_are_no_options(tmp_path: object) -> None:
 def test_no_option_has_two_advices() -> None:
     options = [option for group in OWN for option in group.split()]
     assert len(options) == len(set(options))
+
+
+def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
+    sizes = [(1, 0), (1, 1), (1, 2), (4, 8)]
+    assert [queue_name(*size) for size in sizes] == ["cpu", "gpu", "gpus", "gpus"]

@@ -13,8 +13,8 @@ from container.doctor import Line
 from container.site import Site
 from workflow.jobs import Job, Workflow
 from workflow.settings import Settings
-from workflow.site_file import QUEUES
 from workflow.slurm.live_jobs import minutes_of
+from workflow.slurm_account import QUEUES
 
 __all__ = ["check_site", "refusal", "refuse_what_slurm_refuses", "sbatch_words"]
 

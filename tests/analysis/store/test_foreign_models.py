@@ -1,4 +1,4 @@
-"""Which names a model of the runs table can have."""
+"""Models whose names are outside the released scheme: refused unless they were added."""
 
 from __future__ import annotations
 
