@@ -32,7 +32,7 @@ def test_the_interquartile_mean_is_scipys_trimmed_mean_of_all_runs():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 12, 15])
 def test_strata_of_a_single_run_have_the_same_statistics_on_every_resample(count):
-    """Nothing is left to draw, so the draws are the statistics themselves, digit by digit up to rounding."""
+    """Nothing is left to draw, so the draws are the statistics themselves."""
     first, second = np.random.default_rng(count).normal(size=(2, count, 1))
     draws = iqm_draws(list(first), 3, np.random.default_rng(1))
     assert draws == pytest.approx(np.full(3, stats.trim_mean(first.ravel(), 0.25)))
