@@ -72,17 +72,17 @@ def hierarchical(estimates: Sequence[Student], margins: Sequence[float]) -> Seco
             that datasets of other metrics count alike.
 
     Raises:
-        ValueError: fewer than two datasets, or one without error.
+        ValueError: fewer than two datasets, one without error, or not a margin for each.
     """
     means, spreads, weight = _posterior(estimates, margins, n_means=_MEANS, n_spreads=_SPREADS)
     of_means = weight.sum(axis=1)
     upper = special.ndtr((means[:, None] - 1) / spreads)
     lower = special.ndtr((-1 - means[:, None]) / spreads)
-    of_spreads = weight.sum(axis=0).cumsum()
+    of_spreads = weight.sum(axis=0)
     return Second(
         mean=_region(share_below(means, of_means, -1.0), 1 - share_below(means, of_means, 1.0)),
         next_dataset=_region(float((weight * lower).sum()), float((weight * upper).sum())),
-        spread=float(np.interp(0.5, of_spreads, spreads)),
+        spread=float(np.interp(0.5, of_spreads.cumsum() - of_spreads / 2, spreads)),
         n_datasets=len(estimates),
     )
 
@@ -117,17 +117,19 @@ def _posterior(
     """Return means, spreads (both in margins) and their joint probabilities, (means, spreads)."""
     if len(estimates) < 2 or any(not one.error > 0 for one in estimates):
         raise ValueError("two datasets or more, each with an error above 0")
-    scale = np.asarray(margins, dtype=np.float64)
-    effects = np.array([one.effect for one in estimates]) / scale
-    errors = np.array([one.error for one in estimates]) / scale
+    scaled = np.array([
+        (one.effect / margin, one.error / margin, one.df)
+        for one, margin in zip(estimates, margins, strict=True)
+    ])  # fmt: skip
+    effects, errors, _ = scaled.T
     shares = (np.arange(n_spreads) + 0.5) / n_spreads
     spreads = PRIOR_SCALE * np.tan(np.pi / 2 * shares)  # equal prior weight each
     steps = np.linspace(-_REACH, _REACH, n_means)
     unit = float(np.sqrt((np.mean(errors**2) + effects.var()) / len(effects)))
     means = float(np.median(effects)) + unit * np.sinh(steps)
-    log_weight = np.log(np.cosh(steps))[:, None] + np.zeros(n_spreads)
-    for one, effect, error in zip(estimates, effects, errors, strict=True):
-        log_weight += _log_likelihood(effect - means[:, None], error, one.df, spreads)
+    log_weight = np.tile(np.log(np.cosh(steps))[:, None], n_spreads)
+    for effect, error, df in scaled:
+        log_weight += _log_likelihood(effect - means[:, None], error, df, spreads)
     weight = np.exp(log_weight - log_weight.max())
     return means, spreads, weight / weight.sum()
 
@@ -135,7 +137,7 @@ def _posterior(
 def _log_likelihood(distance: Array, error: float, df: float, spreads: Array) -> Array:
     """Return the log density of an estimate at `distance` from the mean, (means, spreads)."""
     if df > _AS_NORMAL:
-        precisions, weights = np.ones(1), np.ones(1)
+        precisions = weights = np.array([1.0])
     else:
         precisions, weights = special.roots_genlaguerre(_PRECISIONS, df / 2 - 1)
         precisions, weights = precisions * 2 / df, weights / weights.sum()

@@ -42,7 +42,7 @@ def normal_bounds(values: Array) -> Bounds:
 
 def t_bounds(values: Array, level: float = LEVEL) -> Bounds:
     """Return Student's interval with n - 1 degrees of freedom. values: (..., n_seeds)."""
-    quantile = special.stdtrit(max(values.shape[-1] - 1, 1), 0.5 + level / 2)
+    quantile = special.stdtrit(values.shape[-1] - 1, 0.5 + level / 2)
     return _around_mean(values, quantile * standard_error(values))
 
 
@@ -125,8 +125,6 @@ def hierarchical_bounds(resampled: Array, picks: Picks, level: float = LEVEL) ->
         level: nominal coverage.
     """
     tail = (1 - level) / 2
-    if resampled.shape[-1] < 2:
-        picks = np.zeros_like(picks)
     rows = np.arange(len(picks))
     means = mean_in_order((resampled[..., rows, place] for place in picks.T), picks.shape[1])
     low, high = np.quantile(means, [tail, 1 - tail], axis=-1)

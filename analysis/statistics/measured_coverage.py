@@ -48,7 +48,7 @@ def too_narrow(interval: str, n_seeds: int) -> str:
 
 
 def coverage_words(interval: str, n_seeds: int) -> str:
-    """Return `; simulated coverage with 5 seeds: 97.7 % with normal seeds, ...`, or nothing when it is not known."""
+    """Return `; of 5 simulated seeds it holds the mean in 98 % with normal seeds, ...`, or nothing if not known."""
     found = {words: measured_coverage(interval, shape, n_seeds) for shape, words in SHOWN_SHAPES.items()}
     known = {words: one for words, one in found.items() if one is not None}
     if not known:

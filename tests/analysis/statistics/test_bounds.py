@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -138,3 +141,166 @@ def test_bca_of_values_that_differ_by_rounding_alone_is_their_value() -> None:
     values = np.array([[50.0, np.nextafter(50.0, 51.0)]])
     low, high = bca(values, every_resample(2))
     assert low == pytest.approx(50.0) and high == pytest.approx(50.0)
+
+
+BATCH = np.random.default_rng(11).gamma(2.0, size=(2, 3, 4))
+"""Leading axes of different lengths, so that an axis that is counted from the wrong end is seen."""
+
+
+def cells_of(batch: np.ndarray) -> list[tuple[int, ...]]:
+    return list(itertools.product(*map(range, batch.shape[:2])))
+
+
+def test_the_standard_error_is_scipys_along_the_seeds() -> None:
+    assert bounds.standard_error(BATCH) == pytest.approx(stats.sem(BATCH, axis=-1))
+    assert bounds.standard_error(np.array([1.0, 4.0])) == pytest.approx(1.5)  # half the difference of two
+
+
+@pytest.mark.parametrize("method", [bounds.normal_bounds, bounds.t_bounds])
+def test_single_seeds_have_no_bounds_whatever_stands_before_them(method) -> None:
+    for ends in (*method(BATCH[..., :1]), bounds.standard_error(BATCH[..., :1])):
+        assert ends.shape == (2, 3) and np.isnan(ends).all()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_students_bounds_are_scipys_at_every_level(count: int, level: float) -> None:
+    values = BATCH[..., :count]
+    theirs = stats.t.interval(level, count - 1, values.mean(axis=-1), stats.sem(values, axis=-1))
+    assert np.array(bounds.t_bounds(values, level)) == pytest.approx(np.array(theirs))
+
+
+def listed(count: int) -> Resamples:
+    """Every resample with its order, each once."""
+    picks = np.array(list(itertools.product(range(count), repeat=count)))
+    return Resamples(picks=picks, counts=np.ones(len(picks), dtype=np.int64))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("cell", [[1, 2, 4, 8, 32], [-16, 3, 5, 5, 6], [0, 0, 0, 1, 7], [3, 9, 10]])
+def test_bca_is_scipys_of_the_same_resamples(cell: list[int], level: float) -> None:
+    """Whole numbers, since scipy compares means exactly and would see rounding where resamples hold every seed."""
+    values = np.array(cell, dtype=np.float64)
+    resamples = every_resample(len(cell))
+    means = resampled_means(values, resamples.picks)
+    distribution = resampled_means(values, listed(len(cell)).picks)
+    theirs = stats.bootstrap(
+        (values,), np.mean, method="BCa", confidence_level=level, n_resamples=0,
+        bootstrap_result=SimpleNamespace(bootstrap_distribution=distribution),
+    ).confidence_interval  # fmt: skip
+    found = np.array(bounds.bca_bounds(values, means, resamples, level))
+    assert found == pytest.approx(np.array([theirs.low, theirs.high]), rel=1e-9)
+
+
+def test_bca_and_percentile_bounds_are_along_the_seeds() -> None:
+    for method in (percentile, bca):
+        low, high = method(BATCH, every_resample(4))
+        for cell in cells_of(BATCH):
+            assert (low[cell], high[cell]) == method(BATCH[cell], every_resample(4))
+
+
+def corrections(values: np.ndarray, means: np.ndarray, resamples: Resamples) -> Bounds:
+    return bounds.bca_corrections(values, means, resamples, values - values.mean(axis=-1, keepdims=True))
+
+
+def test_the_acceleration_of_a_mean_is_its_skewness_by_six_roots_of_n() -> None:
+    resamples = every_resample(4)
+    _, acceleration = corrections(BATCH, resampled_means(BATCH, resamples.picks), resamples)
+    assert acceleration == pytest.approx(stats.skew(BATCH, axis=-1) / (6 * 4**0.5))
+
+
+@pytest.mark.parametrize(
+    ("means", "counts", "share"),
+    [
+        ([-1, 0, 1], [1, 1, 1], 0.5),
+        ([-1, 0, 1], [4, 1, 1], 4.5 / 6),
+        ([1, 0, -1], [1, 2, 5], 6 / 8),
+        ([0, 0, 1], [1, 2, 1], 1.5 / 4),
+        ([9e-13, -9e-13, -1.1e-12, 1.1e-12, 3.0], [2, 2, 3, 1, 1], 5 / 9),
+    ],
+)
+def test_the_bias_is_the_normal_quantile_of_the_share_below_with_ties_counted_half(means, counts, share):
+    """What differs from the mean by rounding alone, 1e-12 of numbers about 1, is a tie."""
+    resamples = Resamples(picks=np.zeros((len(means), 2), dtype=np.int64), counts=np.array(counts))
+    bias, _ = corrections(np.array([-2.0, 2.0]), np.array(means, dtype=np.float64), resamples)
+    assert float(bias) == pytest.approx(stats.norm.ppf(share), abs=1e-9)
+
+
+def test_equal_seeds_have_neither_bias_nor_acceleration_beside_others_that_do() -> None:
+    values = np.array([[0.0, 0.0, 3.0], [71.5, 71.5, 71.5], [1e3, 1e3 + 5e-10, 1e3], [0.0, 5e-12, 0.0]])
+    resamples = every_resample(3)
+    bias, acceleration = corrections(values, resampled_means(values, resamples.picks), resamples)
+    assert bias[1:3].tolist() == acceleration[1:3].tolist() == [0, 0]
+    assert (bias[[0, 3]] != 0).all() and (acceleration[[0, 3]] > 0).all()
+
+
+def test_scores_count_as_equal_by_a_share_of_large_ones_and_by_a_fixed_step_of_small_ones() -> None:
+    assert bounds.rounding_of(np.array([0.0, -0.5, 1.0, 50.0, -200.0])) == pytest.approx(
+        [1e-12, 1e-12, 1e-12, 5e-11, 2e-10], rel=1e-9, abs=0
+    )
+
+
+def test_without_acceleration_the_shares_are_shifted_by_twice_the_bias() -> None:
+    bias = np.array([[0.0, 0.3, -0.2]])
+    shares = bounds.accelerated_shares(bias, np.zeros((1, 3)), 0.9)
+    assert shares.shape == (1, 3, 2)
+    assert shares[0, 0] == pytest.approx([0.05, 0.95])
+    for place, one in enumerate(bias[0]):
+        assert shares[0, place] == pytest.approx(stats.norm.cdf(2 * one + stats.norm.ppf([0.05, 0.95])))
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 4])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_hierarchical_bounds_are_quantiles_over_rows_of_the_mean_of_the_picked_seeds(
+    seeds: int, level: float
+) -> None:
+    rng = np.random.default_rng(5)
+    resampled, picks = rng.normal(size=(2, 3, 9, seeds)), draw_picks(seeds, 9, rng)
+    low, high = bounds.hierarchical_bounds(resampled, picks, level)
+    assert low.shape == high.shape == (2, 3)
+    for cell in cells_of(resampled):
+        rows = zip(resampled[cell], picks, strict=True)
+        means = [sum(row[pick] for pick in picked) / seeds for row, picked in rows]
+        expected = np.quantile(means, [0.5 - level / 2, 0.5 + level / 2])
+        assert [low[cell], high[cell]] == pytest.approx(expected.tolist())
+
+
+def crossed_cells(count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(count)
+    values, factors = rng.normal(size=(2, 3, count)), rng.normal(size=(2, 3, count, count + 2))
+    return values, 0.3 * factors @ factors.swapaxes(-2, -1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_crossed_variance_adds_the_mean_covariance_of_different_seeds(count: int) -> None:
+    values, covariance = crossed_cells(count)
+    over_seeds, over_instances, df = bounds.crossed_variance(values, covariance)
+    assert over_seeds == pytest.approx(stats.sem(values, axis=-1) ** 2)
+    signs = set()
+    for cell in cells_of(values):
+        pairs = [covariance[cell][first, second] for first, second in itertools.permutations(range(count), 2)]
+        signs.add(np.sign(np.mean(pairs)))
+        assert over_instances[cell] == pytest.approx(max(np.mean(pairs), 0))
+        # Satterthwaite: the squared sum of the parts over the sum of their squares by their degrees of freedom.
+        total = over_seeds[cell] + over_instances[cell]
+        assert df[cell] == pytest.approx(total**2 / (over_seeds[cell] ** 2 / (count - 1)))
+    assert signs == {-1, 1}, "both signs are to be tried"
+
+
+def test_the_crossed_bounds_are_students_around_each_mean() -> None:
+    values, covariance = crossed_cells(3)
+    over_seeds, over_instances, df = bounds.crossed_variance(values, covariance)
+    for level in (0.8, 0.95):
+        theirs = stats.t.interval(level, df, values.mean(axis=-1), np.sqrt(over_seeds + over_instances))
+        assert np.array(bounds.crossed_bounds(values, covariance, level)) == pytest.approx(np.array(theirs))
+
+
+def test_equal_seeds_leave_the_error_of_the_instances_which_is_normal() -> None:
+    values, covariance = np.array([[2.0, 2.0], [2.0, 2.1]]), np.full((2, 2, 2), 0.09)
+    over_seeds, over_instances, df = bounds.crossed_variance(values, covariance)
+    assert over_seeds == pytest.approx([0, 0.0025]) and over_instances == pytest.approx([0.09, 0.09])
+    assert np.isinf(df[0]) and np.isfinite(df[1])
+    ends = [one[0] for one in bounds.crossed_bounds(values, covariance)]
+    assert ends == pytest.approx(stats.norm.interval(0.95, 2, 0.3))
+    alone = [float(one) for one in bounds.crossed_bounds(values[0], np.zeros((2, 2)))]
+    assert alone == [2, 2]

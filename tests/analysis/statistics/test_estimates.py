@@ -8,14 +8,37 @@ from scipy import stats
 
 from analysis.statistics.estimates import (
     Resampled,
+    Student,
     crossed_estimate,
+    expanded_bootstrap,
     paired_estimate,
     seed_bootstrap,
+    studentised_estimate,
     welch_estimate,
 )
 from analysis.statistics.intervals import INTERVALS, Sample
-from analysis.statistics.resampling import Resamples, draw_picks, resampled_means
+from analysis.statistics.resampling import Resamples, draw_picks, every_resample, resampled_means
 from tests.analysis.simulated import rejections, two_sided, welch_of
+
+
+@pytest.mark.parametrize("df", [1.0, 4.5, np.inf])
+@pytest.mark.parametrize("error", [0.4, 1.0])
+@pytest.mark.parametrize("bound", [-1.0, 0.25, 2.0])
+def test_a_students_ps_are_the_tails_of_its_distribution_around_the_effect(df, error, bound):
+    estimate, around = Student(effect=0.3, error=error, df=df), stats.t(df, 0.3, error)
+    assert estimate.p_above(bound) == pytest.approx(around.cdf(bound))
+    assert estimate.p_below(bound) == pytest.approx(around.sf(bound))
+    assert estimate.interval(0.8) == pytest.approx(around.interval(0.8))
+    assert estimate.instance_share == 0  # instances are held fixed unless somebody says otherwise
+
+
+@pytest.mark.parametrize(
+    ("bound", "above", "below"), [(-3.0, 0, 1), (1.5, 0, 1), (2.0, 1, 1), (2.5, 1, 0), (7.0, 1, 0)]
+)
+def test_an_effect_without_error_is_certain_of_all_but_its_own_value(bound, above, below):
+    estimate = Student(effect=2.0, error=0.0, df=4.0)
+    assert (estimate.p_above(bound), estimate.p_below(bound)) == (above, below)
+    assert estimate.interval() == (2.0, 2.0)
 
 
 def test_welch_is_scipys():
@@ -45,6 +68,15 @@ def test_a_sum_of_four_cells_has_satterthwaites_degrees_of_freedom():
     assert estimate.effect == pytest.approx(4.0)
     assert estimate.error == pytest.approx(np.sqrt(variances.sum()))
     assert estimate.df == pytest.approx(4 * variances.sum() ** 2 / (variances**2).sum())
+
+
+@pytest.mark.parametrize(("errors", "error", "df"), [([0.0, 0.0], 0, 2), ([0.6, 0.8], 1, None)])
+def test_cells_without_spread_have_an_exact_sum_with_the_fewest_degrees_of_freedom(errors, error, df):
+    counts = np.array([5.0, 3.0])
+    estimate = welch_estimate(np.array([91.5, 90.0]), np.array(errors), counts, np.array([1.0, -1.0]))
+    satterthwaite = 1 / (0.36**2 / 4 + 0.64**2 / 2)
+    assert (estimate.effect, estimate.error) == pytest.approx((1.5, error))
+    assert estimate.df == pytest.approx(satterthwaite if df is None else df)
 
 
 def test_the_order_of_the_cells_changes_no_digit():
@@ -132,6 +164,81 @@ def test_a_bootstrap_never_claims_more_than_its_draws_can_tell():
     assert estimate.p_below(0.0) == pytest.approx(1 - 0.5 / 500)
 
 
+def expected_level(bound, draws, resolution=1e-12):
+    """Share of the draws below a bound, ties counted half, at least half a draw from 0 and 1."""
+    below = sum(1.0 for draw in draws if draw < bound - resolution)
+    ties = sum(1.0 for draw in draws if abs(draw - bound) <= resolution)
+    return min(max(below + ties / 2, 0.5), len(draws) - 0.5) / len(draws)
+
+
+@pytest.mark.parametrize("bound", [-9, -1, -1 - 1.5e-12, -0.5, 0, 1.5e-12, 5e-13, 1, 3, 3.5, 99])
+def test_a_bootstraps_p_is_the_share_of_the_draws_below_with_ties_counted_half(bound):
+    draws, counts = np.array([3.0, 0.0, -1.0, 1.0]), np.array([1, 5, 2, 4])
+    estimate = Resampled.of(0.5, draws, counts)
+    level = expected_level(bound, np.repeat(draws, counts))
+    assert estimate.p_above(bound) == pytest.approx(level, rel=1e-9)
+    assert estimate.p_below(bound) == pytest.approx(1 - level, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("effect", "bound", "unit"),
+    [(0.0, 1e6, 1e6), (1e6, 0.0, 1e6), (0.0, -1e6, 1e6), (-1e6, 0.0, 1e6), (0.0, 0.0, 1), (-0.2, 0.1, 1)],
+)
+def test_ties_are_as_coarse_as_the_digits_of_the_larger_of_effect_and_bound(effect, bound, unit):
+    """And at least as coarse as those of numbers about 1."""
+    draws = bound + unit * 1e-12 * np.array([-2, 0.5, 0.7, 2, 3])
+    estimate = Resampled.of(effect, draws, np.ones(5, dtype=np.int64))
+    assert estimate.p_above(bound) == pytest.approx((1 + 2 / 2) / 5)
+
+
+@pytest.mark.parametrize("tail", [0.05, 0.15, 0.35])
+def test_a_bootstrap_with_a_tail_of_its_own_shrinks_the_share_of_the_nearer_end(tail):
+    """Such as one that cuts off the square of the tail: the p's are those of its interval at either end."""
+    draws = np.arange(1.0, 1001)
+    estimate = Resampled.of(
+        500.5, draws, np.ones(1000, dtype=np.int64),
+        expand=lambda level: ((1 - level) / 2) ** 2, shrink=lambda share: share**0.5,
+    )  # fmt: skip
+    low, high = estimate.interval(1 - 2 * tail)
+    assert (low, high) == pytest.approx((1 + 999 * tail**2, 1000 - 999 * tail**2))
+    for nearer, farther in ((estimate.p_above, estimate.p_below), (estimate.p_below, estimate.p_above)):
+        bound = low if nearer == estimate.p_above else high
+        assert nearer(bound) == pytest.approx(tail, abs=5e-3)
+        assert farther(bound) == pytest.approx(1 - tail, abs=5e-3)
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_an_expanded_bootstrap_of_normal_draws_has_students_p(count):
+    """Draws with the spread of a bootstrap of normal seeds: sqrt((n - 1) / n) of a standard error."""
+    values = np.array([-1.0, 1.0, *np.zeros(count - 2)])
+    error = values.std(ddof=1) / np.sqrt(count)
+    normal = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000, 0, error * np.sqrt((count - 1) / count))
+    flat = Resamples(picks=np.zeros((20_000, count), dtype=np.int64), counts=np.ones(20_000, dtype=np.int64))
+    estimate = expanded_bootstrap(values, normal, flat)
+    for bound in (-1.2 * error, 0.1 * error, 0.9 * error):
+        assert estimate.p_above(bound) == pytest.approx(stats.t.cdf(bound / error, count - 1), abs=1e-3)
+        assert estimate.p_below(bound) == pytest.approx(stats.t.sf(bound / error, count - 1), abs=1e-3)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_studentised_bootstrap_without_a_single_spread_is_students_t(symmetric):
+    values = np.array([0.3, 1.1, 0.2])
+    flat = Resamples(picks=np.array([[0, 0, 0], [2, 2, 2]]), counts=np.array([1, 1]))
+    estimate = studentised_estimate(values, values[flat.picks], flat, symmetric=symmetric)
+    theirs = stats.ttest_1samp(values, 0.1, alternative="greater")
+    assert estimate.p_above(0.1) == pytest.approx(theirs.pvalue)
+    assert estimate.interval() == pytest.approx(stats.t.interval(0.95, 2, values.mean(), stats.sem(values)))
+
+
+@pytest.mark.parametrize("bca", [False, True])
+def test_a_bootstrap_corrects_for_skewness_only_where_it_is_asked_to(bca):
+    values = np.array([0.0, 1.0, 1.5, 8.0])
+    every = every_resample(4)
+    estimate = seed_bootstrap(values, resampled_means(values, every.picks), every, bca=bca)
+    assert estimate.acceleration == pytest.approx(stats.skew(values) / 12 if bca else 0)
+    assert (estimate.bias != 0) == bca and estimate.effect == pytest.approx(2.625)
+
+
 def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joint_sd=1.0, effect=0.0):
     """Per-instance differences between two models: (n_seeds, n_instances)."""
     return (
@@ -166,6 +273,16 @@ def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
     fixed = np.tile(values, (500, 1))
     ours, paired = crossed_estimate(values, np.cov(fixed, rowvar=False)), paired_estimate(values)
     assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
+
+
+def test_a_crossed_estimate_without_any_spread_has_no_error_and_no_share_of_the_instances():
+    estimate = crossed_estimate(np.full(3, 1.5), np.zeros((3, 3)))
+    assert (estimate.effect, estimate.error, estimate.instance_share) == (1.5, 0, 0)
+
+
+def test_a_crossed_estimate_of_equal_seeds_has_all_its_error_from_the_instances():
+    estimate = crossed_estimate(np.full(3, 1.5), np.full((3, 3), 0.25))
+    assert (estimate.error, estimate.df, estimate.instance_share) == (0.5, np.inf, 1)
 
 
 def test_type_one_error_of_welch_and_paired():

@@ -31,6 +31,25 @@ def test_one_instance_says_nothing() -> None:
     assert (covariance_of_means(np.array([[1.0], [0.0]])) == 0).all()
 
 
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) -> None:
+    scores = np.random.default_rng(count).random((4, count))
+    expected = np.cov(scores) / count
+    assert covariance_of_means(scores) == pytest.approx(expected, rel=1e-9)
+    assert covariance_of_means(scores, paired=False) == pytest.approx(np.diag(np.diag(expected)), rel=1e-9)
+
+
+def test_a_dataset_without_runs_hides_none_after_it(tmp_path: Path) -> None:
+    runs, folder = with_instances(tmp_path / "i", np.random.default_rng(3), models=(CLM,), counts={})
+    chosen = select_runs(runs)
+    some = InstanceCovariance.of(chosen[chosen["dataset"].isin(["qqp", "squad", "nq"])], folder)
+    every = InstanceCovariance.of(chosen, folder)
+    for name in ("qqp", "squad", "nq"):
+        found = some.between_seeds([(1.0, CLM, name)], [0, 1, 2])
+        assert found is not None and np.array_equal(found, every.between_seeds([(1.0, CLM, name)], [0, 1, 2]))
+    assert some.between_seeds([(1.0, CLM, "sst2")], [0, 1, 2]) is None
+
+
 def test_a_difference_within_seeds_has_the_covariance_of_its_instances(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     runs, folder = with_instances(tmp_path / "i", rng, models=(CLM, MLM), counts={"sst2": 90})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from scipy import stats
 
 from analysis.precision.shapes import SEED_COUNTS, SHAPES, simulate_shapes
 from analysis.statistics.intervals import INTERVALS, caption_of
-from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage
+from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage, too_narrow
 
 
 def test_every_interval_over_seeds_was_simulated_with_every_shape() -> None:
@@ -40,3 +43,33 @@ def test_a_caption_names_every_interval_seen_with_the_fewest_seeds_of_each() -> 
     assert first.startswith("95 % symmetric studentised bootstrap") and "of 5 simulated seeds" in first
     assert second.startswith("95 % interval by Student's t") and "of 2 simulated seeds" in second
     assert caption_of([(1, "t")]) == "single seeds, which have no interval"
+
+
+@pytest.mark.parametrize("n_seeds", [2, 3, 5, 8])
+def test_the_papers_interval_is_too_narrow_by_what_students_distribution_says(n_seeds: int) -> None:
+    """1.96 standard errors hold the mean of normal seeds as often as Student's t is within 1.96."""
+    held = 100 * (2 * stats.t.cdf(1.96, n_seeds - 1) - 1)
+    known = measured_coverage("paper", "normal", n_seeds)
+    assert known is not None and 100 * known[0] == pytest.approx(held, abs=1)
+    shown = re.fullmatch(r"covers (\d\d) %", too_narrow("paper", n_seeds))
+    assert shown and int(shown[1]) == pytest.approx(100 * known[0], abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("interval", "n_seeds"),
+    [("t", 2), ("t", 5), ("studentised", 5), ("expanded", 20), ("paper", 1), ("none", 5)],
+)
+def test_an_interval_that_holds_the_mean_often_enough_or_is_unknown_is_not_too_narrow(interval, n_seeds):
+    assert too_narrow(interval, n_seeds) == ""
+
+
+@pytest.mark.parametrize("n_seeds", [2, 5, 8, 15])
+def test_students_interval_is_said_to_hold_the_mean_of_normal_seeds_in_95_percent(n_seeds: int) -> None:
+    words = coverage_words("t", n_seeds)
+    shown = re.fullmatch(
+        rf"; of {n_seeds} simulated seeds it holds the mean in (\d\d) % with normal seeds, "
+        r"(\d\d) % where one seed in ten collapses",
+        words,
+    )
+    assert shown and int(shown[1]) == pytest.approx(95, abs=0.5) and 75 < int(shown[2]) < 95
+    assert coverage_words("t", 1) == coverage_words("none", 5) == ""

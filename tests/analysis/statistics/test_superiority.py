@@ -30,6 +30,16 @@ def test_the_interquartile_mean_is_scipys_trimmed_mean_of_all_runs():
     assert interquartile_mean(strata) == stats.trim_mean(np.stack(strata, axis=1), 0.25, axis=None)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 12, 15])
+def test_strata_of_a_single_run_have_the_same_statistics_on_every_resample(count):
+    """Nothing is left to draw, so the draws are the statistics themselves."""
+    first, second = np.random.default_rng(count).normal(size=(2, count, 1))
+    draws = iqm_draws(list(first), 3, np.random.default_rng(1))
+    assert draws == pytest.approx(np.full(3, stats.trim_mean(first.ravel(), 0.25)))
+    wins = improvement_draws(list(zip(first, second, strict=True)), 3, np.random.default_rng(1))
+    assert wins == pytest.approx(np.full(3, np.mean(first > second)))
+
+
 def test_resamples_stay_within_their_stratum():
     """The same as a loop over resamples; a stratum's runs never stand for another's."""
     strata = [np.array([1.0, 2, 3, 4]), np.array([100.0, 200, 300, 400])]
