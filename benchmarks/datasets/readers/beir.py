@@ -95,10 +95,12 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
         for where, row in progress(records(path, reading), path.name, unit="line"):
-            identity = str(pick(row, _ID, reading, where))
-            found = pick(row, ("text", "query"), reading, where) if identity in wanted else None
+            identity = pick(row, _ID, reading, where)
+            if identity is None or str(identity) not in wanted:
+                continue
+            found = pick(row, ("text", "query"), reading, where)
             if found is not None:
-                yield where, identity, row.get("title"), str(found)
+                yield where, str(identity), row.get("title"), str(found)
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object], file: pq.ParquetFile) -> Iterator[Text]:
@@ -144,7 +146,9 @@ def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
 
 def _is_judgement(line: str) -> bool:
     fields = line.split()
-    return fields[:2] == ["query-id", "corpus-id"] or (len(fields) == 4 and fields[1] in ("0", "Q0"))
+    if len(fields) == 3:
+        return fields[0].lower() in _QUERY_ID and fields[1].lower() in _DOC_ID
+    return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
 def _pair_lines(path: Path, reading: Reading) -> list[Row]:

@@ -18,17 +18,17 @@ def _read(inputs: Inputs) -> Content:
     for split in ("validation", "test"):
         paths = inputs.need(split, f"the queries of its {split} split with their positive passages")
         splits[split] = []
-        for path in paths:
-            for position, (where, row) in enumerate(records(path, inputs.reading)):
-                found: _Found = []
-                with inputs.reading.shape(where):
-                    meeting = "meeting_transcripts" in row
-                    found = _meeting(row, f"{split}-{position}", inputs.reading) if meeting else _mldr(row)
-                for query, text, doc, content in found:
-                    queries[query] = text
-                    splits[split].append((query, doc, 1))
-                    if content is not None:
-                        docs[doc] = {"title": None, "text": content}
+        rows = (item for path in paths for item in records(path, inputs.reading))
+        for position, (where, row) in enumerate(rows):
+            found: _Found = []
+            with inputs.reading.shape(where):
+                meeting = "meeting_transcripts" in row
+                found = _meeting(row, f"{split}-{position}", inputs.reading) if meeting else _mldr(row)
+            for query, text, doc, content in found:
+                queries[query] = text
+                splits[split].append((query, doc, 1))
+                if content is not None:
+                    docs[doc] = {"title": None, "text": content}
     wanted = dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.reading):

@@ -86,7 +86,7 @@ class _Columns:
         parts = line.split("\t") if "\t" in line else line.split()
         if parts[0].startswith("-DOCSTART-"):
             return None
-        return (parts[0], parts[-1].strip()) if len(parts) > 1 else (parts[0], "")
+        return parts[0], parts[-1].strip() if len(parts) > 1 else ""
 
 
 class _Uner(_Columns):
@@ -94,9 +94,7 @@ class _Uner(_Columns):
 
     def fields(self, line: str) -> tuple[str, str] | None:
         parts = line.split("\t")
-        if line.startswith("#") and len(parts) < 3:
-            return None
-        if re.fullmatch(r"\d+[-.]\d+", parts[0]):
+        if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
             return None
         return (parts[1].strip(), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
 
@@ -145,13 +143,13 @@ def iob1_to_iob2(tags: Sequence[str]) -> list[str]:
 
 def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
     """Whether entities start with `I-`, and `B-` occurs only between two entities of one type."""
-    starts = 0
+    inside = False
     for tags in tagged:
         for before, tag in pairwise(("O", *tags)):
-            starts += tag.startswith("I-") and before[2:] != tag[2:]
+            inside |= tag.startswith("I-")
             if tag.startswith("B-") and before[2:] != tag[2:]:
                 return False
-    return starts > 0
+    return inside
 
 
 def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -146,11 +146,7 @@ def _tag_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]
 
 
 def _answer_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
-    rename: Mapping[str, str] = {
-        names[0]: field
-        for field, names in definition.columns.items()
-        if len(names) == 1 and names[0] != field
-    }
+    rename = {name: field for field, names in definition.columns.items() for name in names}
     return question_rows(path, reading, unanswerable=definition.dataset.may_abstain, rename=rename)
 
 

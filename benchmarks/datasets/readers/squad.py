@@ -65,7 +65,7 @@ def answers_of(value: Any, context: str) -> list[Row] | None:
         ]
     answers = []
     for text, start in pairs:
-        if start is None or not context.startswith(text, start):
+        if start is None or start < 0 or not context.startswith(text, start):
             start = context.find(text)
         if start < 0 or not text:
             return None

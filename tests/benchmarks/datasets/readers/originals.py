@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import Inputs, reader_of
+from benchmarks.datasets.readers import READERS, Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import get_dataset
+from common.provenance import ROOT
 
 Put = Callable[[str, str | list[Any]], Path]
 """Writes a text, or rows as JSON lines, to a file of the test and returns its path."""
@@ -28,9 +31,9 @@ def putter(folder: Path) -> Put:
     return put
 
 
-def read(name: str, *, skip_bad: bool = False, **files: Path) -> Content:
+def read(name: str, *, skip_bad: bool = False, **files: Path | tuple[Path, ...]) -> Content:
     dataset = get_dataset(name)
-    roles = {role: (path,) for role, path in files.items()}
+    roles = {role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()}
     inputs = Inputs(dataset=dataset, files=roles, reading=Reading(skip_bad=skip_bad))
     return reader_of(dataset).read(inputs)
 
@@ -38,3 +41,18 @@ def read(name: str, *, skip_bad: bool = False, **files: Path) -> Content:
 def rows(content: Content, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = content.tables[table].to_pylist()
     return found
+
+
+def check_against_its_page(name: str) -> None:
+    """Compare what a reader declares of its dataset with the dataset's row in docs/datasets.md."""
+    page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| `{name}` \| .+? \| (.+?) / (.+?) / (.+?) \| (.+?) \|", page, re.MULTILINE)
+    assert row is not None, f"docs/datasets.md has no row of {name}"
+    *splits, licence = row.groups()
+    numbers = {split: re.match(r"[\d,]+", text) for split, text in zip(SPLIT_TABLES, splits, strict=True)}
+    counts = {split: int(number[0].replace(",", "")) for split, number in numbers.items() if number}
+    reader = READERS[name]
+    assert dict(reader.counts) == counts
+    for word in licence.replace(",", "").split():
+        if not word.islower() or word == "non-commercial":
+            assert word in reader.licence, f"the page says {licence}"

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, read, rows
-
-HEADER = "query-id\tcorpus-id\tscore\n"
+from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
 
 
 def test_mldr(put: Put) -> None:
@@ -46,3 +44,78 @@ def test_qmsum_in_mldr_form(put: Put) -> None:
     assert rows(content, "corpus")[0] == {"id": "validation-0", "title": None, "text": "A: hello\nB: bye"}
     assert [row["text"] for row in rows(content, "queries")] == ["who left?", "who came?"] * 2
     assert any("stand-in" in note for note in content.notes)
+
+
+def asked(number: int, *docs: str, **text: str) -> dict[str, Any]:
+    passages = [{"docid": doc, **text} for doc in docs]
+    return {"query_id": f"q{number}", "query": f"ask {number}", "positive_passages": passages}
+
+
+def meeting(*queries: str) -> dict[str, Any]:
+    said = [{"speaker": "A", "content": " and ".join(queries)}]
+    return {"meeting_transcripts": said, "specific_query_list": [{"query": query} for query in queries]}
+
+
+def test_every_positive_passage_is_judged_relevant_once(put: Put) -> None:
+    dev = put("dev.jsonl", [asked(1, "a", "b", text="x"), asked(2, "b", text="x")])
+    content = read("mldr_en", validation=dev, test=put("test.jsonl", [asked(3, "a", text="x")]))
+    assert [tuple(row.values()) for row in rows(content, "qrels")] == [
+        ("validation", "q1", "a", 1),
+        ("validation", "q1", "b", 1),
+        ("validation", "q2", "b", 1),
+        ("test", "q3", "a", 1),
+    ]
+    assert [tuple(row.values()) for row in rows(content, "queries")] == [
+        ("validation", "q1", "ask 1"),
+        ("validation", "q2", "ask 2"),
+        ("test", "q3", "ask 3"),
+    ]
+    assert (content.licence, content.citation, content.notes) == ("", "", ())
+
+
+def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
+    path = put("dev.jsonl", [asked(1, "a", text="short")])
+    corpus = put("corpus.jsonl", [{"docid": "b", "text": "unasked"}, {"docid": "a", "text": "long"}])
+    content = read("mldr_en", validation=path, test=path, corpus=corpus)
+    assert rows(content, "corpus") == [{"id": "a", "title": None, "text": "long"}]
+
+
+def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
+    path = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")])
+    with pytest.raises(UserError) as caught:
+        read("mldr_en", validation=path, test=path)
+    assert str(caught.value) == (
+        "3 positive passages, the first 'c', come without text; name the corpus with --corpus FILE"
+    )
+
+
+def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
+    path = put("dev.jsonl", [{"query_id": "q0"}, asked(1, "a", text="x")])
+    with pytest.raises(UserError, match=r"dev\.jsonl:1: the row has not .*: 'positive_passages' is missing"):
+        read("mldr_en", validation=path, test=path)
+    content = read("mldr_en", validation=path, test=path, skip_bad=True)
+    assert [row["id"] for row in rows(content, "queries")] == ["q1", "q1"]
+
+
+def test_meetings_of_several_files_keep_apart(put: Put) -> None:
+    files = put("product.jsonl", [meeting("who?", "why?")]), put("academic.jsonl", [meeting("when?")])
+    content = read("mldr_en", validation=files, test=put("test.jsonl", [meeting("where?")]))
+    assert [(row["query_id"], row["doc_id"], row["relevance"]) for row in rows(content, "qrels")] == [
+        ("validation-0-0", "validation-0", 1),
+        ("validation-0-1", "validation-0", 1),
+        ("validation-1-0", "validation-1", 1),
+        ("test-0-0", "test-0", 1),
+    ]
+    assert [row["text"] for row in rows(content, "queries")] == ["who?", "why?", "when?", "where?"]
+    assert [row["text"] for row in rows(content, "corpus")] == ["A: who? and why?", "A: when?", "A: where?"]
+
+
+def test_a_stand_in_has_its_own_licence_and_citation(put: Put) -> None:
+    path = put("val.jsonl", [meeting("who?")])
+    content = read("mldr_en", validation=path, test=path)
+    assert content.licence == "MIT for the set; AMI and ICSI transcripts CC BY 4.0"
+    assert content.citation == "Zhong et al. 2021, QMSum (NAACL)"
+
+
+def test_what_is_declared_is_what_the_page_says() -> None:
+    check_against_its_page("mldr_en")

@@ -12,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from benchmarks.datasets.readers.ner import CONLL_TAGS, iob1_to_iob2, sentences
+from benchmarks.datasets.readers.ner import (
+    CONLL_TAGS,
+    UNER_TAGS,
+    hub_rows,
+    iob1_to_iob2,
+    line_rows,
+    sentences,
+)
 from benchmarks.datasets.readers.original_files import Reading
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
+
+SKIPPED = " (--skip-bad-lines leaves such lines out)"
 
 UNER = """# sent_id = 1
 # text = Ada in New York
@@ -127,3 +136,255 @@ def test_ner_ids_in_an_unknown_order_are_refused(tmp_path: Path) -> None:
             validation=tmp_path / "x.parquet",
             test=tmp_path / "x.parquet",
         )
+
+
+@pytest.mark.parametrize("name", ["conll2003_en", "ontonotes", "uner_en"])
+def test_what_is_declared_is_what_the_page_says(name: str) -> None:
+    check_against_its_page(name)
+
+
+def spoken(path: Path, *, skip_bad: bool = False) -> list[tuple[int, str]]:
+    """Return the line where each sentence starts, and `word/tag` of its words."""
+    found = sentences(path, Reading(skip_bad=skip_bad))
+    return [
+        (
+            int(where.removeprefix(f"{path}:")),
+            " ".join(f"{w}/{t}" for w, t in zip(words, tags, strict=True)),
+        )
+        for where, words, tags in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("\n \n\t\n", []),
+        ("Ada B-PER", [(1, "Ada/B-PER")]),
+        ("\n\nAda B-PER\nwon O\n\n\nYes O\n", [(3, "Ada/B-PER won/O"), (7, "Yes/O")]),
+        ("-DOCSTART- -X- O O\n\nAda NNP I-NP I-PER\n", [(3, "Ada/I-PER")]),
+        ("-DOCSTART-\nAda O\n", [(2, "Ada/O")]),
+        ("well -DOCSTART-x\n", [(1, "well/-DOCSTART-x")]),
+        ("New York\tB-LOC\nwon\tO \n", [(1, "New York/B-LOC won/O")]),
+        ("Ada\tNNP\tB-PER\n", [(1, "Ada/B-PER")]),
+        ("1999\tB-DATE\n2\tO\n", [(1, "1999/B-DATE 2/O")]),
+        ("# a comment\nAda O\n", [(2, "Ada/O")]),
+        ("Ada O\n# O\n", [(1, "Ada/O #/O")]),
+    ],
+)
+def test_columns_have_the_word_first_and_the_tag_last(
+    put: Put, text: str, expected: list[tuple[int, str]]
+) -> None:
+    assert spoken(put("a.conll", text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1\tAda\tB-PER\n2\twon\tO\n", [(1, "Ada/B-PER won/O")]),
+        ("1\tAda \tB-PER \tx\n\n1\tYes\tO\tx\n", [(1, "Ada/B-PER"), (3, "Yes/O")]),
+        ("1-2\tcannot\t_\n1\tcan\tO\n2\tnot\tO\n2.1\tgone\t_\n", [(2, "can/O not/O")]),
+        ("1.1\tgone\t_\t-\n1\tcan\tO\t-\n", [(2, "can/O")]),
+        ("1\t2-3\tO\t-\n2\t-\tO\t1-2\n", [(1, "2-3/O -/O")]),
+        ("# text = a\tb\tc\n1\tAda\tO\n#\n# sent\t2\n# text = a\tb\tc\n2\t#\tO\n", [(2, "Ada/O #/O")]),
+    ],
+)
+def test_uner_has_index_word_and_tag_between_comments(
+    put: Put, text: str, expected: list[tuple[int, str]]
+) -> None:
+    assert spoken(put("a.iob2", text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Ada O\nRome\n", 2),
+        ("Ada\tO\n\tO\n", 2),
+        ("Ada\tO\nRome\t\n", 2),
+        ("1\tAda\tO\n2\tRome\n", 2),
+        ("1\tAda\tO\n2\n", 2),
+        ("1\tAda\tO\n2\t\tO\n", 2),
+        ("1\tAda\tO\n2\tRome\t\n", 2),
+        ("1\tAda\tO\nx\tRome\tO\n", 2),
+        ("1\tAda\tO\nx\tRome\t7\n", 2),
+        ("1\tAda\tO\nx\t7\tO\n", 2),
+    ],
+)
+def test_a_line_without_word_or_tag_takes_its_sentence_with_it(put: Put, text: str, line: int) -> None:
+    path = put("a.conll", text + "\n" + text.splitlines()[0] + "\n")
+    with pytest.raises(UserError) as caught:
+        spoken(path)
+    assert str(caught.value) == f"{path}:{line}: the line has no word and tag{SKIPPED}"
+    assert spoken(path, skip_bad=True) == [(4, "Ada/O")]
+
+
+def test_the_rest_of_a_sentence_is_read_after_a_bad_line_and_left_out_with_it(put: Put) -> None:
+    path, reading = put("a.conll", "Ada O\nin\nRome\nagain O\n\nYes O\n"), Reading(skip_bad=True)
+    assert [words for _, words, _ in sentences(path, reading)] == [["Yes"]]
+    assert reading.notes() == ("bad lines left out: 2, the first at a.conll:2: the line has no word and tag",)
+
+
+def conll2012(*found: tuple[str, str], columns: int = 13) -> str:
+    rest = " *" * (columns - 12) + " -"
+    return "".join(f"doc 0 0 {word} NN (S* - - - spk {tag}{rest}\n" for word, tag in found)
+
+
+@pytest.mark.parametrize(
+    ("entities", "tags"),
+    [
+        ("* * *", "O O O"),
+        ("(A) (A) *", "B-A B-A O"),
+        ("(A* * *)", "B-A I-A I-A"),
+        ("(A* *) (B)", "B-A I-A B-B"),
+        ("(A* *) *", "B-A I-A O"),
+        ("(WORK_OF_ART* * *", "B-WORK_OF_ART I-WORK_OF_ART I-WORK_OF_ART"),
+    ],
+)
+@pytest.mark.parametrize("columns", [12, 13])
+def test_brackets_open_and_close_entities_within_a_sentence(
+    put: Put, entities: str, tags: str, columns: int
+) -> None:
+    text = conll2012(*zip(("one", "two", "three"), entities.split(), strict=True), columns=columns)
+    after = conll2012(("next", "*"), columns=columns)
+    path = put("a_gold_conll", f"#begin document (x); part 000\n{text}\n{after}#end document\n")
+    one, two, three = tags.split()
+    assert spoken(path) == [(2, f"one/{one} two/{two} three/{three}"), (6, "next/O")]
+
+
+def test_a_conll2012_line_of_eleven_columns_is_bad(put: Put) -> None:
+    short = "doc 0 0 word NN (S* - - - spk *\n"
+    path = put("a_gold_conll", "#begin document (x)\n" + conll2012(("one", "*")) + short)
+    with pytest.raises(UserError, match=r"a_gold_conll:3: the line has no word and tag"):
+        spoken(path)
+
+
+def test_a_folder_needs_gold_files(tmp_path: Path, put: Put) -> None:
+    put("train/a.txt", "Ada O\n")
+    with pytest.raises(UserError) as caught:
+        read("ontonotes", train=tmp_path / "train", validation=tmp_path / "train", test=tmp_path / "train")
+    assert str(caught.value) == f"{tmp_path / 'train'} has no *_gold_conll files in it"
+
+
+@pytest.mark.parametrize(
+    ("given", "turned"),
+    [
+        ("", ""),
+        ("O O", "O O"),
+        ("I-LOC", "B-LOC"),
+        ("I-LOC I-LOC O I-LOC", "B-LOC I-LOC O B-LOC"),
+        ("I-LOC B-LOC I-LOC", "B-LOC B-LOC I-LOC"),
+        ("I-LOC I-PER", "B-LOC B-PER"),
+        ("B-LOC I-LOC", "B-LOC I-LOC"),
+        ("I-LOC I-ALOC I-XLOC", "B-LOC B-ALOC B-XLOC"),
+    ],
+)
+def test_the_first_word_of_each_entity_gets_b(given: str, turned: str) -> None:
+    assert iob1_to_iob2(given.split()) == turned.split()
+
+
+@pytest.mark.parametrize(
+    ("written", "kept", "is_iob1"),
+    [
+        (["O O"], ["O O"], False),
+        (["B-LOC I-LOC O"], ["B-LOC I-LOC O"], False),
+        (["O I-LOC"], ["O B-LOC"], True),
+        (["O O", "I-PER I-PER B-PER"], ["O O", "B-PER I-PER B-PER"], True),
+        (["I-LOC I-LOC", "O B-LOC"], ["I-LOC I-LOC", "O B-LOC"], False),
+        (["I-LOC B-PER"], ["I-LOC B-PER"], False),
+    ],
+)
+def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
+    put: Put, written: list[str], kept: list[str], is_iob1: bool
+) -> None:
+    text = "\n".join("".join(f"w {tag}\n" for tag in line.split()) for line in written)
+    reading = Reading()
+    found = line_rows(put("a.conll", text), UNER_TAGS, reading)
+    assert [" ".join(UNER_TAGS[tag] for tag in row["tags"]) for row in found] == kept
+    assert reading.notes() == (("IOB1 tags were turned into IOB2",) if is_iob1 else ())
+
+
+def test_tags_of_another_scheme_are_kept_without_a_word(put: Put) -> None:
+    reading = Reading()
+    found = line_rows(put("a.conll", "Ada S-A\nwon O\n"), ("O", "S-A"), reading)
+    assert (found, reading.notes()) == ([{"words": ["Ada", "won"], "tags": [1, 0]}], ())
+
+
+def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(put: Put) -> None:
+    path = put("a.conll", "Ada B-PER\n\nin O\nRome B-LOK\n\nYes O\n")
+    with pytest.raises(UserError) as caught:
+        line_rows(path, UNER_TAGS, Reading())
+    assert str(caught.value) == (
+        f"{path}:3: the tag 'B-LOK' is outside the tag set O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC; "
+        f"did you mean 'B-LOC'?{SKIPPED}"
+    )
+    kept = line_rows(path, UNER_TAGS, Reading(skip_bad=True))
+    assert kept == [{"words": ["Ada"], "tags": [1]}, {"words": ["Yes"], "tags": [0]}]
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ({"words": ["Ada"]}, "there is no column tags or ner or ner_tags; there are 'words'"),
+        ({"tags": ["O"]}, "there is no column words or tokens; there are 'tags'"),
+        ({"words": [], "tags": []}, "there are 0 words and 0 tags"),
+        ({"words": ["Ada"], "tags": []}, "there are 1 words and 0 tags"),
+        ({"words": ["Ada"], "tags": [0, 0]}, "there are 1 words and 2 tags"),
+        ({"words": ["Ada", 7], "tags": [0, 0]}, "a word is no text"),
+        ({"words": ["Ada"], "tags": [-1]}, f"the tag '-1' is outside the tag set {', '.join(UNER_TAGS)}"),
+        ({"words": ["Ada"], "tags": [7]}, f"the tag '7' is outside the tag set {', '.join(UNER_TAGS)}"),
+        ({"words": ["Ada"], "tags": [None]}, f"the tag 'None' is outside the tag set {', '.join(UNER_TAGS)}"),
+    ],
+    ids=str,
+)
+def test_a_bad_row_is_named_once_or_left_out(put: Put, bad: dict[str, object], sentence: str) -> None:
+    good = {"words": ["Ada", "won"], "tags": [1, 0]}
+    path, reading = (
+        put("x.jsonl", [good, bad, {"words": ["Rome"], "tags": ["B-LOC"]}]),
+        Reading(skip_bad=True),
+    )
+    with pytest.raises(UserError) as caught:
+        hub_rows(path, UNER_TAGS, Reading())
+    assert str(caught.value) == f"{path}:2: {sentence}{SKIPPED}"
+    assert hub_rows(path, UNER_TAGS, reading) == [good, {"words": ["Rome"], "tags": [5]}]
+    assert reading.notes() == (f"bad lines left out: 1, the first at x.jsonl:2: {sentence}",)
+
+
+@pytest.mark.parametrize("column", ["tags", "ner", "ner_tags"])
+def test_ids_count_in_the_names_that_the_file_declares(tmp_path: Path, column: str) -> None:
+    alphabetical = sorted(UNER_TAGS)
+    tags = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "I-ORG"]]
+    table = pa.table(
+        {
+            "tokens": [["a"] * 4, ["a"] * 2],
+            column: [[alphabetical.index(tag) for tag in line] for line in tags],
+        }
+    )
+    feature = {"feature": {"names": alphabetical, "_type": "ClassLabel"}, "_type": "Sequence"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {column: feature}}})}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
+    found = hub_rows(tmp_path / "x.parquet", UNER_TAGS, Reading())
+    assert [[UNER_TAGS[tag] for tag in row["tags"]] for row in found] == tags
+
+
+@pytest.mark.parametrize(
+    ("inside", "strays", "fine"), [(0, 0, True), (50, 1, True), (49, 1, False), (1, 0, True)]
+)
+def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
+    put: Put, inside: int, strays: int, fine: bool
+) -> None:
+    stray, follows, starts = UNER_TAGS.index("I-LOC"), UNER_TAGS.index("I-PER"), UNER_TAGS.index("B-PER")
+    tags = [starts, *[follows] * (inside - strays), *[stray] * strays, 0]
+    path = put("x.jsonl", [{"words": ["a"] * len(tags), "tags": tags}])
+    if fine:
+        assert [row["tags"] for row in hub_rows(path, UNER_TAGS, Reading())] == [tags]
+    else:
+        with pytest.raises(UserError) as caught:
+            hub_rows(path, UNER_TAGS, Reading())
+        assert str(caught.value) == (
+            f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
+            f"they are no valid IOB2; import a file with the tags' names"
+        )
+
+
+def test_a_file_without_a_good_row_gives_none(put: Put) -> None:
+    assert hub_rows(put("x.jsonl", []), UNER_TAGS, Reading()) == []

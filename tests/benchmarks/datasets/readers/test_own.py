@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.readers.original_files import Reading, Row
+from benchmarks.datasets.readers.own import FORM_READERS, reader_of_definition
+from benchmarks.datasets.readers.reader import Inputs
+from benchmarks.own_datasets.definition_file import Definition, definition_of
 from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.benchmarks.command import command
+from tests.benchmarks.datasets.readers.originals import Put
 
 HEAD = "[mine]\n"
 TEXT = HEAD + 'kind = "text"\nlabels = ["bad", "good"]\ncolumns = {text = "body", label = "stars"}\n'
@@ -124,3 +132,257 @@ def test_rows_of_another_form_can_be_left_out(toml: str, bad: dict[str, object],
     found = load(tmp_path / "data", "mine")
     assert found.test.num_rows == 2
     assert "bad lines left out: 1, the first at test.jsonl:2" in "".join(found.manifest.notes)
+
+
+def defined(kind: str, **table: Any) -> Definition:
+    return definition_of("mine", {"kind": kind, **table}, "my.toml: [mine]", Path())
+
+
+def read_rows(definition: Definition, path: Path, *, skip_bad: bool = False) -> tuple[list[Row], list[str]]:
+    reading = Reading(skip_bad=skip_bad)
+    return FORM_READERS[definition.kind.form].rows(definition, path, reading), list(reading.notes())
+
+
+def refusal_of(definition: Definition, path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_rows(definition, path)
+    return (
+        str(caught.value).removeprefix(f"{path}:").removesuffix(" (--skip-bad-lines leaves such lines out)")
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "files"),
+    [
+        ("text", {"labels": ["x", "y"]}, "train and validation and test with the columns text or sentence, label"),
+        ("text", {"labels": ["x", "y"], "columns": {"text": "body", "label": "stars"}},
+         "train and validation and test with the columns body, stars"),
+        ("answers", {}, "train and validation and test with the columns question, context, answers, id"),
+        ("retrieval", {}, "train and validation and test and queries and corpus"),
+    ],
+)  # fmt: skip
+def test_a_definition_says_which_files_and_columns_are_read(
+    kind: str, more: dict[str, Any], files: str
+) -> None:
+    reader = reader_of_definition(defined(kind, licence="CC0", citation="Me 2024", **more))
+    assert (reader.name, reader.files, reader.licence, reader.citation) == ("mine", files, "CC0", "Me 2024")
+    assert reader.labels == tuple(more.get("labels", ())) and reader.counts == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "value", "found"),
+    [
+        (["x", "y"], "y", 1),
+        (["x", "y"], " y ", 1),
+        (["x", "y"], 0, 0),
+        (["x", "y"], "1", 1),
+        (["x", "y"], "000000001", 1),
+        (["1", "0"], "1", 0),
+        (["1", "0"], 0, 1),
+        (["5", "7"], "7", 1),
+        (["5", "7"], "1", 1),
+    ],
+)
+def test_a_label_is_a_name_and_else_a_number(put: Put, labels: list[str], value: object, found: int) -> None:
+    path = put("x.jsonl", [{"text": "a", "label": value}])
+    assert read_rows(defined("text", labels=labels), path) == (
+        [{"first": "a", "second": None, "label": found}],
+        [],
+    )
+    several = put("y.jsonl", [{"text": "a", "labels": [value]}])
+    expected = [{"first": "a", "second": None, "labels": [found]}]
+    assert read_rows(defined("labels", labels=labels), several) == (expected, [])
+
+
+@pytest.mark.parametrize("value", ["2", 2, -1, "1.0", "0000000001", "0000000000", "Y", True, []], ids=repr)
+def test_any_other_label_is_refused_and_its_row_left_out(put: Put, value: object) -> None:
+    definition = defined("text", labels=["x", "y"])
+    path = put("x.jsonl", [{"text": "a", "label": value}, {"text": "b", "label": "y"}])
+    assert refusal_of(definition, path) == f"1: {value!r} is outside the label set x, y"
+    assert read_rows(definition, path, skip_bad=True) == (
+        [{"first": "b", "second": None, "label": 1}],
+        [f"bad lines left out: 1, the first at x.jsonl:1: {value!r} is outside the label set x, y"],
+    )
+
+
+def test_numbers_count_in_the_names_that_the_file_declares(tmp_path: Path) -> None:
+    table = pa.table({"text": ["a", "b"], "label": [0, 1], "labels": [[0], [1, 0]]})
+    features = {"label": {"names": ["y", "x"]}, "labels": {"feature": {"names": ["y", "x"]}}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    path = tmp_path / "x.parquet"
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    assert [row["label"] for row in read_rows(defined("text", labels=["x", "y"]), path)[0]] == [1, 0]
+    assert [row["labels"] for row in read_rows(defined("labels", labels=["x", "y"]), path)[0]] == [
+        [1],
+        [0, 1],
+    ]
+
+
+PAIR = {"text1": 7, "text2": 8.5, "label": "x", "labels": "x", "score": 1}
+KINDS: dict[str, dict[str, Any]] = {
+    "text": {"labels": ["x", "y"], "columns": {"text": "text1"}},
+    "pair": {"labels": ["x", "y"]},
+    "labels": {"labels": ["x", "y"], "columns": {"text": "text1"}},
+    "value": {"range": [0, 5], "columns": {"text": "text1", "second": "text2"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("text", {"first": "7", "second": None, "label": 0}),
+        ("pair", {"first": "7", "second": "8.5", "label": 0}),
+        ("labels", {"first": "7", "second": None, "labels": [0]}),
+        ("value", {"first": "7", "second": "8.5", "value": 1.0}),
+    ],
+)
+def test_both_texts_of_a_row_become_text(put: Put, kind: str, expected: Row) -> None:
+    assert read_rows(defined(kind, **KINDS[kind]), put("x.jsonl", [PAIR])) == ([expected], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing", "column"),
+    [
+        ("text", "text1", "text1"),
+        ("text", "label", "label"),
+        ("pair", "text1", "sentence1 or premise or question1 or text1"),
+        ("pair", "text2", "sentence2 or hypothesis or question2 or text2"),
+        ("pair", "label", "label"),
+        ("labels", "text1", "text1"),
+        ("labels", "labels", "labels"),
+        ("value", "text1", "text1"),
+        ("value", "score", "score or label or value"),
+    ],
+)
+def test_a_row_that_lacks_a_column_is_named_once_or_left_out(
+    put: Put, kind: str, missing: str, column: str
+) -> None:
+    row = {name: value for name, value in PAIR.items() if name != "label" or kind in ("text", "pair")}
+    bad = {name: value for name, value in row.items() if name != missing}
+    definition, path = defined(kind, **KINDS[kind]), put("x.jsonl", [bad, {**row, "text1": "kept"}])
+    there = ", ".join(map(repr, bad))
+    assert refusal_of(definition, path) == f"1: there is no column {column}; there are {there}"
+    kept, notes = read_rows(definition, path, skip_bad=True)
+    assert [item["first"] for item in kept] == ["kept"]
+    assert len(notes) == 1 and notes[0].startswith(
+        "bad lines left out: 1, the first at x.jsonl:1: there is no"
+    )
+
+
+def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
+    path = put("x.jsonl", [{"text": "a", "score": 1}, {"text": "b", "sentence2": None, "score": 2}])
+    assert [row["second"] for row in read_rows(defined("value", range=[0, 5]), path)[0]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("x", [0]), ("y, x", [0, 1]), (" y ,, ", [1]), ("", []), ([], []), (["y", 0], [0, 1]), ([1], [1])],
+)
+def test_several_labels_are_a_list_or_parted_by_commas(put: Put, value: object, found: list[int]) -> None:
+    path = put("x.jsonl", [{"text": "a", "labels": value}])
+    assert read_rows(defined("labels", labels=["x", "y"]), path)[0][0]["labels"] == found
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("x, z", "'z' is outside the label set x, y"),
+        (["x", "x"], "a label occurs twice in ['x', 'x']"),
+        ("x, 0", "a label occurs twice in 'x, 0'"),
+        (["x", "x", "z"], "'z' is outside the label set x, y"),
+        (1, "the row has not the expected form: 'int' object is not iterable"),
+    ],
+    ids=repr,
+)
+def test_labels_that_are_none_or_occur_twice_leave_the_other_rows(
+    put: Put, value: object, sentence: str
+) -> None:
+    definition = defined("labels", labels=["x", "y"])
+    path = put("x.jsonl", [{"text": "a", "labels": value}, {"text": "b", "labels": "y"}])
+    assert refusal_of(definition, path) == f"1: {sentence}"
+    assert read_rows(definition, path, skip_bad=True) == (
+        [{"first": "b", "second": None, "labels": [1]}],
+        [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
+    )
+
+
+def test_a_value_may_be_either_end_of_the_range(put: Put) -> None:
+    path = put("x.jsonl", [{"text": "a", "score": score} for score in (-1, 5, "2.5", 0, -1.0, 5.0)])
+    found, notes = read_rows(defined("value", range=[-1, 5]), path)
+    assert ([row["value"] for row in found], notes) == ([-1.0, 5.0, 2.5, 0.0, -1.0, 5.0], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (-1.5, "the value -1.5 is outside the range -1 to 5"),
+        ("5.001", "the value 5.001 is outside the range -1 to 5"),
+        ("nan", "the value nan is outside the range -1 to 5"),
+        ("inf", "the value inf is outside the range -1 to 5"),
+        ("much", "'much' is no number"),
+        ([1], "[1] is no number"),
+    ],
+)
+def test_any_other_value_is_named_and_leaves_the_other_rows(put: Put, value: object, sentence: str) -> None:
+    definition = defined("value", range=[-1, 5])
+    path = put("x.jsonl", [{"text": "a", "score": value}, {"text": "b", "score": 3}])
+    assert refusal_of(definition, path) == f"1: {sentence}"
+    assert read_rows(definition, path, skip_bad=True) == (
+        [{"first": "b", "second": None, "value": 3.0}],
+        [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
+    )
+
+
+def test_tags_come_from_lines_or_from_columns_of_any_name(put: Put) -> None:
+    definition = defined("tags", labels=["O", "B-A", "I-A"], columns={"words": "w", "tags": "t"})
+    expected = [{"words": ["Ada", "won"], "tags": [1, 0]}]
+    assert read_rows(definition, put("x.bio", "Ada B-A\nwon O"))[0] == expected
+    assert (
+        read_rows(definition, put("x.jsonl", [{"w": ["Ada", "won"], "t": [1, "O"], "tags": "no"}]))[0]
+        == expected
+    )
+
+
+@pytest.mark.parametrize("kind", ["answers", "answers or none"])
+def test_answers_come_from_columns_of_any_name(put: Put, kind: str) -> None:
+    columns = {"question": "q", "context": "c", "answers": "a", "id": "nr"}
+    path = put(
+        "x.jsonl", [{"nr": 5, "q": "who?", "c": "Ada", "a": ["Ada"]}, {"nr": 6, "q": "when?", "c": "Ada"}]
+    )
+    expected = [
+        {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]},
+        {"id": "6", "question": "when?", "context": "Ada", "answers": []},
+    ]
+    if kind == "answers":
+        refused = "2: the question has no answer, and this dataset has no unanswerable ones"
+        assert refusal_of(defined(kind, columns=columns), path) == refused
+        assert read_rows(defined(kind, columns=columns), path, skip_bad=True)[0] == expected[:1]
+    else:
+        assert read_rows(defined(kind, columns=columns), path) == (expected, [])
+
+
+def test_answers_columns_that_keep_their_names_need_no_entry(put: Put) -> None:
+    path = put("x.jsonl", [{"id": 5, "question": "who?", "c": "Ada", "answers": ["Ada"]}])
+    assert read_rows(defined("answers", columns={"context": "c", "id": "id"}), path)[0] == [
+        {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]}
+    ]
+
+
+def test_retrieval_of_ones_own_is_read_as_judgements_queries_and_corpus(put: Put) -> None:
+    definition = defined("retrieval")
+    files = {
+        "train": put("pairs.tsv", "ask\tanswer\n"),
+        "validation": put("dev.tsv", "q1 0 d1 1\n"),
+        "test": put("test.tsv", "q2 0 d2 1\n"),
+        "queries": put("queries.tsv", "q1\tone?\nq2\ttwo?\n"),
+        "corpus": put("corpus.tsv", "d1\tone\nd2\ttwo\n"),
+    }
+    roles = {role: (path,) for role, path in files.items()}
+    content = reader_of_definition(definition).read(
+        Inputs(dataset=definition.dataset, files=roles, reading=Reading())
+    )
+    assert content.tables["pairs"].to_pylist() == [{"query": "ask", "positive": "answer"}]
+    assert content.tables["queries"].to_pylist() == [
+        {"split": "validation", "id": "q1", "text": "one?"},
+        {"split": "test", "id": "q2", "text": "two?"},
+    ]

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers.squad import answers_of
+from benchmarks.datasets.readers import READERS
+from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.squad import answers_of, question_rows
+from benchmarks.datasets.splits import carve
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
 
 
 def squad_json(questions: list[dict[str, Any]], context: str = "Ada lives in Rome, Ada does.") -> str:
@@ -88,3 +91,103 @@ def test_squad_broken_files(put: Put) -> None:
             squad_json([{"id": "1", "question": "?", "answers": [{"text": "Bob", "answer_start": 0}]}]),
         )
         read("squad", train=path, validation=path)
+
+
+@pytest.mark.parametrize(("name", "train", "dev"), [("squad", 87_599, 10_570), ("squad_v2", 130_319, 11_873)])
+def test_the_declared_counts_are_squads_files_carved_by_the_papers_rule(
+    name: str, train: int, dev: int
+) -> None:
+    kept, carved = carve(train)
+    assert READERS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}
+    check_against_its_page(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"text": ["met"]}, [("met", 4)]),
+        ({"text": ["Ada", "met"], "start": [8, 4]}, [("Ada", 8), ("met", 4)]),
+        ({"text": [], "answer_start": []}, []),
+        ([], []),
+        (["Ada"], [("Ada", 0)]),
+        ([{"text": "Ada"}], [("Ada", 0)]),
+        ([{"text": "Ada", "start": 7}], [("Ada", 0)]),
+        ([{"text": "Ada", "start": 11}], [("Ada", 0)]),
+        ([{"text": "Ada", "start": -3}], [("Ada", 0)]),
+        ([{"text": "a", "start": -1}], [("a", 2)]),
+        (["Ada met Ada"], [("Ada met Ada", 0)]),
+        (["Ada met Ada!"], None),
+        (["Ada", "Bob"], None),
+        ([""], None),
+        ([{"text": "", "start": 3}], None),
+    ],
+    ids=str,
+)
+def test_an_answer_is_where_it_is_said_to_be_or_where_it_first_occurs(
+    value: Any, found: list[tuple[str, int]] | None
+) -> None:
+    placed = answers_of(value, "Ada met Ada")
+    assert (None if placed is None else [(item["text"], item["start"]) for item in placed]) == found
+
+
+@pytest.mark.parametrize("starts", [[0], [0, 4, 8]])
+def test_as_many_starts_as_answers_are_needed(put: Put, starts: list[int]) -> None:
+    answers = {"text": ["Ada", "met"], "answer_start": starts}
+    path = put("x.jsonl", [{"id": "1", "question": "?", "context": "Ada met Ada", "answers": answers}])
+    with pytest.raises(UserError, match=r"x\.jsonl:1: the row has not the expected form"):
+        question_rows(path, Reading(), unanswerable=False)
+
+
+@pytest.mark.parametrize("missing", ["question", "context"])
+def test_a_row_without_question_or_context_leaves_the_others(put: Put, missing: str) -> None:
+    good = {"id": "1", "question": "who?", "context": "Ada", "answers": ["Ada"]}
+    bad = {name: value for name, value in good.items() if name != missing}
+    path, reading = put("x.jsonl", [bad, good]), Reading(skip_bad=True)
+    answers = [{"text": "Ada", "start": 0}]
+    assert question_rows(path, reading, unanswerable=False) == [{**good, "answers": answers}]
+    assert len(reading.notes()) == 1
+    assert reading.notes()[0].startswith("bad lines left out: 1, the first at x.jsonl:1: there is no column")
+    with pytest.raises(UserError, match=rf"x\.jsonl:1: there is no column {missing} or"):
+        question_rows(path, Reading(), unanswerable=False)
+
+
+def test_questions_are_known_by_their_id_their_index_or_their_place(put: Put) -> None:
+    row = {"question": "who?", "context": "Ada", "answers": ["Ada"]}
+    path = put("x.jsonl", [row, {**row, "idx": 7}, {**row, "id": "a", "idx": 8}, row])
+    found = question_rows(path, Reading(), unanswerable=False)
+    assert [item["id"] for item in found] == ["x.jsonl-0", "7", "a", "x.jsonl-3"]
+
+
+def test_a_repeated_id_is_named_with_both_places_or_left_out(put: Put) -> None:
+    row = {"id": "a", "question": "who?", "context": "Ada", "answers": ["Ada"]}
+    path = put("x.jsonl", [row, {**row, "question": "whom?"}])
+    with pytest.raises(UserError) as caught:
+        question_rows(path, Reading(), unanswerable=False)
+    assert str(caught.value) == (
+        f"{path}:2: the id 'a' occurs twice, first at {path}:1 (--skip-bad-lines leaves such lines out)"
+    )
+    kept = question_rows(path, Reading(skip_bad=True), unanswerable=False)
+    assert [item["question"] for item in kept] == ["who?"]
+
+
+def test_columns_of_other_names_are_renamed(put: Put) -> None:
+    path = put("x.jsonl", [{"nr": 5, "asked": "who?", "passage": "Ada", "gold": ["Ada"]}])
+    rename = {"nr": "id", "asked": "question", "gold": "answers"}
+    assert question_rows(path, Reading(), unanswerable=False, rename=rename) == [
+        {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]}
+    ]
+
+
+@pytest.mark.parametrize("answers", [[], None])
+def test_a_question_without_answers_is_one_only_where_it_may_be(put: Put, answers: Any) -> None:
+    path = put("x.jsonl", [{"id": "1", "question": "who?", "context": "Ada", "answers": answers}])
+    assert [row["answers"] for row in question_rows(path, Reading(), unanswerable=True)] == [[]]
+    assert question_rows(path, Reading(skip_bad=True), unanswerable=False) == []
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"data": {}}', '"data"'])
+def test_json_without_a_list_of_articles_is_no_squad_file(put: Put, text: str) -> None:
+    path = put("x.json", text)
+    with pytest.raises(UserError) as caught:
+        question_rows(path, Reading(), unanswerable=False)
+    assert str(caught.value) == f"{path} is no SQuAD file: it has no list `data`"
