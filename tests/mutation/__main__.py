@@ -100,11 +100,13 @@ def _shared(module: str) -> list[str]:
 
 
 def _used(name: str) -> set[str]:
-    """Return what a module imports, its own packages among it."""
+    """Return what a module imports, its own packages among it, and all of a package that looks for its modules."""
     parts = name.split(".")
     used = {".".join(parts[:count]) for count in range(1, len(parts))}
-    source = getattr(sys.modules[name], "__file__", None) or os.devnull
-    for node in ast.walk(ast.parse(Path(source).read_text())):
+    source = Path(getattr(sys.modules[name], "__file__", None) or os.devnull).read_text()
+    if "iter_modules" in source:
+        used |= {other for other in sys.modules if other.startswith(f"{name}.")}
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             used |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
