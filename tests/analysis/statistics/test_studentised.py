@@ -130,6 +130,11 @@ def test_with_equal_tails_p_is_the_share_of_t_as_far_on_that_side(distance: floa
         assert p_of(10.0 - sign * distance) == pytest.approx(expected)
 
 
+def test_with_equal_tails_a_resample_without_effect_is_as_far_out_as_a_bound_at_the_effect() -> None:
+    estimate = estimate_of(symmetric=False, ratios=(-1.0, 0.0, 2.0), counts=(3, 4, 1))
+    assert (estimate.p_above(10.0), estimate.p_below(10.0)) == (5 / 8, 7 / 8)
+
+
 @pytest.mark.parametrize(
     ("distance", "share"),
     [(0.25, 1.0), (0.5, 1.0), (0.6, 0.6), (1.0, 0.6), (1.5, 0.2), (2.0, 0.2), (3.0, 0.1), (4.0, 0.0)],
