@@ -97,7 +97,7 @@ def interpolated_quantiles(values: Array, counts: npt.NDArray[np.int64], shares:
 
     def at(rank: Array) -> Array:
         place = (reached[..., None, :] <= rank[..., None]).sum(axis=-1)
-        return np.take_along_axis(ordered, np.minimum(place, values.shape[-1] - 1), axis=-1)
+        return np.take_along_axis(ordered, place, axis=-1)
 
     low, high = at(below), at(np.minimum(below + 1, counts.sum() - 1))
     found: Array = low + (high - low) * (ranks - below)
@@ -119,6 +119,6 @@ def smallest_reaching(values: Array, counts: npt.NDArray[np.int64], share: float
     ordered = np.take_along_axis(values, order, axis=-1)
     reached = np.cumsum(np.take_along_axis(counts, order, axis=-1), axis=-1)
     enough = share * reached[..., -1:] * (1 - 1e-12)
-    place = np.minimum((reached < enough).sum(axis=-1), values.shape[-1] - 1)
+    place = (reached < enough).sum(axis=-1)
     found = np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
     return np.where(reached[..., -1] > 0, found, 0.0)

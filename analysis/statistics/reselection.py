@@ -8,7 +8,8 @@ every seed has its own rate, which it brings along.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -42,19 +43,18 @@ class Reselection:
 
     runs: pd.DataFrame
     rule: Selection
-    _cells: dict[tuple[str, str], _Rates] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.rule.shares_rate:
-            for (model, dataset), rows in self.runs.groupby(["model", "dataset"]):
-                tables = [
-                    rows.pivot(index="lr", columns="seed", values=f"{part}_score").sort_index()
-                    for part in ("validation", "test")
-                ]
-                self._cells[str(model), str(dataset)] = _Rates(
-                    rates=tuple(tables[0].index), seeds=tuple(int(seed) for seed in tables[0].columns),
-                    validation=tables[0].to_numpy(), test=tables[1].to_numpy(),
-                )  # fmt: skip
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], _Rates]:
+        cells = {}
+        for (model, dataset), rows in self.runs.groupby(["model", "dataset"]):
+            tables = rows.pivot(index="lr", columns="seed", values=["validation_score", "test_score"])
+            validation, test = tables["validation_score"], tables["test_score"]
+            cells[str(model), str(dataset)] = _Rates(
+                rates=tuple(validation.index), seeds=tuple(int(seed) for seed in validation.columns),
+                validation=validation.to_numpy(), test=test.to_numpy(),
+            )  # fmt: skip
+        return cells
 
     def scores(self, cell: Cell, seeds: Sequence[int], picks: Picks) -> Array | None:
         """Return the scores, in percent, of resampled seeds at the rate that they choose.
@@ -91,11 +91,13 @@ class Reselection:
     ) -> Array | None:
         """Return the sum over `shown` of the scores at the rate that the datasets of `pool` choose together."""
         cells = {name: self._cells[model, name] for name in pool}
+        if any(name not in cells for name in shown):
+            return None
         common = set.intersection(*(set(cell.rates) for cell in cells.values()))
         complete = [
             rate for rate in sorted(common) if all(_has(cell, rate, seeds) for cell in cells.values())
         ]
-        if not complete or any(name not in cells for name in shown):
+        if not complete:
             return None
         validation = sum(_at(cell, "validation", complete, seeds) for cell in cells.values())
         means = np.asarray(validation)[:, picks].mean(axis=2)  # (n_rates, n_resamples)

@@ -191,7 +191,7 @@ def _seed_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Settings) -
         rows = np.flatnonzero(counts == count)
         present = np.stack([row[np.isfinite(row)] for row in matrix[rows]])
         method = settings.method.of(count)
-        if method.is_resampled and settings.rule.shares_rate and count > 1:
+        if method.is_resampled and settings.rule.shares_rate:
             picks = settings.seed_resamples(count).picks
             for row, scores in zip(rows, present, strict=True):
                 seeds = [int(seed) for seed in values.columns[np.isfinite(matrix[row])]]

@@ -125,7 +125,7 @@ class Studentised:
         if total == 0:
             return student
         if not self.symmetric:
-            reached = self._share(sign * self.ratios >= ratio * (1 - 1e-12))
+            reached = self._share(sign * self.ratios >= ratio - 1e-12 * abs(ratio))
             return min(max(reached, 0.5 / total), 1 - 0.5 / total)
         beyond = max(
             self._share(np.abs(self.ratios) >= abs(ratio) * (1 - 1e-12)) / 2, min(student, 1 - student)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
+from scipy import special, stats
 
 from analysis.claims.assessment import assess
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
@@ -22,16 +25,21 @@ from analysis.precision.coverage import KINDS, Cells, simulate, simulate_dataset
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.bounds import Bounds
-from analysis.statistics.estimates import Student
+from analysis.statistics.estimates import Student, paired_estimate
 from analysis.statistics.intervals import (
     CROSSED,
     DEFAULT_OF_RUNS,
+    DEFAULT_SEED,
+    HIERARCHICAL,
     INTERVALS,
     IndependentTest,
     Interval,
     PairedTest,
     Sample,
+    T,
+    caption_of,
 )
+from analysis.statistics.resampling import draw_picks, every_resample
 from analysis.statistics.scores import Settings, published_scores, run_scores, seed_scores
 from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
@@ -91,6 +99,231 @@ def runs() -> pd.DataFrame:
 
 def settings(interval: str = "jackknife") -> Settings:
     return Settings(interval=interval, resamples=200)
+
+
+def picks_of(count: int) -> np.ndarray:
+    return draw_picks(count, 300, np.random.default_rng(count))
+
+
+def sample_of(*shape: int, **more: np.ndarray) -> Sample:
+    return Sample(values=np.random.default_rng(8).normal(80, 2, shape), pick=picks_of, **more)
+
+
+def refusing(interval: Interval, needed: str, *arguments: object) -> str:
+    """The sentence in which an interval refuses."""
+    with pytest.raises(UserError) as refused:
+        getattr(interval, needed)(*arguments)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_a_sample_has_all_resamples_of_few_seeds_and_drawn_ones_of_many(count: int) -> None:
+    sample = sample_of(2, 3, count)
+    expected = picks_of(7) if count == 7 else every_resample(count).picks
+    assert (sample.picks == picks_of(count)).all()
+    assert (sample.resamples.picks == expected).all()
+    assert sample.drawn.shape == (2, 3, len(expected), count) and sample.means.shape == (2, 3, len(expected))
+    for row, cell, place in np.ndindex(sample.means.shape):
+        scores = [sample.values[row, cell, seed] for seed in expected[place]]
+        assert sample.drawn[row, cell, place].tolist() == scores
+        assert sample.means[row, cell, place] == pytest.approx(sum(scores) / count)
+
+
+def test_a_sample_whose_seeds_choose_rates_together_has_the_scores_at_these() -> None:
+    reselected = np.random.default_rng(5).normal(size=(2, 3, 35, 4))
+    sample = sample_of(2, 3, 4, reselected=reselected)
+    assert sample.drawn is reselected
+    assert sample.means == pytest.approx(reselected.mean(axis=-1))
+
+
+def test_a_samples_covariance_is_that_over_resamples_of_its_instances() -> None:
+    resampled = np.random.default_rng(6).normal(size=(20, 3))
+    found = sample_of(3, resampled=resampled).covariance
+    for a, b in np.ndindex(3, 3):
+        parts = [(row[a] - resampled[:, a].mean()) * (row[b] - resampled[:, b].mean()) for row in resampled]
+        assert found[a, b] == pytest.approx(sum(parts) / 19)
+    known = np.eye(3)
+    assert sample_of(3, resampled=resampled, known_covariance=known).covariance is known
+
+
+def test_a_sample_without_instances_has_nothing_over_them() -> None:
+    for part in ("over_instances", "covariance"):
+        with pytest.raises(AssertionError):
+            getattr(sample_of(3), part)
+    with pytest.raises(AssertionError):
+        _ = sample_of(2, 3, resampled=np.zeros((2, 20, 3))).covariance
+
+
+def test_an_interval_that_needs_nothing_is_itself_with_any_number_of_seeds() -> None:
+    plain = Interval(name="plain", words="plain", bounds=jackknife_bounds)
+    assert all(plain.of(count) is plain for count in range(1, 8))
+    assert not (plain.is_resampled or plain.needs_instances or plain.from_covariance)
+    assert plain.need_instances(None) is plain.need_instances(Path("here")) is None
+
+
+@pytest.mark.parametrize("least", [1, 2, 4])
+def test_a_few_seeds_get_another_interval_but_a_single_one_has_none_to_get(least: int) -> None:
+    interval = replace(JACKKNIFE, least_seeds=least, with_fewer=T)
+    for count in range(1, 8):
+        assert interval.of(count) is (T if 2 <= count < least else interval)
+    assert all(replace(interval, with_fewer=None).of(count).name == "jackknife" for count in range(1, 8))
+
+
+def test_differences_within_seeds_are_named_by_the_interval_of_their_test() -> None:
+    within = {name: interval.name_within_seeds for name, interval in INTERVALS.items()}
+    assert within == {name: name for name in INTERVALS} | {"hierarchical": "crossed"}
+    assert replace(HIERARCHICAL, paired=None).name_within_seeds == "hierarchical"
+
+
+def test_an_interval_lacking_what_is_needed_names_those_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = ("paper", "t", "bootstrap", "bca", "expanded", "bootstrap-t", "studentised")
+    lacking = replace(JACKKNIFE, paired=None, independent=None)
+    assert refusing(lacking, "need_independent") == (
+        "no test of differences of printed cells goes with the jackknife interval: choose --interval paper or t"
+    )
+    assert refusing(lacking, "need_paired") == (
+        "no test of differences within seeds goes with the jackknife interval: "
+        f"choose --interval {', '.join(several)}, hierarchical or crossed"
+    )
+    assert refusing(INTERVALS["crossed"], "need_instances", None) == (
+        "the crossed interval needs per-instance scores: read the run store with `python -m analysis ingest STORE "
+        f"--instances DIR`, or choose --interval {', '.join(several[:-1])} or studentised"
+    )
+    needs_runs = (
+        "the bca interval needs single runs, and the published cells are only means and normal intervals: "
+        "give runs with --source, or choose --interval "
+    )
+    assert refusing(INTERVALS["bca"], "need_printed_factor") == f"{needs_runs}paper or t"
+    assert refusing(INTERVALS["bca"], "need_independent") == f"{needs_runs}paper or t"
+    monkeypatch.setattr("analysis.statistics.interval.INTERVALS", {"t": T, "bca": INTERVALS["bca"]})
+    assert refusing(INTERVALS["bca"], "need_printed_factor") == f"{needs_runs}t"
+
+
+def test_an_interval_gives_what_is_needed_where_it_has_it() -> None:
+    assert JACKKNIFE.need_paired() is JACKKNIFE.paired
+    assert JACKKNIFE.need_independent() is JACKKNIFE.independent
+    assert JACKKNIFE.need_printed_factor() is JACKKNIFE.printed_factor
+    assert CROSSED.need_instances(Path("here")) == Path("here")
+
+
+@pytest.mark.parametrize(
+    ("seen", "counts"),
+    [([], {}), ([(1, "t"), (1, "bca")], {}), ([(5, "t"), (2, "t"), (1, "t")], {"t": 2}),
+     ([(3, "t"), (5, "bca"), (2, "t"), (1, "bca")], {"bca": 5, "t": 2}),
+     ([(4, "crossed"), (9, "paper"), (7, "crossed")], {"paper": 9, "crossed": 4})],
+)  # fmt: skip
+def test_a_caption_says_each_interval_once_with_the_fewest_seeds_it_has(
+    seen: list[tuple[int, str]], counts: dict[str, int]
+) -> None:
+    """The interval of the most seeds first; single seeds have none."""
+    words = [f"with {count} seeds {INTERVALS[name].caption(count)}" for name, count in counts.items()]
+    expected = "; ".join(words).partition(" seeds ")[2] if words else "single seeds, which have no interval"
+    assert caption_of(seen) == caption_of(reversed(seen)) == expected
+
+
+def test_what_an_interval_needs_is_what_the_documentation_says() -> None:
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "docs" / "intervals.md").read_text(), re.M)
+    needs = {name: needed for names, needed in rows for name in re.findall("`(.*?)`", names)}
+    assert set(needs) == set(INTERVALS)
+    for name, needed in needs.items():
+        interval, least = INTERVALS[name], re.search(r"(\d) seeds", needed)
+        assert interval.needs_instances == ("instances" in needed)
+        assert (interval.printed_factor is not None) == ("cells" in needed)
+        assert interval.least_seeds == (int(least[1]) if least else 1)
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+def test_an_interval_uses_the_instances_and_the_generator_that_it_says_it_uses(name: str) -> None:
+    interval = INTERVALS[name]
+    rng = np.random.default_rng(3)
+    resampled = rng.normal(80, 2, (300, 8))
+    over_instances, known = sample_of(8, resampled=resampled), sample_of(8, known_covariance=np.eye(8))
+    other = replace(over_instances, pick=lambda count: rng.integers(0, count, (300, count)))
+    assert (interval.bounds(over_instances) != interval.bounds(other)) == interval.is_resampled
+    for sample, enough in ((sample_of(8), not interval.needs_instances),
+                           (known, not interval.needs_instances or interval.from_covariance)):  # fmt: skip
+        with contextlib.nullcontext() if enough else pytest.raises(AssertionError):
+            assert np.isfinite(interval.bounds(sample)).all()
+
+
+def listed_means(cell: np.ndarray) -> np.ndarray:
+    return np.array([np.mean(picked) for picked in itertools.product(cell, repeat=len(cell))])
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_percentile_intervals_are_quantiles_of_all_resamples_of_every_cell(count: int) -> None:
+    sample = sample_of(2, 3, count)
+    tail = stats.norm.cdf(-np.sqrt(count / (count - 1)) * stats.t.ppf(0.975, count - 1))
+    for name, cut in (("bootstrap", 0.025), ("expanded", tail)):
+        low, high = INTERVALS[name].bounds(sample)
+        for place in np.ndindex(2, 3):
+            expected = np.quantile(listed_means(sample.values[place]), [cut, 1 - cut])
+            assert [low[place], high[place]] == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "bca", "expanded", "bootstrap-t", "studentised"])
+def test_a_single_seed_has_no_interval_even_where_others_are_resampled(name: str) -> None:
+    low, high = INTERVALS[name].bounds(sample_of(2, 3, 1))
+    assert low.shape == high.shape == (2, 3) and np.isnan([low, high]).all()
+
+
+def test_the_test_that_goes_with_an_interval_has_its_bounds() -> None:
+    sample = sample_of(5)
+    for name, interval in INTERVALS.items():
+        if not interval.needs_instances:
+            estimate, _ = interval.need_paired().estimate(sample)
+            ends = [float(end) for end in interval.bounds(sample)]
+            assert list(estimate.interval()) == pytest.approx(ends), name
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "crossed"])
+def test_differences_are_tested_over_instances_where_these_are_known(name: str) -> None:
+    paired = INTERVALS[name].need_paired()
+    resampled = np.random.default_rng(6).normal(80, 2, (300, 1)) + np.random.default_rng(7).normal(
+        size=(300, 4)
+    )
+    over_seeds, words = paired.estimate(sample_of(4))
+    assert words == "paired by seed (instances missing)"
+    assert over_seeds == paired_estimate(sample_of(4).values)
+    covariance = np.cov(resampled.T)
+    for sample in (sample_of(4, resampled=resampled), sample_of(4, known_covariance=covariance)):
+        estimate, words = paired.estimate(sample)
+        assert words == "paired by seed and instance"
+        shared = np.mean([covariance[a, b] for a, b in itertools.permutations(range(4), 2)])
+        assert isinstance(estimate, Student) and shared > 1
+        assert estimate.error**2 == pytest.approx(sample.values.var(ddof=1) / 4 + shared)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 30])
+def test_a_printed_half_width_grows_by_the_ratio_of_the_quantiles(count: int) -> None:
+    assert INTERVALS["paper"].need_printed_factor()(count) == 1
+    expected = stats.t.ppf(0.975, count - 1) / 1.96
+    assert INTERVALS["t"].need_printed_factor()(count) == pytest.approx(expected)
+
+
+def test_a_bootstrap_starts_at_the_seeds_whose_rarest_mean_is_rarer_than_its_tail() -> None:
+    """All n seeds alike the lowest: 1 in n^n resamples."""
+    least = next(count for count in itertools.count(2) if count**-count < 0.025)
+    assert {INTERVALS[name].least_seeds for name in ("bootstrap", "bca", "expanded", "bootstrap-t")} == {
+        least
+    }
+    assert HIERARCHICAL.least_seeds == least
+
+
+def test_the_studentised_interval_starts_where_it_is_less_than_ten_times_as_wide_as_students() -> None:
+    def times_as_wide(count: int) -> float:
+        values = np.random.default_rng(0).normal(size=(4_000, count))
+        sample = Sample(values=values, pick=picks_of)
+        ours, students = (np.subtract(*INTERVALS[name].bounds(sample)) for name in ("studentised", "t"))
+        return float(ours.mean() / students.mean())
+
+    assert times_as_wide(DEFAULT_OF_RUNS.least_seeds - 1) > 10 > times_as_wide(DEFAULT_OF_RUNS.least_seeds)
+
+
+def test_the_default_seed_is_the_first_day_of_the_month_in_the_papers_number() -> None:
+    number = re.search(r"arXiv:(\d{4})\.", (ROOT / "CITATION.cff").read_text())
+    assert number is not None
+    assert f"{DEFAULT_SEED}" == f"20{number[1]}01"
 
 
 def test_a_new_interval_gives_its_own_bounds_of_runs_and_of_printed_cells(registered, runs) -> None:

@@ -2,20 +2,286 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from analysis.published_cells import published_cells
 from analysis.sources import open_source
 from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.scores import COLUMNS, Settings, published_scores, run_scores, seed_scores
-from benchmarks.protocol import datasets_of
+from analysis.statistics.resampling import every_resample
+from analysis.statistics.scores import (
+    COLUMNS,
+    Settings,
+    order_scores,
+    published_scores,
+    resampled_seed_scores,
+    run_scores,
+    seed_scores,
+)
+from analysis.store.instances import RunScores, open_folder, write_cell
+from analysis.store.runs_table import COLUMNS as RUN_COLUMNS
+from benchmarks.protocol import DATASETS, TASKS, datasets_of
 from common.errors import UserError
+from pretraining.model_names import MODELS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED
+
+CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"
+SC = ("sst2", "qqp", "mnli_m")
+
+
+def without(runs: pd.DataFrame, dataset: str, seeds: Iterable[int], model: str = CLM) -> pd.DataFrame:
+    """The runs but for some seeds of a cell."""
+    gone = (runs["model"] == model) & (runs["dataset"] == dataset) & runs["seed"].isin(list(seeds))
+    return runs[~gone]
+
+
+def ragged_runs() -> pd.DataFrame:
+    """Full grids but for one model's SST-2 with two seeds, QQP with one, SQuAD with four, and NQ with three."""
+    runs = random_runs()
+    for dataset, gone in (("sst2", (0, 1, 2)), ("qqp", (0, 1, 2, 4)), ("squad", (2,)), ("nq", (0, 3))):
+        runs = without(runs, dataset, gone)
+    return runs
+
+
+def best_scores(runs: pd.DataFrame) -> dict[tuple[str, str, str], dict[int, float]]:
+    """By loops: the test scores in percent at each seed's best validation score; averages of what is complete."""
+    best: dict[tuple[str, str, str, int], tuple[float, float]] = {}
+    for run in runs.itertuples():
+        key = run.model, run.task, run.dataset, run.seed
+        best[key] = max(best.get(key, (-1.0, 0.0)), (run.validation_score, 100 * run.test_score))
+    scores: dict[tuple[str, str, str], dict[int, float]] = {}
+    for (model, task, dataset, seed), (_, score) in best.items():
+        scores.setdefault((model, task, dataset), {})[seed] = score
+    for model, task in {key[:2] for key in scores}:
+        parts = [scores.get((model, task, name), {}) for name in datasets_of(task)]
+        if both := set.intersection(*map(set, parts)):
+            scores[model, task, "average"] = {s: sum(part[s] for part in parts) / len(parts) for s in both}
+    return scores
+
+
+def test_scores_are_the_chosen_runs_and_averages_are_of_the_seeds_that_have_all_datasets() -> None:
+    runs = ragged_runs()
+    expected, found = best_scores(runs), seed_scores(runs)
+    assert set(found.index) == set(expected) and (CLM, "SC", "average") in expected
+    for key, row in found.iterrows():
+        assert row.dropna().to_dict() == pytest.approx(expected[key])
+
+
+def test_no_average_is_left_where_no_seed_has_all_datasets() -> None:
+    runs = without(without(random_runs(), "sst2", (0, 1, 2)), "qqp", (3, 4))
+    found = seed_scores(runs)
+    assert (CLM, "SC", "average") not in found.index and (MLM, "SC", "average") in found.index
+    assert set(found.index) == set(best_scores(runs))
+
+
+def test_averages_are_of_the_datasets_that_stand_for_a_family() -> None:
+    runs = random_runs()
+    runs.attrs["families"] = {"TC": ("uner_en",), "IR": ("nq", "mldr_en")}
+    found = seed_scores(runs)
+    averages = found[found.index.get_level_values("dataset") == "average"]
+    assert set(averages.index.get_level_values("task")) == {"TC", "IR"}
+    for model in (CLM, MLM):
+        for task, names in (("TC", ["uner_en"]), ("IR", ["nq", "mldr_en"])):
+            expected = sum(found.loc[(model, task, name)] for name in names) / len(names)
+            assert averages.loc[(model, task, "average")].to_numpy() == pytest.approx(expected.to_numpy())
+
+
+def test_cells_with_different_numbers_of_seeds_each_get_their_own_interval() -> None:
+    runs = ragged_runs()
+    expected = best_scores(runs)
+    found = run_scores(runs, Settings(interval="t"), source="x")
+    assert set(found["n_seeds"]) == {1, 2, 3, 4, 5} and len(found) == len(expected)
+    for row in found.itertuples():
+        values = np.array(list(expected[row.model, row.task, row.dataset].values()))
+        assert (row.n_seeds, row.mean) == (len(values), pytest.approx(values.mean()))
+        if len(values) == 1:
+            assert np.isnan([row.low, row.high]).all()
+        else:
+            ends = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+            assert (row.low, row.high) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("rule", ["mean", "seed"])
+def test_a_cell_has_the_same_interval_with_and_without_cells_of_other_numbers_of_seeds(rule: str) -> None:
+    runs, how = ragged_runs(), Settings(selection=rule, interval="bootstrap")
+    found = run_scores(runs, how, source="x").set_index(["model", "dataset"])
+    for dataset in ("qqp", "sst2", "nq", "squad", "uner_en"):
+        alone = run_scores(runs[runs["dataset"] == dataset], how, source="x")
+        for row in alone.itertuples():
+            among = found.loc[(row.model, dataset)]
+            assert among["interval"] == row.interval == ("t" if row.n_seeds in (2, 3) else "bootstrap")
+            assert [among["low"], among["high"]] == pytest.approx([row.low, row.high], nan_ok=True)
+            assert np.isnan(row.low) == (row.n_seeds == 1)
+
+
+def test_rates_chosen_together_are_chosen_again_on_every_resample_of_the_seeds() -> None:
+    runs = random_runs(models=[CLM], seeds=range(4)).query("dataset == 'sst2'")
+    validation, test = (
+        runs.pivot(index="lr", columns="seed", values=f"{part}_score").to_numpy()
+        for part in ("validation", "test")
+    )
+    means = []
+    for picks in itertools.product(range(4), repeat=4):
+        best = max(range(len(validation)), key=lambda rate: sum(validation[rate, seed] for seed in picks))
+        means.append(100 * sum(test[best, seed] for seed in picks) / 4)
+    found = run_scores(runs, Settings(selection="mean", interval="bootstrap"), source="x").iloc[0]
+    assert [found["low"], found["high"]] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
+
+
+def test_scores_are_in_the_papers_order_with_own_models_last_by_name() -> None:
+    models = [*list(MODELS)[:3], "a-own", "b-own"]
+    keys = [(m, task, name) for m in models for task in TASKS for name in (*datasets_of(task), "average")]
+    frame = pd.DataFrame(keys, columns=["model", "task", "dataset"]).assign(
+        mean=np.arange(len(keys)), low=0.0, high=1.0, n_seeds=5, interval="t", source="x", other=1
+    )
+    found = order_scores(frame.sample(frac=1, random_state=0))
+    pd.testing.assert_frame_equal(found, frame[COLUMNS])
+
+
+def test_published_scores_are_students_unless_another_interval_is_named() -> None:
+    found = published_scores()
+    pd.testing.assert_frame_equal(found, published_scores("t"))
+    assert set(found["source"]) == {"published"} and set(found["n_seeds"]) == {5}
+    assert (found["mean"] - found["low"]).to_numpy() == pytest.approx(
+        (found["high"] - found["mean"]).to_numpy()
+    )
+    assert (found["low"] <= found["mean"]).all() and (found["low"] < found["mean"]).any()
+
+
+def test_the_options_of_settings_are_those_that_differ_from_the_usual() -> None:
+    usual = Settings()
+    assert usual.options(usual) == []
+    assert Settings(interval="t", resamples=200).options(usual) == ["--interval", "t", "--resamples", "200"]
+    other = Settings(selection="mean", interval="bca", resamples=300, seed=4)
+    words = other.options(usual)
+    assert words == ["--selection", "mean", "--interval", "bca", "--resamples", "300", "--seed", "4"]
+
+
+def test_the_fewest_resamples_and_the_smallest_seed_are_taken_and_none_below() -> None:
+    assert (Settings(resamples=100).resamples, Settings(seed=0).seed) == (100, 0)
+    with pytest.raises(UserError, match=r"^99 resamples are too few for a 95 % interval; take 100 or more$"):
+        Settings(resamples=99)
+    with pytest.raises(UserError, match=r"^--seed -1: a generator's seed is a whole number from 0 on$"):
+        Settings(seed=-1)
+
+
+def test_a_generator_gives_the_same_for_its_purpose_and_seed_whatever_was_drawn_before() -> None:
+    how = Settings(resamples=100, seed=3)
+    drawn = how.rng(1, 2).random(5)
+    assert (how.rng(1, 2).random(5) == drawn).all()
+    for other in (how.rng(1, 3), how.rng(1), Settings(seed=4).rng(1, 2)):
+        assert not (other.random(5) == drawn).any()
+    assert how.picks(4).shape == (100, 4) and (how.picks(4) == how.picks(4)).all()
+    assert how.seed_resamples(4) is every_resample(4)
+    assert (how.seed_resamples(7).picks == how.picks(7)).all()
+
+
+SEEDS_OF = {
+    (CLM, "msmarco"): (2,), (CLM, "sst2"): range(5), (CLM, "qqp"): range(4), (CLM, "mnli_m"): range(5),
+    (MLM, "sst2"): range(3), (MLM, "qqp"): range(2),
+}  # fmt: skip
+"""The seeds of each cell that has instances: one in IR, two to five in SC, and nothing between."""
+Instances = dict[tuple[str, str], np.ndarray]
+
+
+def stored(folder: Path, scores: Instances) -> pd.DataFrame:
+    """Write the cells' (n_seeds, n_instances) scores and return their runs."""
+    open_folder(folder)
+    rows = []
+    for (model, dataset), cell in scores.items():
+        seeds = SEEDS_OF[model, dataset]
+        runs = [
+            RunScores(lr=1e-4, seed=s, validation=one, test=one) for s, one in zip(seeds, cell, strict=True)
+        ]
+        write_cell(folder, model, dataset, runs)
+        task, count = DATASETS[dataset].task, cell.shape[1]
+        for seed, mean in zip(seeds, cell.mean(axis=1), strict=True):
+            rows.append((model, task, dataset, 1e-4, seed, mean, mean, count, count))
+    return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+
+
+def noisy_instances(rng: np.random.Generator) -> Instances:
+    """Scores with something of their own, of their run, and of their instance."""
+    sizes = {"sst2": 30, "qqp": 20, "mnli_m": 25, "msmarco": 9}
+    hard = {name: rng.random(size) for name, size in sizes.items()}
+    return {
+        (model, name): 0.6 * hard[name] + 0.1 * rng.random((len(seeds), 1)) + 0.3 * rng.random((len(seeds), 1))
+        * rng.random((len(seeds), sizes[name]))
+        for (model, name), seeds in SEEDS_OF.items()
+    }  # fmt: skip
+
+
+def test_the_crossed_interval_has_the_covariance_of_the_seeds_over_the_instances(tmp_path: Path) -> None:
+    scores = noisy_instances(np.random.default_rng(0))
+    runs = stored(tmp_path / "i", scores)
+    found = run_scores(runs, Settings(interval="crossed"), source="x", instances=tmp_path / "i")
+    assert found["n_seeds"].tolist() == [3, 2, 5, 4, 5, 4, 1] and set(found["interval"]) == {"crossed"}
+    for row in found.itertuples():
+        if row.n_seeds == 1:
+            assert np.isnan([row.low, row.high]).all()
+            continue
+        names = SC if row.dataset == "average" else (row.dataset,)
+        cells = [100 * scores[row.model, name][: row.n_seeds] for name in names]
+        values = np.mean([cell.mean(axis=1) for cell in cells], axis=0)
+        covariance = sum(np.cov(cell) / cell.shape[1] for cell in cells) / len(names) ** 2
+        shared = np.mean([covariance[a, b] for a, b in itertools.permutations(range(row.n_seeds), 2)])
+        own = values.var(ddof=1) / row.n_seeds
+        assert shared > 0
+        df = (row.n_seeds - 1) * ((own + shared) / own) ** 2
+        ends = stats.t.interval(0.95, df, values.mean(), np.sqrt(own + shared))
+        assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *ends))
+
+
+def test_the_hierarchical_interval_of_instances_that_agree_is_that_of_drawn_seeds(tmp_path: Path) -> None:
+    """Resamples of such instances are all alike, and what is left are the resamples of the seeds."""
+    rng = np.random.default_rng(1)
+    runs = stored(
+        tmp_path / "i",
+        {key: np.repeat(rng.random((len(seeds), 1)), 6, axis=1) for key, seeds in SEEDS_OF.items()},
+    )
+    how = Settings(interval="hierarchical", resamples=200)
+    found = run_scores(runs, how, source="x", instances=tmp_path / "i")
+    assert found["interval"].tolist() == ["crossed"] * 2 + ["hierarchical"] * 5
+    expected = best_scores(runs)
+    for row in found.itertuples():
+        values = np.array(list(expected[row.model, row.task, row.dataset].values()))
+        if row.interval == "crossed":
+            ends = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+        else:
+            ends = np.quantile(values[how.picks(len(values))].mean(axis=1), [0.025, 0.975])
+        assert (row.low, row.high) == pytest.approx(tuple(ends))
+
+
+def test_resampled_scores_are_of_each_run_and_of_the_same_instances_in_all(tmp_path: Path) -> None:
+    scores = noisy_instances(np.random.default_rng(2))
+    scores[MLM, "sst2"] = scores[CLM, "sst2"][:3] / 2 + 0.25
+    runs = stored(tmp_path / "i", scores)
+    how = Settings(resamples=400)
+    found = resampled_seed_scores(runs, how, tmp_path / "i")
+    assert set(found) == {(*key, seed) for key, seeds in SEEDS_OF.items() for seed in seeds}
+    for (model, dataset), cell in scores.items():
+        for seed, instances in zip(SEEDS_OF[model, dataset], cell, strict=True):
+            means = found[model, dataset, seed]
+            assert means.shape == (400,)
+            error = instances.std() / len(instances) ** 0.5
+            assert means.mean() == pytest.approx(instances.mean(), abs=4 * error / 400**0.5)
+            assert means.std() == pytest.approx(error, rel=0.15)
+    for seed in range(3):
+        assert found[MLM, "sst2", seed] == pytest.approx(found[CLM, "sst2", seed] / 2 + 0.25)
+    alone = resampled_seed_scores(runs[runs["dataset"] == "msmarco"], how, tmp_path / "i")
+    assert list(alone) == [(CLM, "msmarco", 2)]
+    assert (alone[CLM, "msmarco", 2] == found[CLM, "msmarco", 2]).all()
+    other = resampled_seed_scores(runs, Settings(resamples=400, seed=1), tmp_path / "i")
+    assert not (other[CLM, "msmarco", 2] == found[CLM, "msmarco", 2]).all()
 
 
 def test_released_runs_give_the_published_digits() -> None:
