@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.intervals import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
-from analysis.statistics.scores import Settings, published_scores, run_scores
-from analysis.statistics.selection import SEED
+from analysis.statistics.interval_kinds import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
+from analysis.statistics.learning_rate_selection import SEED
+from analysis.statistics.scores_table import Settings, published_scores, run_scores
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_check import warn_of_other_sizes
@@ -100,7 +100,7 @@ class Source:
         return f"{self.title} {_fingerprint(self.runs)}".lstrip()
 
     def scores(self, settings: Settings) -> pd.DataFrame:
-        """Return the source's scores (see `analysis.statistics.scores`)."""
+        """Return the source's scores (see `analysis.statistics.scores_table`)."""
         settings = self.settled(settings)
         if self.runs is None:
             return published_scores(settings.interval)

@@ -27,7 +27,7 @@ from analysis.comparisons.report import records_of
 from analysis.letter.content import write_letter
 from analysis.letter.pages import letter_markdown
 from analysis.sources import Source, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import read_runs
 from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table
@@ -90,8 +90,8 @@ def scores(source: SourceLike = "published", *, interval: str = "", selection: s
 
     Args:
         source: as in `load`.
-        interval: one of `analysis.statistics.intervals.INTERVALS`; by default what suits the source.
-        selection: how a learning rate is chosen for each seed (`analysis.statistics.selection`).
+        interval: one of `analysis.statistics.interval_kinds.INTERVALS`; by default what suits the source.
+        selection: how a learning rate is chosen for each seed (`analysis.statistics.learning_rate_selection`).
     """
     opened = load(source)
     return opened.scores(_settings(opened, interval, selection))

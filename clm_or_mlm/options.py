@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from analysis.sources import Source, open_source
-from analysis.statistics.intervals import DEFAULT_SEED, INTERVALS, RESAMPLES
-from analysis.statistics.scores import Settings
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.interval_kinds import DEFAULT_SEED, INTERVALS, RESAMPLES
+from analysis.statistics.learning_rate_selection import SELECTIONS
+from analysis.statistics.scores_table import Settings
 from common.cli import MANY, shared_options
 from common.files import write_bytes
 

@@ -12,12 +12,12 @@ from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
 from analysis.letter.content import write_letter
 from analysis.letter.pages import FORMATS as LETTER_FORMATS
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import audit
 from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.scores_formats import scores_csv
+from analysis.tables.write_scores import scores_csv
 from common.errors import UserError
 from common.files import sha256_file, write_bytes, write_text
 from common.integrity.seals import sha256_bytes

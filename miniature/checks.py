@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from analysis.statistics.bounds import standard_error
 from analysis.statistics.estimates import welch_estimate
-from analysis.statistics.selection import select_runs
+from analysis.statistics.learning_rate_selection import select_runs
 from miniature.folders import Folders
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.training.log import LOG, read_log

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.selection import select_runs
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.variance_components import Components, variance_components
 from miniature.forms import FAMILIES, Form
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.rows import records
+from analysis.records import records
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.figure_types import PaperFigure

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.rows import records
+from analysis.records import records
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError

@@ -13,7 +13,7 @@ from analysis.claims.statements import Contrast, comparisons
 from analysis.claims.verdicts import Verdict, judge, judge_claim
 from analysis.claims.wording import how_tested
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.store.stand_ins import averaged_datasets
 
 __all__ = ["Assessment", "Opinion", "assess"]

@@ -22,13 +22,13 @@ import pandas as pd
 from analysis.claims.inference import brown_forsythe, region_p, spread_ratios
 from analysis.claims.statements import Comparison, Contrast, Spread, Term
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.rows import records
+from analysis.records import records
 from analysis.statistics.estimates import Estimate, Resampled, welch_estimate
 from analysis.statistics.instance_covariance import InstanceCovariance
-from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.interval_kinds import INTERVALS, Sample
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.scores import Settings, seed_scores
-from analysis.statistics.selection import select_runs
+from analysis.statistics.scores_table import Settings, seed_scores
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 

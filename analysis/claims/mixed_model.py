@@ -19,7 +19,7 @@ import pandas as pd
 from analysis.claims.evidence import Finding, contrast_finding
 from analysis.claims.statements import Comparison, Spread
 from analysis.statistics.estimates import Student
-from analysis.statistics.selection import select_runs
+from analysis.statistics.learning_rate_selection import select_runs
 from benchmarks.protocol import AVERAGE
 
 __all__ = ["MixedEvidence", "MixedFit", "fit_mixed"]

@@ -15,12 +15,12 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import SUPPORTED, UNDECIDABLE
 from analysis.claims.verdicts import Verdict
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.rows import records
+from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.bounds import standard_error
-from analysis.statistics.intervals import INTERVALS, T
-from analysis.statistics.scores import Settings, seed_scores
-from analysis.statistics.selection import SEED, SELECTIONS
+from analysis.statistics.interval_kinds import INTERVALS, T
+from analysis.statistics.learning_rate_selection import SEED, SELECTIONS
+from analysis.statistics.scores_table import Settings, seed_scores
 from benchmarks.protocol import AVERAGE, PAPER_DATASETS, TASKS
 from common.progress import progress
 from pretraining.paper_settings import SHAPES

@@ -12,7 +12,7 @@ from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import Branch, Verdict, unsupported
 from analysis.precision.power import MOST_SEEDS, seeds_needed, seeds_needed_paired
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [

@@ -15,7 +15,7 @@ from analysis.comparisons.draws import intervals_of_draws, mean_draws
 from analysis.comparisons.questions import QUESTIONS, Contest, Question
 from analysis.published_cells import published_values
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from common.progress import progress
 

@@ -10,7 +10,7 @@ from analysis.comparisons.differences import Difference, compare_pair, pairwise,
 from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.comparisons.ranking import Ranking, rank_models
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 

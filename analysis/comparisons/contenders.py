@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
-from analysis.rows import records
+from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.bounds import standard_error
-from analysis.statistics.scores import Settings, resampled_seed_scores, seed_scores
+from analysis.statistics.scores_table import Settings, resampled_seed_scores, seed_scores
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError, nearest

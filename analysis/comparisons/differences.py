@@ -18,8 +18,8 @@ from analysis.comparisons.contenders import ALL, Contender, Scope, ScopeScore, s
 from analysis.precision.power import seeds_needed, seeds_needed_paired
 from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
 from analysis.statistics.estimates import Estimate, Student, paired_estimate, welch_estimate
-from analysis.statistics.intervals import WELCH, Sample
-from analysis.statistics.scores import Settings
+from analysis.statistics.interval_kinds import WELCH, Sample
+from analysis.statistics.scores_table import Settings
 from analysis.statistics.superiority import FEWEST_SEEDS, improvement_draws, probability_of_improvement
 from benchmarks.protocol import DATASETS
 
@@ -55,7 +55,7 @@ class Difference:
     """The region of practical equivalence is (-margin, margin)."""
     test: str = ""
     interval: str = ""
-    """Kind of the 95 % interval; one of `intervals.INTERVALS`."""
+    """Kind of the 95 % interval; one of `interval_kinds.INTERVALS`."""
     seeds: tuple[int, ...] = ()
     """Seeds of the pair, once where they are paired, else of each."""
     superiority: float = math.nan

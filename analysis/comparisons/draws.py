@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from analysis.comparisons.contenders import Contender, Scope, ScopeScore
 from analysis.statistics.estimates import Student
-from analysis.statistics.intervals import LEVEL, WELCH, Sample
-from analysis.statistics.scores import Settings
+from analysis.statistics.interval_kinds import LEVEL, WELCH, Sample
+from analysis.statistics.scores_table import Settings
 from analysis.statistics.superiority import FEWEST_SEEDS
 
 __all__ = ["RATE_IS_KEPT", "intervals_of_draws", "mean_draws"]

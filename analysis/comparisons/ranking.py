@@ -13,7 +13,7 @@ from scipy import stats
 from analysis.comparisons.contenders import Contender, Scope
 from analysis.comparisons.differences import LEVEL_OF_TESTS
 from analysis.comparisons.draws import intervals_of_draws, mean_draws
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.statistics.superiority import FEWEST_SEEDS, interquartile_mean, iqm_draws
 
 __all__ = ["Ranked", "Ranking", "critical_difference", "rank_models"]

@@ -10,7 +10,7 @@ from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.contenders import OVERALL, Scope
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
-from analysis.statistics.intervals import INTERVALS, caption_of
+from analysis.statistics.interval_kinds import INTERVALS, caption_of
 from analysis.statistics.superiority import stratified_words
 from common.text_tables import signed
 

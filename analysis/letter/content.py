@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.claims.assessment import Assessment, assess
 from analysis.letter.traps import Evidence, Measured, measured_traps
 from analysis.sources import Source, standard_of
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import Check
 from common.text_tables import signed

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import special
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
-from analysis.statistics.scores import seed_scores
+from analysis.statistics.scores_table import seed_scores
 from benchmarks.protocol import AVERAGE
 from common.registry import Registry
 
@@ -93,7 +93,7 @@ def _between_protocols(task: str) -> Callable[[Evidence], float | None]:
 
 
 def _chosen_rows(runs: pd.DataFrame, task: str) -> pd.DataFrame:
-    from analysis.statistics.selection import select_runs
+    from analysis.statistics.learning_rate_selection import select_runs
 
     return select_runs(runs[runs["task"] == task], "seed")
 

@@ -17,9 +17,9 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, TEST_INSTANCES, published_values
 from analysis.sources import Source
-from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.interval_kinds import INTERVALS, Sample
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.resampling import draw_picks
-from analysis.statistics.selection import select_runs
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
 from common.progress import progress

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision import coverage
-from analysis.statistics import intervals
+from analysis.statistics import interval_kinds
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.text_tables import plain_table
 
@@ -34,7 +34,7 @@ class CoverageReport:
 
 def coverage_text(report: CoverageReport, table: Table = plain_table) -> str:
     """Return the coverages as two tables, one a target, in percent."""
-    error = (intervals.LEVEL * (1 - intervals.LEVEL) / report.trials) ** 0.5
+    error = (interval_kinds.LEVEL * (1 - interval_kinds.LEVEL) / report.trials) ** 0.5
     lines = [
         f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {report.source}; "
         f"{report.trials} trials a dataset (standard error {100 * error:.1f}).",

@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from analysis.csv_text import csv_text
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
-from analysis.statistics.scores import seed_scores
+from analysis.statistics.scores_table import seed_scores
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
 from common.registry import Registry

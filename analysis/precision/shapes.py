@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.precision.coverage import Cells, simulate_dataset
 from analysis.statistics import bounds
-from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.interval_kinds import INTERVALS, Sample
 from analysis.statistics.resampling import draw_picks
 from common.progress import progress
 from common.registry import Registry

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision.shapes import SHAPES
-from analysis.statistics.intervals import LEVEL
+from analysis.statistics.interval_kinds import LEVEL
 from common.text_tables import plain_table
 
 __all__ = ["FORMATS", "ShapesReport", "shapes_text"]

@@ -16,11 +16,11 @@ from analysis.claims.evidence import Finding, PublishedEvidence, RunEvidence, co
 from analysis.claims.inference import region_p
 from analysis.claims.statements import Comparison, Contrast, Spread, comparisons
 from analysis.published_cells import NORMAL_QUANTILE, published_values
-from analysis.rows import records
+from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.estimates import Estimate, Student, Studentised
-from analysis.statistics.intervals import T
-from analysis.statistics.scores import Settings
+from analysis.statistics.interval_kinds import T
+from analysis.statistics.scores_table import Settings
 
 __all__ = [
     "FindingOf", "Moved", "correlated", "evidence_of", "known_contrasts", "with_errors", "with_pretraining_spread",

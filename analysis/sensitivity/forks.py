@@ -24,10 +24,10 @@ from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_ma
 from analysis.sensitivity.evidence import FindingOf, correlated, evidence_of
 from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, UNDECIDED, UNKNOWN
 from analysis.sources import Source
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.measured_coverage import too_narrow
-from analysis.statistics.scores import Settings
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import PAPER_DATASETS, datasets_of
 from common.progress import progress
 

@@ -19,7 +19,7 @@ from analysis.sensitivity.forks import base_of, forks_of
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
 from analysis.sensitivity.second_opinion import second_opinions
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.text_tables import plain_table
 
 __all__ = [

@@ -26,7 +26,7 @@ from analysis.sensitivity.evidence import FindingOf, with_errors
 from analysis.sources import Source
 from analysis.statistics.bayesian import posterior_of_mean, share_below
 from analysis.statistics.estimates import Student
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import AVERAGE, datasets_of
 from common.progress import progress
 

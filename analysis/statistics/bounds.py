@@ -1,7 +1,7 @@
 """95 % bounds of a mean over seeds: pure functions of arrays.
 
 Each takes scores with the seeds on the last axis and returns (low, high) with that axis gone. One seed gives
-nan: there is no spread to see. Which of them an interval uses: `analysis.statistics.intervals`.
+nan: there is no spread to see. Which of them an interval uses: `analysis.statistics.interval_kinds`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.rows import records
+from analysis.records import records
 from analysis.store.instances import read_instances
 from benchmarks.protocol import DATASETS
 from common.progress import progress

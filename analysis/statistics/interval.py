@@ -1,6 +1,6 @@
 """What a kind of 95 % interval of a mean over seeds is: one object with all that depends on the kind.
 
-The kinds themselves: `analysis.statistics.intervals`.
+The kinds themselves: `analysis.statistics.interval_kinds`.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Interval:
 
 
 INTERVALS: Registry[Interval] = Registry("interval")
-"""The intervals that users can choose, in the order in which they are listed (`analysis.statistics.intervals`)."""
+"""The intervals that users can choose, in the order in which they are listed (`analysis.statistics.interval_kinds`)."""
 
 
 def caption_of(seen: Iterable[tuple[int, str]]) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.statistics.learning_rate_selection import Selection
 from analysis.statistics.resampling import Picks
-from analysis.statistics.selection import Selection
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE
 

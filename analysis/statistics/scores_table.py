@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.published_cells import N_SEEDS, published_values
-from analysis.rows import records
+from analysis.records import records
 from analysis.statistics.instance_bootstrap import resample_instances
 from analysis.statistics.instance_covariance import InstanceCovariance
-from analysis.statistics.intervals import (
+from analysis.statistics.interval_kinds import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
     DEFAULT_SEED,
@@ -27,9 +27,9 @@ from analysis.statistics.intervals import (
     Interval,
     Sample,
 )
+from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
 from analysis.statistics.resampling import Picks, Resamples, all_or_drawn, draw_picks
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.selection import SELECTIONS, Selection, select_runs
 from analysis.store.instances import read_instances
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
@@ -55,10 +55,10 @@ class Settings:
     """How runs become scores."""
 
     selection: str = "seed"
-    """Rule that chooses the learning rate; one of `selection.SELECTIONS`."""
+    """Rule that chooses the learning rate; one of `learning_rate_selection.SELECTIONS`."""
     interval: str = ""
-    """Kind of 95 % interval; one of `intervals.INTERVALS`, or empty for the default of the source, which for runs is
-    `intervals.DEFAULT_OF_RUNS`."""
+    """Kind of 95 % interval; one of `interval_kinds.INTERVALS`, or empty for the default of the source, which for runs
+    is `interval_kinds.DEFAULT_OF_RUNS`."""
     resamples: int = RESAMPLES
     """Resamples of the bootstraps."""
     seed: int = DEFAULT_SEED

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.published_cells import published_cells
-from analysis.rows import records
+from analysis.records import records
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.paper_arithmetic import Check, check_arithmetic
 from benchmarks.protocol import AVERAGE, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError

@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.csv_text import csv_text
 from analysis.published_cells import N_SEEDS
-from analysis.statistics.intervals import PAPER
+from analysis.statistics.interval_kinds import PAPER
 from analysis.tables.build import Cell, Table
 from analysis.tables.latex import latex_environment, tex
 from common.registry import Registry

@@ -1,4 +1,4 @@
-"""How scores are written: CSV, Markdown, Parquet. Their columns are `COLUMNS` of `analysis.statistics.scores`."""
+"""How scores are written: CSV, Markdown, Parquet. Their columns are `COLUMNS` of `analysis.statistics.scores_table`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.csv_text import csv_text
-from analysis.rows import records
+from analysis.records import records
 from analysis.statistics.interval import caption_of
 from common.registry import Registry
 from common.text_tables import markdown_table

@@ -21,7 +21,7 @@ from analysis.letter.content import Letter, write_letter
 from analysis.letter.pages import letter_latex, letter_markdown
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS

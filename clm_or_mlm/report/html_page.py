@@ -13,7 +13,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, p_texts
 from analysis.precision.coverage import KINDS
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from analysis.tables.render import recomputed_text

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.panels import Panel, draw_panels
 from common.errors import UserError, first_line

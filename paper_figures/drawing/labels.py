@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.rows import records
+from analysis.records import records
 from paper_figures.drawing.style import SMALLEST, Look
 
 __all__ = ["names_fit", "write_names"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from analysis.rows import records
+from analysis.records import records
 from paper_figures.figure_data import PositionRule, find_model
 from pretraining.model_names import FIGURES, Model
 

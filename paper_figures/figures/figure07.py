@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.statistics.selection import select_runs
+from analysis.statistics.learning_rate_selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
 from paper_figures.inputs import Inputs
 from paper_figures.spread import spread_figure, task_averages

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.rows import records
-from analysis.statistics.intervals import caption_of
+from analysis.records import records
+from analysis.statistics.interval_kinds import caption_of
 from benchmarks.protocol import TASKS
 from paper_figures.figure_data import Missing, missing
 from paper_figures.figure_types import FigureSpec, PaperFigure, SupplementaryFigure

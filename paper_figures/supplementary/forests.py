@@ -16,7 +16,7 @@ from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.statements import Claim, Contrast, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p
-from analysis.rows import records
+from analysis.records import records
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
 from paper_figures.drawing.forest import Group, Row, draw_forests

@@ -12,9 +12,9 @@ from matplotlib.patches import Rectangle
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES, UNDECIDABLE
 from analysis.claims.multiverse import Multiverse, explore
-from analysis.rows import records
+from analysis.records import records
 from analysis.sources import standard_of
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import DATASETS
 from paper_figures.drawing.layout import (
     CAPTION_LINE,

@@ -20,12 +20,12 @@ from analysis.__main__ import main
 from analysis.claims.assessment import assess
 from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.intervals import INTERVALS, PAPER
-from analysis.statistics.scores import Settings
+from analysis.statistics.interval_kinds import INTERVALS, PAPER
+from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import write_runs
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.scores_formats import FORMATS as SCORE_FORMATS
+from analysis.tables.write_scores import FORMATS as SCORE_FORMATS
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from paper_figures.figure_types import PaperFigure

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.sources import PUBLISHED
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from clm_or_mlm.options import ScoreOptions, SourceOptions, write_or_print
 from common.errors import UserError
 from tests.analysis.stores import RELEASED

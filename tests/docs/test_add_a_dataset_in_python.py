@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from analysis.statistics.scores import Settings, run_scores
+from analysis.statistics.scores_table import Settings, run_scores
 from benchmarks import protocol
 from benchmarks.__main__ import main
 from benchmarks.datasets.listing import list_text, show_text

@@ -25,8 +25,8 @@ import benchmarks.metrics.standard as standard_metrics
 from analysis.__main__ import main as analysis_main
 from analysis.claims.evidence import RunEvidence
 from analysis.claims.statements import difference
-from analysis.statistics import intervals, selection
-from analysis.statistics.scores import Settings, run_scores, seed_scores
+from analysis.statistics import interval_kinds, learning_rate_selection
+from analysis.statistics.scores_table import Settings, run_scores, seed_scores
 from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
@@ -130,7 +130,7 @@ def test_every_section_has_a_test_and_a_command() -> None:
 
 def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
     runs = made_up_runs(np.random.default_rng(0), models=(CLM, MLM), shift={MLM: 0.01})
-    with added(intervals, blocks("An interval")[0], intervals.INTERVALS):
+    with added(interval_kinds, blocks("An interval")[0], interval_kinds.INTERVALS):
         settings = Settings(interval="population")
         scores = run_scores(runs, settings, source="x").set_index(["model", "task", "dataset"])
         for key, values in seed_scores(runs).iterrows():
@@ -146,32 +146,32 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
         assert ours.test == "paired by seed, sd over n"
         assert ours.effect == paper.effect
         assert (ours.high - ours.low) / (paper.high - paper.low) == pytest.approx(0.8**0.5)
-    assert "population" not in intervals.INTERVALS
+    assert "population" not in interval_kinds.INTERVALS
 
 
 def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
     scores, claims = commands("An interval")
-    printed = output("An interval", "analysis.statistics.intervals", scores).splitlines()
+    printed = output("An interval", "analysis.statistics.interval_kinds", scores).splitlines()
     assert all(",population," in line for line in printed[1:])
     assert not analysis_main([word.replace("population", "paper") for word in scores[1:]])
     plain = capsys.readouterr().out.splitlines()
     for ours, paper in zip(printed[1:], plain[1:], strict=True):
         (mean, low), (_, wide) = (map(float, line.split(",")[3:5]) for line in (ours, paper))
         assert mean - low == pytest.approx((mean - wide) * 0.8**0.5, abs=1e-5)
-    assert "F15" in output("An interval", "analysis.statistics.intervals", claims)
+    assert "F15" in output("An interval", "analysis.statistics.interval_kinds", claims)
 
 
 def test_a_selection_rule_selects() -> None:
     section = "A selection rule"
     (command,) = commands(section)
-    with added(selection, blocks(section)[0], selection.SELECTIONS):
+    with added(learning_rate_selection, blocks(section)[0], learning_rate_selection.SELECTIONS):
         runs = pd.read_csv(ROOT / command[command.index("--source") + 1])
         scores = run_scores(
             runs.rename(columns={"val_score": "validation_score"}), Settings(selection="fixed"), source="x"
         )
         expected = 100 * runs[runs["lr"] == 5e-5]["test_score"].mean()
         assert scores["mean"].iloc[0] == pytest.approx(expected)
-    printed = output(section, "analysis.statistics.selection", command).splitlines()
+    printed = output(section, "analysis.statistics.learning_rate_selection", command).splitlines()
     assert float(printed[1].split(",")[3]) == pytest.approx(expected)
 
 

@@ -12,7 +12,7 @@ import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
 from paper_figures.inputs import Inputs

@@ -39,12 +39,12 @@ def test_a_mutant_computes_something_else() -> None:
 
 
 def test_an_import_gets_the_mutant() -> None:
-    module = "analysis/rows.py"
+    module = "analysis/records.py"
     loader = _Mutated(module, "x = 1\n")
-    spec = loader.find_spec("analysis.rows", None)
+    spec = loader.find_spec("analysis.records", None)
     assert spec is not None and spec.loader is loader and loader.find_spec("analysis.sources", None) is None
     space: dict[str, object] = {}
-    exec(loader.get_code("analysis.rows"), space)
+    exec(loader.get_code("analysis.records"), space)
     assert space["x"] == 1
 
 

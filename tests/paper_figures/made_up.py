@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.sources import Source, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from paper_figures.inputs import Inputs
 from paper_figures.registry import FIGURES
 from tests.paper_figures.made_up import paper_figure

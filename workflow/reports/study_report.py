@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from analysis.csv_text import csv_text
 from analysis.sources import open_source
-from analysis.statistics.scores import Settings as ScoreSettings
+from analysis.statistics.scores_table import Settings as ScoreSettings
 from common.cli import run
 from common.files import write_bytes, write_text
 from paper_figures.drawing.style import paper_style

@@ -12,7 +12,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 from analysis.claims.multiverse import Forks, Multiverse
 from analysis.csv_text import csv_text
-from analysis.rows import records
+from analysis.records import records
 from common.text_tables import Rows, grid
 
 __all__ = ["forks_lines", "multiverse_csv", "multiverse_json", "multiverse_text"]

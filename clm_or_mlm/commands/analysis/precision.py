@@ -10,7 +10,7 @@ from analysis.precision import coverage_report, shapes_report
 from analysis.precision import power as seed_plans
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
-from analysis.statistics.intervals import DEFAULT_SEED
+from analysis.statistics.interval_kinds import DEFAULT_SEED
 from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
 from common.errors import UserError
 

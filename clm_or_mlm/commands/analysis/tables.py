@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables import audit as audits
-from analysis.tables import audit_report, render, scores_formats
+from analysis.tables import audit_report, render, write_scores
 from analysis.tables.build import build_table, table_numbers
 from benchmarks.protocol import AVERAGE, get_dataset
 from clm_or_mlm.options import (
@@ -40,7 +40,7 @@ def scores(
     score: ScoreOptions = ScoreOptions(),
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
-    format: Annotated[str, Parameter(choices=tuple(scores_formats.FORMATS))] = "csv",
+    format: Annotated[str, Parameter(choices=tuple(write_scores.FORMATS))] = "csv",
     out: OutFile = None,
 ) -> None:
     """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
@@ -52,7 +52,7 @@ def scores(
         dataset: only these datasets (or average)
         format: how they are written (parquet needs --out)
     """
-    form = scores_formats.FORMATS[format]
+    form = write_scores.FORMATS[format]
     if out is None and not form.is_text:
         raise UserError(f"--format {form.name} is no text: name a file with --out scores.{form.ending}")
     opened = source.open(need_instances=score.needs_instances())

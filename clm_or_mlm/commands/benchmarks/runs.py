@@ -138,8 +138,8 @@ def score_lines(store: Path, keys: Sequence[RunKey]) -> Iterator[str]:
         return
     import pandas as pd
 
-    from analysis.statistics.intervals import PAPER
-    from analysis.statistics.scores import Settings, run_scores
+    from analysis.statistics.interval_kinds import PAPER
+    from analysis.statistics.scores_table import Settings, run_scores
 
     scores = run_scores(pd.DataFrame(rows), Settings(interval=PAPER.name), source=str(store))
     for row in scores[scores["dataset"] != AVERAGE].to_dict("records"):

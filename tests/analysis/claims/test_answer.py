@@ -13,7 +13,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.statements import Comparison, Contrast
 from analysis.claims.verdicts import Verdict, judge
 from analysis.sources import PUBLISHED, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 
 
 def verdicts(p_for: float, p_against: float, *, effect: float = 1.0, few: bool = False) -> list[Verdict]:

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.claims.assessment import assess
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances
 

@@ -14,7 +14,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, Spread, comparisons, difference
 from analysis.published_cells import published_values
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import datasets_of
 from tests.analysis.made_up import made_up_runs
 

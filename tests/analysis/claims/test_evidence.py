@@ -14,7 +14,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, Spread, Term, comparisons, difference, weighted
 from analysis.sources import Source
-from analysis.statistics.scores import Settings, seed_scores
+from analysis.statistics.scores_table import Settings, seed_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances

@@ -10,8 +10,8 @@ from analysis.__main__ import main
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import explore, gap_by_selection
 from analysis.sources import Source, open_source
-from analysis.statistics.intervals import INTERVALS
-from analysis.statistics.scores import Settings, seed_scores
+from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.scores_table import Settings, seed_scores
 from benchmarks.own_datasets.definitions import register
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances

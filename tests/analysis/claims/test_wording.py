@@ -9,7 +9,7 @@ import pytest
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import Spread, all_of
 from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence, shortfall
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from common.errors import UserError
 from tests.analysis.claims.given import part, verdict_of
 

@@ -10,7 +10,7 @@ from analysis.comparisons.best import best_of
 from analysis.comparisons.contenders import OVERALL
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import best_runs, drawn
 

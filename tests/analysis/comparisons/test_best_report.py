@@ -7,7 +7,7 @@ import json
 from analysis.comparisons.best import best_of
 from analysis.comparisons.best_report import FORMATS
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 
 ANSWER = best_of(PUBLISHED, Settings(interval="t", resamples=500), ["split", "model"])
 

@@ -8,7 +8,7 @@ from analysis.comparisons.best_report import best_json
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.comparisons.contenders import OVERALL, Scope, contenders, published_score, score_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up

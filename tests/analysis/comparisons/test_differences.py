@@ -18,7 +18,7 @@ from analysis.comparisons.contenders import OVERALL, Scope, contenders
 from analysis.comparisons.differences import compare_pair, margin_of, pairwise
 from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import read_runs
 from benchmarks.protocol import AVERAGE, datasets_of
 from tests.analysis.comparisons.given import MADE_UP, REAL, RELEASED, best_runs, drawn, real_and_made_up

@@ -8,7 +8,7 @@ from analysis.comparisons.contenders import Scope, contenders
 from analysis.comparisons.draws import mean_draws
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.resampling import every_resample
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.statistics.studentised import symmetric_bounds
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 

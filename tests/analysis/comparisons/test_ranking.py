@@ -10,7 +10,7 @@ from analysis.comparisons.contenders import contenders
 from analysis.comparisons.differences import shared_scopes
 from analysis.comparisons.ranking import critical_difference, mean_ranks, rank_models
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from tests.analysis.comparisons.given import best_runs, drawn
 
 SETTINGS = Settings(interval="t", resamples=2_000)

@@ -10,7 +10,7 @@ import pytest
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import FORMATS
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from tests.analysis.comparisons.given import MADE_UP, REAL, real_and_made_up
 
 SETTINGS = Settings(interval="t", resamples=500)

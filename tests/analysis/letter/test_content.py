@@ -9,7 +9,7 @@ import pytest
 from analysis.letter.content import BY_CONSEQUENCE, write_letter
 from analysis.letter.pages import letter_markdown
 from analysis.sources import PUBLISHED, Source, open_source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.tables.paper_arithmetic import check_arithmetic
 from benchmarks.runs import RUN
 from common.errors import UserError

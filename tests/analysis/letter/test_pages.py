@@ -11,7 +11,7 @@ import pytest
 from analysis.letter.content import Letter, Section, write_letter
 from analysis.letter.pages import FORMATS, letter_html, letter_latex, letter_pdf
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from tests.analysis.stores import released_source
 

@@ -21,7 +21,7 @@ from analysis.published_cells import TEST_INSTANCES
 from analysis.sources import Source
 from analysis.statistics import bounds
 from analysis.statistics.resampling import draw_picks
-from analysis.statistics.scores import Settings, run_scores
+from analysis.statistics.scores_table import Settings, run_scores
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.made_up import made_up_runs, with_instances

@@ -9,7 +9,7 @@ from scipy import stats
 
 from analysis.precision import shapes
 from analysis.precision.shapes import SHAPES, simulate_shapes
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from tests.analysis.stores import RELEASED
 
 

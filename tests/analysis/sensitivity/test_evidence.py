@@ -16,7 +16,7 @@ from analysis.sensitivity.evidence import Moved, correlated, evidence_of, with_p
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.estimates import Student, studentised_estimate
 from analysis.statistics.resampling import every_resample
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
 FOUND = PublishedEvidence("t").finding

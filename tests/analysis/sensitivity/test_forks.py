@@ -9,7 +9,7 @@ from analysis.claims.pages.multiverse import forks_lines
 from analysis.sensitivity.forks import FORKS, explore_forks, flips, shares, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.text_tables import plain_table
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 

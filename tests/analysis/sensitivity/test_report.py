@@ -5,7 +5,7 @@ import json
 from analysis.claims.catalogue import CLAIMS
 from analysis.sensitivity.report import FORMATS, sensitivity_of
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from tests.analysis.comparisons.given import best_runs, drawn
 
 RESULT = sensitivity_of(PUBLISHED, Settings(interval="t"))

@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from analysis.statistics import bounds
 from analysis.statistics.bounds import Bounds
 from analysis.statistics.instance_bootstrap import resample_instances
-from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.interval_kinds import INTERVALS, Sample
 from analysis.statistics.resampling import (
     Resamples,
     all_or_drawn,

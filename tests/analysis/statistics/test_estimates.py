@@ -16,7 +16,7 @@ from analysis.statistics.estimates import (
     studentised_estimate,
     welch_estimate,
 )
-from analysis.statistics.intervals import INTERVALS, Sample
+from analysis.statistics.interval_kinds import INTERVALS, Sample
 from analysis.statistics.resampling import Resamples, draw_picks, every_resample, resampled_means
 from tests.analysis.simulated import rejections, two_sided, welch_of
 

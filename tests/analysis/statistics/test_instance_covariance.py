@@ -9,7 +9,7 @@ import pytest
 
 from analysis.statistics.instance_bootstrap import resample_instances
 from analysis.statistics.instance_covariance import InstanceCovariance, covariance_of_means
-from analysis.statistics.selection import select_runs
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.instances import read_instances
 from tests.analysis.made_up import with_instances
 

@@ -26,7 +26,7 @@ from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.bounds import Bounds
 from analysis.statistics.estimates import Student, paired_estimate
-from analysis.statistics.intervals import (
+from analysis.statistics.interval_kinds import (
     CROSSED,
     DEFAULT_OF_RUNS,
     DEFAULT_SEED,
@@ -40,7 +40,7 @@ from analysis.statistics.intervals import (
     caption_of,
 )
 from analysis.statistics.resampling import draw_picks, every_resample
-from analysis.statistics.scores import Settings, published_scores, run_scores, seed_scores
+from analysis.statistics.scores_table import Settings, published_scores, run_scores, seed_scores
 from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.scores import Settings, run_scores
-from analysis.statistics.selection import SELECTIONS, Selection, select_runs
+from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
+from analysis.statistics.scores_table import Settings, run_scores
 from analysis.store.runs_table import read_runs
 from common.errors import UserError
 from tests.analysis.stores import RELEASED

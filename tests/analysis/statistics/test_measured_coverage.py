@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from analysis.precision.shapes import SEED_COUNTS, SHAPES, simulate_shapes
-from analysis.statistics.intervals import INTERVALS, caption_of
+from analysis.statistics.interval_kinds import INTERVALS, caption_of
 from analysis.statistics.measured_coverage import SHOWN_SHAPES, coverage_words, measured_coverage, too_narrow
 
 

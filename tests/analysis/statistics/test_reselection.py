@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.resampling import every_resample
 from analysis.statistics.reselection import Reselection
-from analysis.statistics.scores import Settings, run_scores, seed_scores
-from analysis.statistics.selection import SELECTIONS
+from analysis.statistics.scores_table import Settings, run_scores, seed_scores
 from benchmarks.protocol import DATASETS
 from tests.analysis.made_up import random_runs
 from tests.analysis.stores import RELEASED

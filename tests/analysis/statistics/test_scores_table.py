@@ -15,9 +15,9 @@ from scipy import stats
 
 from analysis.published_cells import published_cells
 from analysis.sources import open_source
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.resampling import every_resample
-from analysis.statistics.scores import (
+from analysis.statistics.scores_table import (
     COLUMNS,
     Settings,
     order_scores,

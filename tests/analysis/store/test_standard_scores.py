@@ -13,7 +13,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import protocol_of, read_runs
 from analysis.tables.render import FORMATS

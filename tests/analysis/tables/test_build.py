@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.published_cells import published_cells
-from analysis.statistics.scores import Settings, run_scores
+from analysis.statistics.scores_table import Settings, run_scores
 from analysis.tables.build import build_table
 from analysis.tables.render import FORMATS
 from common.errors import UserError

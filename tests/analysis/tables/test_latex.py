@@ -12,7 +12,7 @@ import pytest
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.report import comparison_latex
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings, run_scores
+from analysis.statistics.scores_table import Settings, run_scores
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.latex import latex_table, tex
 from analysis.tables.render import render_latex

@@ -6,8 +6,8 @@ import io
 
 import pandas as pd
 
-from analysis.statistics.scores import Settings, run_scores
-from analysis.tables.scores_formats import FORMATS, scores_csv, scores_markdown, scores_parquet
+from analysis.statistics.scores_table import Settings, run_scores
+from analysis.tables.write_scores import FORMATS, scores_csv, scores_markdown, scores_parquet
 from tests.analysis.made_up import random_runs
 
 

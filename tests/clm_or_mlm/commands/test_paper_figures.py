@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.sources import EXAMPLE, Source
-from analysis.statistics.intervals import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.options import SourceOptions
 from common.errors import UserError

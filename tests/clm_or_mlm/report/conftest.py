@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
 from paper_figures.inputs import Inputs

@@ -10,7 +10,7 @@ import pytest
 from analysis.claims.answer import HEADLINES
 from analysis.claims.catalogue import CLAIMS
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
 from tests.clm_or_mlm.report.drawn import seal_figures

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analysis.published_cells import published_cells
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.content import Content
 from clm_or_mlm.report.html_page import render_page
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.sources import PUBLISHED, Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.pictures import pictures_in
 from common.errors import UserError
 from common.files import sha256_file

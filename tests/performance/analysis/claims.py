@@ -82,7 +82,7 @@ def _proportional_kb(pid: int) -> float:
 def bootstrap(runs_path: Path, instances: Path, resamples: int, loop_resamples: int) -> None:
     """Print our bootstrap over all chosen runs and the two loops, and how many times faster ours is."""
     from analysis.statistics.instance_bootstrap import resample_instances
-    from analysis.statistics.selection import select_runs
+    from analysis.statistics.learning_rate_selection import select_runs
     from analysis.store.instances import read_instances
     from analysis.store.runs_table import read_runs
     from benchmarks.protocol import DATASETS

@@ -189,7 +189,7 @@ def table_timings(setting: Setting) -> Iterator[Timing]:
 
 def _scipy_timing(setting: Setting) -> Timing:
     sys.path.insert(0, str(ROOT))
-    from analysis.statistics.scores import seed_scores
+    from analysis.statistics.scores_table import seed_scores
     from analysis.store.runs_table import read_runs
 
     cells = [row[np.isfinite(row)] for row in seed_scores(read_runs(setting.runs)).to_numpy()]

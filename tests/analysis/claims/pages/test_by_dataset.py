@@ -14,7 +14,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.pages.by_dataset import _bar, counted_by_dataset, dataset_sentences
 from analysis.claims.statements import difference
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 

@@ -11,7 +11,7 @@ from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.formats import FORMATS, render_claims, render_multiverse
 from analysis.sources import PUBLISHED
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
 

@@ -11,7 +11,7 @@ import pytest
 from analysis.claims.multiverse import Forks, Multiverse, explore
 from analysis.claims.pages.formats import render_multiverse
 from analysis.sources import Source
-from analysis.statistics.scores import Settings
+from analysis.statistics.scores_table import Settings
 
 SETTINGS = Settings(interval="t", resamples=200)
 
