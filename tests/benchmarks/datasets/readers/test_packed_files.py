@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import re
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -36,16 +39,111 @@ def test_only_packed_files_have_a_bound(tmp_path: Path) -> None:
     assert most_unpacked(tmp_path / "a.tsv", packed=True) == (1 << 28) + 200 * 7
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.compress)])
-@pytest.mark.usefixtures("small")
-def test_a_bomb_is_refused(tmp_path: Path, suffix: str, pack: object) -> None:
+PACKED = [(".gz", gzip.compress), (".zst", zstandard.compress)]
+Pack = Callable[[bytes], bytes]
+NOISE = np.random.default_rng(0).bytes(300_000)
+"""Bytes that no packing makes smaller."""
+
+
+def content(path: Path) -> bytes:
+    with open_packed(path) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("name", ["a", "a.tsv", "a.zst.tsv", "gz"])
+def test_a_plain_file_is_given_as_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(b"packed"))
+    assert content(tmp_path / name) == gzip.compress(b"packed")
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("whole", [b"", b"\n", b"one line", NOISE, NOISE + bytes(3_000_000) + NOISE])
+@pytest.mark.parametrize(("suffix", "pack"), PACKED)
+def test_what_was_packed_comes_out(
+    tmp_path: Path, suffix: str, pack: Pack, whole: bytes, upper: bool
+) -> None:
+    """In one piece, in two frames, and with an empty frame between and behind them."""
+    path = tmp_path / f"a{suffix.upper() if upper else suffix}"
+    half = len(whole) // 2
+    for frames in ([whole], [whole[:half], whole[half:]], [whole[:half], b"", whole[half:], b""]):
+        path.write_bytes(b"".join(map(pack, frames)))
+        assert content(path) == whole
+
+
+@pytest.mark.parametrize(("suffix", "pack"), PACKED)
+def test_a_packed_file_without_a_byte_holds_nothing(tmp_path: Path, suffix: str, pack: Pack) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"")
+    assert content(path) == b""
+
+
+@pytest.mark.parametrize("before", [[], [b"a whole frame"], [NOISE]])
+@pytest.mark.parametrize("kept", [1, 4, 7, 5_000, 299_000])
+@pytest.mark.parametrize(("suffix", "pack"), PACKED)
+def test_a_file_that_is_cut_short_is_not_taken_for_a_whole_one(
+    tmp_path: Path, suffix: str, pack: Pack, kept: int, before: list[bytes]
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"".join(map(pack, before)) + pack(NOISE)[:kept])
+    with pytest.raises((EOFError, gzip.BadGzipFile)):
+        content(path)
+
+
+def test_zstandard_that_is_cut_says_where(tmp_path: Path) -> None:
+    (tmp_path / "a.zst").write_bytes(zstandard.compress(NOISE)[:-1])
+    with pytest.raises(EOFError, match=r"^it ends inside a frame$"):
+        content(tmp_path / "a.zst")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.gz", "a.zst", "."])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"^there is no file {re.escape(str(tmp_path / name))}$"):
+        content(tmp_path / name)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), PACKED)
+def test_a_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, pack: Pack
+) -> None:
     path = tmp_path / f"a.tsv{suffix}"
-    path.write_bytes(pack(b"one line like all\n" * 1_000_000))  # type: ignore[operator]
+    path.write_bytes(pack(b"seven\n\n" * 5_000))
+    for spare in (0, 1):
+        monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size + spare)
+        assert len(list(lines(path))) == 10_000
+    monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size - 1)
+    found = lines(path)
+    assert [next(found) for _ in range(9_999)][-1] == (9_999, "seven")
+    with pytest.raises(UserError) as error:
+        next(found)
+    assert str(error.value) == (
+        f"{path}: unpacks to more than 200 times its size, as no text does; it is not read further"
+    )
+
+
+def test_a_parquet_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": list(range(1_000))}), path, row_group_size=300, compression="zstd")
+    metadata = pq.read_metadata(path)
+    total = sum(metadata.row_group(group).total_byte_size for group in range(4))
+    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size)
+    assert [row["x"] for _, row in records(path, Reading())] == list(range(1_000))
+    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size - 1)
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: unpacks to more than 200 times its size"):
+        list(records(path, Reading()))
+
+
+@pytest.mark.parametrize(("suffix", "pack"), PACKED)
+@pytest.mark.usefixtures("small")
+def test_a_bomb_is_refused(tmp_path: Path, suffix: str, pack: Pack) -> None:
+    path = tmp_path / f"a.tsv{suffix}"
+    path.write_bytes(pack(b"one line like all\n" * 1_000_000))
     with pytest.raises(UserError, match=f"{path}: unpacks to more than 200 times its size"):
         list(lines(path))
-    path.write_bytes(pack(b"few lines\n" * 100))  # type: ignore[operator]
+    path.write_bytes(pack(b"few lines\n" * 100))
     assert len(list(lines(path))) == 100
-    path.write_bytes(pack(bytes(1 << 13)))  # type: ignore[operator]
+    path.write_bytes(pack(bytes(1 << 13)))
     with pytest.raises(UserError, match=f"{path}:1: the line has 4,096 bytes or more"):
         list(lines(path))
 
