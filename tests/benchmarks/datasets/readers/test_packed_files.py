@@ -185,4 +185,4 @@ def test_unpacking_takes_little_memory_at_once(tmp_path: Path) -> None:
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 300_000_000
+    assert most < 200_000_000
