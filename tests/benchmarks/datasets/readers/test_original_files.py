@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.readers import original_files
+from benchmarks.datasets.readers import original_files, packed_files
 from benchmarks.datasets.readers.original_files import (
     FILE_KINDS,
     TEXT,
@@ -390,6 +391,39 @@ def test_a_value_that_is_no_text_is_shown(value: object, shown: str) -> None:
     assert refused(lambda: pick_text({"b": value}, ("a", "b", "c"), Reading(), "a.tsv:7")) == (
         f"a.tsv:7: a is no text: {shown}{SKIP}"
     )
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.compress)])
+def test_a_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"a.tsv{suffix}"
+    path.write_bytes(pack(b"seven\n\n" * 5_000))
+    for spare in (0, 1):
+        monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size + spare)
+        assert len(list(lines(path))) == 10_000
+    monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size - 1)
+    found = lines(path)
+    assert [next(found) for _ in range(9_999)][-1] == (9_999, "seven")
+    with pytest.raises(UserError) as error:
+        next(found)
+    assert str(error.value) == (
+        f"{path}: unpacks to more than 200 times its size, as no text does; it is not read further"
+    )
+
+
+def test_a_parquet_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": list(range(1_000))}), path, row_group_size=300, compression="zstd")
+    metadata = pq.read_metadata(path)
+    total = sum(metadata.row_group(group).total_byte_size for group in range(4))
+    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size)
+    assert [row["x"] for _, row in records(path, Reading())] == list(range(1_000))
+    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size - 1)
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: unpacks to more than 200 times its size"):
+        list(records(path, Reading()))
 
 
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:

@@ -102,39 +102,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "pack"), PACKED)
-def test_a_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, pack: Pack
-) -> None:
-    path = tmp_path / f"a.tsv{suffix}"
-    path.write_bytes(pack(b"seven\n\n" * 5_000))
-    for spare in (0, 1):
-        monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size + spare)
-        assert len(list(lines(path))) == 10_000
-    monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size - 1)
-    found = lines(path)
-    assert [next(found) for _ in range(9_999)][-1] == (9_999, "seven")
-    with pytest.raises(UserError) as error:
-        next(found)
-    assert str(error.value) == (
-        f"{path}: unpacks to more than 200 times its size, as no text does; it is not read further"
-    )
-
-
-def test_a_parquet_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": list(range(1_000))}), path, row_group_size=300, compression="zstd")
-    metadata = pq.read_metadata(path)
-    total = sum(metadata.row_group(group).total_byte_size for group in range(4))
-    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size)
-    assert [row["x"] for _, row in records(path, Reading())] == list(range(1_000))
-    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size - 1)
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: unpacks to more than 200 times its size"):
-        list(records(path, Reading()))
-
-
-@pytest.mark.parametrize(("suffix", "pack"), PACKED)
 @pytest.mark.usefixtures("small")
 def test_a_bomb_is_refused(tmp_path: Path, suffix: str, pack: Pack) -> None:
     path = tmp_path / f"a.tsv{suffix}"
