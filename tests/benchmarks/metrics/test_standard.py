@@ -89,7 +89,7 @@ def test_as_many_sentences_are_predicted_as_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "outside"), [(("B-PER", "O", "I-PER"), 1), (("B-PER", "I-PER", "B-LOC"), 0)]
+    ("names", "outside"), [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)]
 )
 def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
     names: tuple[str, ...], outside: int
