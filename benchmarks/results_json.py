@@ -149,30 +149,22 @@ def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float6
     for convert in conversions if not (words and any(isinstance(entry, bool) for entry in entries)) else ():
         try:
             return convert()
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError):
             continue
-    wrong = (
-        i for i, entry in enumerate(entries) if isinstance(entry, bool) or not isinstance(entry, int | float)
+    place, wrong = next(  # there is one: the last conversion takes every number
+        (place, entry)
+        for place, entry in enumerate(entries)
+        if isinstance(entry, bool) or not isinstance(entry, int | float)
     )
-    place = next(wrong, None)
-    if place is None:
-        raise ResultsError("value", f"has a number in {name}.scores_i that is no score; {AGAIN}")
-    raise ResultsError(
-        "value", f"has {name}.scores_i[{place}] = {_short(entries[place])}, which is no number"
-    )
+    raise ResultsError("value", f"has {name}.scores_i[{place}] = {_short(wrong)}, which is no number")
 
 
 def _why_not_json(content: bytes) -> ResultsError:
     if not content.strip(b" \t\r\n\0"):
         return ResultsError("broken", f"is empty; {AGAIN}")
     constants: list[str] = []
-
-    def constant(text: str) -> float:
-        constants.append(text)
-        return 0.0
-
     try:
-        json.loads(content, parse_constant=constant)
+        json.loads(content, parse_constant=constants.append)
     except (ValueError, RecursionError) as error:  # of a number of thousands of digits too
         if isinstance(error, json.JSONDecodeError) and not content[error.pos :].strip(b" \t\r\n\0"):
             return ResultsError("broken", f"is cut off after {len(content):,} bytes; {AGAIN}")
@@ -186,6 +178,6 @@ def _why_not_json(content: bytes) -> ResultsError:
 def _short(value: object) -> str:
     try:
         text = json.dumps(value)
-    except (RecursionError, ValueError):
-        return "something long or deep"
+    except RecursionError:
+        return "something deep"
     return text if len(text) <= 40 else f"{text[:37]}..."

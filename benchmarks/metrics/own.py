@@ -65,7 +65,9 @@ def correlation(predicted: Floats, gold: Floats, *, ranks: bool = False) -> floa
     one, other = (rankdata(side) if ranks else side for side in (predicted, gold))
     one, other = one - one.mean(), other - other.mean()
     spread = np.sqrt((one**2).sum() * (other**2).sum())
-    return float((one * other).sum() / spread) if spread else 0.0
+    # A mean is rounded: what is left of equal values without it need not be 0.
+    changing = spread and np.ptp(predicted) and np.ptp(gold)
+    return float((one * other).sum() / spread) if changing else 0.0
 
 
 def closeness(predicted: Floats, gold: Floats, limits: tuple[float, float]) -> Floats:

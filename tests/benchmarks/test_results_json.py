@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, parse_results, read_results
+from benchmarks import results_json
+from benchmarks.results_json import AGAIN, MEAN_TOLERANCE, ResultsError, parse_results, read_results
+from common.integrity.doors import ChangingError
 
 entries = st.lists(
     st.one_of(st.integers(0, 1), st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60
@@ -115,6 +117,201 @@ def test_what_has_to_be_guessed_is_refused(text: str, why: str) -> None:
     assert why in error.value.sentence and error.value.sentence.isprintable()
 
 
+def result(score: object = 0.5, scores: object = (0, 1), more: str = "") -> bytes:
+    """Return a result whose test part is given, and what else stands in the file."""
+    part = json.dumps({"score": score, "scores_i": list(scores) if isinstance(scores, tuple) else scores})
+    return f'{{"validation": {PART}, "test": {part}{more}}}'.encode()
+
+
+def refused(content: bytes) -> tuple[str, str]:
+    with pytest.raises(ResultsError) as error:
+        parse_results(content)
+    assert str(error.value) == error.value.sentence
+    return error.value.kind, error.value.sentence
+
+
+LACKS = "; a result holds validation and test, each with score and scores_i"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"[]", f"lacks 'validation'{LACKS}"),
+        (b"{}", f"lacks 'validation'{LACKS}"),
+        (f'{{"test": {PART}}}'.encode(), f"lacks 'validation'{LACKS}"),
+        (f'{{"validation": {PART}}}'.encode(), f"lacks 'test'{LACKS}"),
+        (f'{{"validation": {PART}, "test": [1]}}'.encode(), f"lacks 'test'{LACKS}"),
+        (f'{{"validation": {PART}, "test": {{}}}}'.encode(), f"lacks 'score' in 'test'; {AGAIN}"),
+        (
+            f'{{"validation": {PART}, "test": {{"scores_i": [1]}}}}'.encode(),
+            f"lacks 'score' in 'test'; {AGAIN}",
+        ),
+        (
+            f'{{"validation": {PART}, "test": {{"score": 1}}}}'.encode(),
+            f"lacks 'scores_i' in 'test'; {AGAIN}",
+        ),
+        (result(scores=[]), f"has an empty test.scores_i; {AGAIN}"),
+    ],
+)
+def test_what_a_result_lacks_is_named(content: bytes, sentence: str) -> None:
+    assert refused(content) == ("incomplete", sentence)
+
+
+@pytest.mark.parametrize(
+    ("score", "scores", "sentence"),
+    [
+        (0.5, {"a": 1}, 'has test.scores_i that is no list but {"a": 1}'),
+        (0.5, None, "has test.scores_i that is no list but null"),
+        (0.5, [0, None], "has test.scores_i[1] = null, which is no number"),
+        (0.5, ["1", "0"], 'has test.scores_i[0] = "1", which is no number'),
+        (0.5, [0.5, [1], None], "has test.scores_i[1] = [1], which is no number"),
+        (1, [True], "has test.scores_i[0] = true, which is no number"),
+        (0, [0, False], "has test.scores_i[1] = false, which is no number"),
+        (0.5, [0.5, True, None], "has test.scores_i[1] = true, which is no number"),
+        (0.5, [0, 2], "has test.scores_i[1] = 2, outside [0, 1]"),
+        (0.5, [0.5, 1.5, 1.5, 0], "has test.scores_i[1] = 1.5, outside [0, 1]"),
+        (0.5, [1, -1, 0, -1], "has test.scores_i[1] = -1, outside [0, 1]"),
+        (0.5, [2, 0.5, -0.25], "has test.scores_i[2] = -0.25, outside [0, 1]"),
+        (0.5, [0, 300], "has test.scores_i[1] = 300, outside [0, 1]"),
+        (0.5, [2**64 - 1], "has test.scores_i[0] = 1.84467e+19, outside [0, 1]"),
+        ("0.5", [0, 1], 'has a test.score that is no number but "0.5"'),
+        (True, [1], "has a test.score that is no number but true"),
+        (None, [1], "has a test.score that is no number but null"),
+        ("x" * 38, [1], f'has a test.score that is no number but "{"x" * 38}"'),
+        ("x" * 39, [1], f'has a test.score that is no number but "{"x" * 36}...'),
+    ],
+)
+def test_a_value_that_is_no_score_is_named_with_its_place(
+    score: object, scores: object, sentence: str
+) -> None:
+    assert refused(result(score, scores)) == ("value", sentence)
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ('{"score": DEEP, "scores_i": [1]}', "has a test.score that is no number but something deep"),
+        ('{"score": 1, "scores_i": [1, DEEP]}', "has test.scores_i[1] = something deep, which is no number"),
+    ],
+)
+def test_a_value_that_nests_too_deep_to_be_shown_is_told_so(part: str, sentence: str) -> None:
+    deep = part.replace("DEEP", "[" * 1_015 + "]" * 1_015)
+    assert refused(f'{{"validation": {PART}, "test": {deep}}}'.encode()) == ("value", sentence)
+
+
+ROUNDED = 1e-9
+"""How far outside [0, 1] rounding may put a value."""
+
+
+@pytest.mark.parametrize("value", [-ROUNDED, 0.0, 1.0, 1 + ROUNDED])
+def test_rounding_may_put_a_value_a_little_outside_the_range(value: float) -> None:
+    _, test = parse_results(result(value, [value, value]))
+    assert test.scores.tolist() == [value, value]
+    assert test.score == min(max(value, 0.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "place", "shown"),
+    [
+        ([0, math.nextafter(-ROUNDED, -1)], 1, "-1e-09"),
+        ([1, 0, math.nextafter(1 + ROUNDED, 2)], 2, "1"),
+        ([-ROUNDED, 2.0], 1, "2"),
+    ],
+)
+def test_what_is_further_outside_is_refused(scores: list[float], place: int, shown: str) -> None:
+    assert refused(result(0.5, scores)) == (
+        "value",
+        f"has test.scores_i[{place}] = {shown}, outside [0, 1]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "scores", "kept"),
+    [(1e-6, [0], 1e-6), (-1e-6, [0], 0.0), (1.0000005, [1, 1], 1.0), (1, [1], 1.0), (0, [0, 0.0], 0.0)],
+)
+def test_a_score_a_millionth_off_the_mean_is_taken_and_kept_in_the_range(
+    score: float, scores: list[float], kept: float
+) -> None:
+    assert parse_results(result(score, scores)).test.score == kept
+
+
+@pytest.mark.parametrize("score", [math.nextafter(1e-6, 1), math.nextafter(-1e-6, -1)])
+def test_a_score_further_off_the_mean_is_refused_with_both(score: float) -> None:
+    shown = f"{score:.6f}"
+    assert refused(result(score, [0] * 1_000)) == (
+        "mean",
+        f"has test.score {shown}, but its 1,000 scores_i have the mean 0.000000; the run is left out, {AGAIN}",
+    )
+
+
+@pytest.mark.parametrize("more", [', "u": 1', ', "full": [true, "f"]', ', "f": {"test": false}'])
+@pytest.mark.parametrize("scores", [[0, 1], [0.25, 0.75]])
+def test_what_else_stands_in_a_file_changes_nothing(scores: list[float], more: str) -> None:
+    assert parse_results(result(0.5, scores, more)).test.scores.tolist() == scores
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "sentence"),
+    [
+        (b"", "broken", "is empty"),
+        (b" \t\r\n\0\0", "broken", "is empty"),
+        (b'{"test": [0, 1', "broken", "is cut off after 14 bytes"),
+        (b'{"test": [0, 1' + b" \t\r\n\0" * 300, "broken", "is cut off after 1,514 bytes"),
+        (b'{\n"test": [0,\n x]', "broken", "is not JSON (line 3: Expecting value)"),
+        (b"\xff{}", "broken", "is not JSON"),
+        (b"[" * 100_000, "broken", "is not JSON"),
+        (b"[" + b"1" * 5_000 + b", NaN]", "broken", "is not JSON"),
+        (b"[0, NaN, Infinity]", "value", "holds NaN, which is no score"),
+        (b"[-Infinity, Infinity, NaN]", "value", "holds -Infinity, which is no score"),
+        (b"\xef\xbb\xbf{}", "broken", "is not strict JSON"),
+        (b"[1e999]", "broken", "is not strict JSON"),
+        (b'{"a": 1, "a": 2}', "broken", "is no result (the key 'a' occurs twice)"),
+    ],
+)  # fmt: skip
+def test_content_that_is_no_json_is_told_apart(content: bytes, kind: str, sentence: str) -> None:
+    assert refused(content) == (kind, f"{sentence}; {AGAIN}")
+
+
+def unread(path: Path, sha256: str | None = None) -> tuple[str, str]:
+    with pytest.raises(ResultsError) as error:
+        read_results(path, sha256)
+    return error.value.kind, error.value.sentence
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    assert unread(tmp_path / "absent.json") == (
+        "unfinished",
+        "vanished while the store was read; ingest again when its run is done",
+    )
+    assert unread(tmp_path) == (
+        "unreadable",
+        "is a folder, and is not read; make it readable and ingest again",
+    )
+
+
+def test_a_file_that_changes_while_it_is_read_is_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changing(path: Path, most: int) -> bytes:
+        raise ChangingError(path, "changed")
+
+    monkeypatch.setattr(results_json, "read_bounded", changing)
+    assert unread(tmp_path) == ("unfinished", "changed while it was read; ingest again when its run is done")
+
+
+def test_a_file_of_a_quarter_of_a_gigabyte_is_read_and_a_larger_one_is_not(tmp_path: Path) -> None:
+    """Holes, which the disk does not hold: a machine that broke down leaves such files."""
+    path = tmp_path / "results.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 28)
+        assert unread(path) == ("broken", f"is empty; {AGAIN}")
+        file.truncate((1 << 28) + 1)
+    assert unread(path) == (
+        "unreadable",
+        "has 268,435,457 bytes, and no such file needs more than 268,435,456; make it readable and ingest again",
+    )
+
+
 def test_a_result_is_compared_with_the_hash_of_its_run(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(f'{{"validation": {PART}, "test": {PART}}}')
@@ -122,3 +319,6 @@ def test_a_result_is_compared_with_the_hash_of_its_run(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="is not what its run wrote") as error:
         read_results(path, "0" * 64)
     assert error.value.kind == "changed"
+    assert read_results(path).test.score == 0.5
+    path.write_text(path.read_text()[:-1])
+    assert unread(path, "0" * 64) == ("broken", f"is cut off after {path.stat().st_size} bytes; {AGAIN}")

@@ -56,7 +56,7 @@ class Reading:
         if not self._skip_bad:
             raise UserError(f"{where}: {sentence} (--skip-bad-lines leaves such lines out)")
         log.warning("%s: %s; left out", where, sentence)
-        self._skipped.append(f"{where.rsplit('/', 1)[-1]}: {sentence}")
+        self._skipped.append(f"{where.rpartition('/')[2]}: {sentence}")
 
     @contextlib.contextmanager
     def shape(self, where: str) -> Iterator[None]:

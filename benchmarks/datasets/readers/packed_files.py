@@ -46,7 +46,7 @@ def open_packed(path: Path) -> Iterator[IO[bytes]]:
             with gzip.open(raw) as file:
                 yield cast(IO[bytes], file)
         elif suffix == ".zst":
-            yield io.BufferedReader(_Zstandard(raw), 1 << 20)
+            yield io.BufferedReader(_Zstandard(raw))
         else:
             yield raw
 
@@ -57,7 +57,7 @@ class _Zstandard(io.RawIOBase):
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._left = b""
+        self._left = memoryview(b"")
         self._inside = False
 
     def readable(self) -> bool:
@@ -74,7 +74,7 @@ class _Zstandard(io.RawIOBase):
                     raise EOFError("it ends inside a frame")
                 return 0
             self._inside = True
-            self._left = self._frame.decompress(packed)
+            self._left = memoryview(self._frame.decompress(packed))
         taken = self._left[: len(buffer)]
         buffer[: len(taken)] = taken
         self._left = self._left[len(taken) :]

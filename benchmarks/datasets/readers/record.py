@@ -24,10 +24,10 @@ def _rows(path: Path, reading: Reading) -> list[Row]:
     for where, passage in records(path, reading):
         with reading.shape(where):
             context = passage["passage"]["text"]
-            for query in passage["qas"]:
+            for number, query in enumerate(passage["qas"], 1):
                 name = str(query["idx"])
                 answers = answers_of(query.get("answers", []), context)
-                if answers and not reading.is_new(name, str(path), f"{where}, query {name}"):
+                if answers and not reading.is_new(name, str(path), f"{where}, query {number} of the passage"):
                     continue
                 if answers:
                     row = {"id": name, "question": query["query"], "context": context, "answers": answers}

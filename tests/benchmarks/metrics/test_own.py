@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from benchmarks.metrics import own
-from benchmarks.metrics.metric import LabelPredictions, ValuePredictions, metrics_of
+from benchmarks.metrics.metric import (
+    METRICS,
+    ClassPredictions,
+    LabelPredictions,
+    ValuePredictions,
+    metrics_of,
+)
 from benchmarks.protocol import PAPER, PAPER_DATASETS, STANDARD, Dataset
 
 RNG = np.random.default_rng(0)
@@ -57,6 +65,100 @@ def test_each_name_computes_what_it_says() -> None:
             "spearman": spearmanr(values.predicted, values.gold)[0],
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "sets", "micro", "macro"),
+    [
+        ([[1, 1, 0]], [[1, 0, 0]], [2 / 3], 2 / 3, (1 + 0 + 0) / 3),
+        ([[0, 0]], [[0, 0]], [1.0], 0.0, 0.0),
+        ([[1, 0]], [[0, 0]], [0.0], 0.0, 0.0),
+        ([[0, 0]], [[0, 1]], [0.0], 0.0, 0.0),
+        ([[1], [0], [1]], [[1], [0], [0]], [1.0, 1.0, 0.0], 2 / 3, 2 / 3),
+        ([[1, 1], [1, 0], [0, 1]], [[1, 1], [1, 0], [0, 0]], [1.0, 1.0, 0.0], 6 / 7, (1 + 2 / 3) / 2),
+    ],
+)
+def test_sets_of_labels_by_hand(
+    predicted: list[list[int]], gold: list[list[int]], sets: list[float], micro: float, macro: float
+) -> None:
+    ours, theirs = np.array(predicted, dtype=bool), np.array(gold, dtype=bool)
+    assert own.set_f1s(ours, theirs).tolist() == pytest.approx(sets)
+    assert own.label_f1(ours, theirs, micro=True) == pytest.approx(micro)
+    assert own.label_f1(ours, theirs, micro=False) == pytest.approx(macro)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "macro", "mcc"),
+    [
+        ([0, 1], [0, 1], 1.0, 1.0),
+        ([0, 1], [1, 0], 0.0, -1.0),
+        ([5], [5], 1.0, 0.0),
+        ([2, 2], [7, 7], 0.0, 0.0),
+        ([0, 0, 1, 1], [0, 1, 1, 1], (2 / 3 + 4 / 5) / 2, 1 / math.sqrt(3)),
+        ([1, 1, 1], [0, 1, 2], (0 + 1 / 2 + 0) / 3, 0.0),
+    ],
+)
+def test_classes_by_hand(predicted: list[int], gold: list[int], macro: float, mcc: float) -> None:
+    for one, other in ((predicted, gold), (gold, predicted)):  # neither knows which side is the gold one
+        assert own.macro_f1(np.array(one), np.array(other)) == pytest.approx(macro)
+        assert own.matthews(np.array(one), np.array(other)) == pytest.approx(mcc)
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 7, 10])
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -1.1, 1e9 / 3])
+def test_what_never_changes_correlates_with_nothing(value: float, size: int, ranks: bool) -> None:
+    """Not with itself either, however its mean is rounded."""
+    same = np.full(size, value)
+    for other in (same, np.full(size, 0.3), np.arange(size) * 0.7):
+        assert own.correlation(same, other, ranks=ranks) == 0.0
+        assert own.correlation(other, same, ranks=ranks) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "pearson", "spearman"),
+    [
+        ([1.0, 2.0], [0.0, 9.0], 1.0, 1.0),
+        ([1.0, 2.0], [9.0, 0.0], -1.0, -1.0),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 9.0], 8 / math.sqrt(2 * 38), 1.0),
+        ([0.0, 1.0, 0.0], [0.0, 0.0, 1.0], -0.5, -0.5),
+    ],
+)
+def test_correlations_by_hand(
+    predicted: list[float], gold: list[float], pearson: float, spearman: float
+) -> None:
+    one, other = np.array(predicted), np.array(gold)
+    assert own.correlation(one, other) == pytest.approx(pearson)
+    assert own.correlation(one, other, ranks=True) == pytest.approx(spearman)
+
+
+@pytest.mark.parametrize(
+    ("error", "near"),
+    [(0.0, 1.0), (1.0, 0.75), (-1.0, 0.75), (4.0, 0.0), (-4.0, 0.0), (4.5, 0.0), (-99, 0.0)],
+)
+def test_closeness_is_what_the_error_leaves_of_the_range(error: float, near: float) -> None:
+    gold = np.array([-1.0, 0.0, 3.0])
+    assert own.closeness(gold + error, gold, (-1.0, 3.0)).tolist() == [near] * 3
+
+
+def test_each_instance_has_its_part_in_the_score_that_chooses_the_learning_rate() -> None:
+    labels = LabelPredictions(
+        predicted=np.array([[True, True], [False, False]]), gold=np.array([[True, False], [False, False]])
+    )
+    values = ValuePredictions(predicted=np.array([1.0, 9.0]), gold=np.array([2.0, 1.0]), limits=(1.0, 5.0))
+    for name, made, scores in (
+        ("labels set_f1", labels, [2 / 3, 1.0]),
+        ("value closeness", values, [0.75, 0.0]),
+    ):
+        found = METRICS[f"paper SC-{name}"].score(made)
+        assert list(found.instances["scores_i"]) == pytest.approx(scores)
+        assert found.value == pytest.approx(sum(scores) / 2)
+
+
+@pytest.mark.parametrize(("key", "value"), [("macro_f1", (2 / 3 + 4 / 5) / 2), ("mcc", 1 / math.sqrt(3))])
+def test_classes_are_scored_by_the_metric_that_a_dataset_asks_for(key: str, value: float) -> None:
+    made = ClassPredictions(predicted=np.array([0, 0, 1, 1]), gold=np.array([0, 1, 1, 1]))
+    assert METRICS[f"standard SC {key}"].score(made).value == pytest.approx(value)
 
 
 def test_classes_equal_scikit_learn() -> None:

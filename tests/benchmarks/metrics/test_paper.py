@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,9 +9,150 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 
 from benchmarks.metrics import paper
+from benchmarks.metrics.metric import (
+    METRICS,
+    AnswerPredictions,
+    ClassPredictions,
+    Metric,
+    RankingPredictions,
+    Score,
+    TagPredictions,
+)
 from benchmarks.ragged import Ragged
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+def scored(name: str, predictions: object) -> list[float]:
+    """Return the scores of the instances by the paper's metric of that name, of which the value is the mean."""
+    score: Score = METRICS[f"paper {name}"].score(predictions)
+    scores = list(score.instances[Metric.SCORES_I])
+    assert score.value == pytest.approx(sum(scores) / len(scores))
+    return scores
+
+
+def test_accuracy_is_one_where_the_class_is_the_gold_one_and_zero_elsewhere() -> None:
+    made = ClassPredictions(predicted=np.array([0, 2, 1, 1]), gold=np.array([0, 1, 2, 1]))
+    assert scored("SC accuracy", made) == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("votes", "winner"),
+    [
+        ([4], 4),
+        ([0], 0),
+        ([2, 7, 7], 7),
+        ([7, 2, 2], 2),
+        ([5, 0], 0),
+        ([6, 3, 3, 6, 1], 3),
+        ([3, 9, 9, 3, 1], 9),  # Python's set of small numbers has 9 where 1 would be, before 3
+        ([16, 8], 16),  # and of those that want the same place, the first
+        ([8, 16], 8),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_word_has_the_tag_of_most_of_its_sub_tokens(votes: list[int], winner: int, place: int) -> None:
+    """Whatever stands before and behind it: the words around it, and sub-tokens of none."""
+    words = [[6, 6, 1], [3, 3]]
+    words.insert(place, votes)
+    tags = [30, *(tag for tags in words for tag in tags), 30]
+    numbers = [-1, *(4 * number for number, tags in enumerate(words) for _ in tags), -2]
+    found, voted = paper.vote_words(np.array(tags), np.array(numbers))
+    expected = [6, 3]
+    expected.insert(place, winner)
+    assert found.tolist() == [0, 4, 8]
+    assert voted.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "scores"),
+    [
+        ([[0]], [[0]], [1.0]),
+        ([[3]], [[3]], [1.0]),
+        ([[3]], [[0]], [0.0]),
+        ([[0]], [[3]], [0.0]),
+        ([[0, 1]], [[1, 0]], [0.0]),
+        ([[1, 1, 0]], [[1, 0, 0]], [2 / 3]),
+        ([[1, 1, 1]], [[1, 1, 2]], [(4 / 5 + 0) / 2]),
+        ([[1, 2], [], [2, 2, 4]], [[1, 2], [], [2, 4, 4]], [1.0, 1.0, 2 / 3]),
+    ],
+)
+def test_a_sentences_score_is_the_mean_f1_of_its_tags(
+    predicted: list[list[int]], gold: list[list[int]], scores: list[float]
+) -> None:
+    assert paper.sentence_f1s(Ragged.of(predicted), Ragged.of(gold)).tolist() == pytest.approx(scores)
+
+
+def test_tags_of_the_metric_are_the_votes_of_the_words_that_have_sub_tokens() -> None:
+    made = TagPredictions(
+        tokens=np.array([9, 1, 1, 2, 0, 2, 9]),
+        words=np.array(
+            [-1, 0, 0, 0, 2, 4, -1]
+        ),  # words 1 and 3 lost their sub-tokens, the third sentence all
+        gold=Ragged.of([[1, 2], [0, 1, 2], [1]]),
+        names=("O", "B-X", "I-X"),
+    )
+    # The first sentence has the word 1 alone, the second 0 and 2; nothing is left of the third.
+    assert scored("TC macro_f1", made) == [1.0, 1.0, 1.0]
+    wrong = TagPredictions(tokens=made.tokens, words=made.words, gold=Ragged.of([[0, 0], [0, 0, 0], [0]]),
+                           names=made.names)  # fmt: skip
+    assert scored("TC macro_f1", wrong) == pytest.approx([0.0, (2 / 3 + 0) / 2, 1.0])
+
+
+def test_positions_of_the_metric_are_compared_row_by_row() -> None:
+    chosen = Ragged.of([[0, 0, 0, 0], [1, 0], [0, 1, 1], [1, 1, 1, 0], [0, 0], [0, 0]])
+    gold = Ragged.of([[0, 0, 0, 0], [0, 0], [0, 0, 1], [0, 1, 1, 1], [1, 0], [0, 1]])
+    made = AnswerPredictions(chosen=chosen, gold=gold, texts=[""] * 6, answers=[[]] * 6)
+    assert scored("QA position_f1", made) == pytest.approx([1.0, 1.0, 2 / 3, 2 / 3, 1.0, 0.0])
+
+
+def gain(rank: int) -> float:
+    """Return what a relevant document counts at a rank from 1."""
+    return 1 / math.log2(rank + 1)
+
+
+@pytest.mark.parametrize(
+    ("similarities", "relevances", "score"),
+    [
+        ([0.9], [1], 1.0),
+        ([0.9], [0], 0.0),
+        ([0.9, 0.8], [0, 1], gain(2)),
+        ([0.9, 0.8, 0.7], [0, 1, 1], (gain(2) + gain(3)) / (gain(1) + gain(2))),
+        ([0.9, 0.9, 0.7], [1, 0, 0], (gain(1) + gain(2)) / 2),
+        ([0.9, 0.7, 0.7], [1, 0, 1], (gain(1) + (gain(2) + gain(3)) / 2) / (gain(1) + gain(2))),
+        ([3.0, 2.0, 1.0], [0, 0, 1], gain(3)),  # one apart, and no tie
+        ([0.5, 0.5, 0.5], [0, 1, 0], (gain(1) + gain(2) + gain(3)) / 3),
+    ],
+)
+def test_ndcg_by_hand(similarities: list[float], relevances: list[int], score: float) -> None:
+    """Above and below a query that is all relevant and one to which nothing is."""
+    depth = len(similarities)
+    rows = [[0.4 - 0.1 * place for place in range(depth)], similarities, [0.3] * depth]
+    found = paper.ndcgs(np.array(rows), np.array([[1] * depth, relevances, [0] * depth]))
+    assert found.tolist() == pytest.approx([1.0, score, 0.0])
+
+
+def ranking(queries: list[str], documents: list[list[str]]) -> RankingPredictions:
+    similarities = np.array([[0.9, 0.8, 0.7]] * len(documents))
+    return RankingPredictions(
+        query_ids=queries,
+        qrels={"p": {"a": 1, "b": 0, "x": 1}, "q": {"c": 2, "b": -1}, "unasked": {"b": 1}},
+        paper_similarities=similarities,
+        paper_documents=documents,
+        similarities=np.zeros_like(similarities),
+        documents=[[] for _ in documents],
+    )
+
+
+def test_relevant_is_what_was_judged_one_or_more() -> None:
+    """Not what was judged 0 or less, was not judged, or belongs to another query."""
+    made = ranking(["q", "p"], [["b", "a", "c"], ["a", "b", "c"]])
+    assert scored("IR ndcg_at_10", made) == pytest.approx([gain(3), 1.0])
+
+
+def test_queries_and_their_documents_are_equally_many() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        scored("IR ndcg_at_10", ranking(["q"], [["b", "a", "c"], ["a", "b", "c"]]))
 
 
 @given(seed=SEEDS)
@@ -24,7 +167,7 @@ def test_accuracies_average_to_scikit_learns(seed: int) -> None:
 @given(seed=SEEDS)
 def test_sentence_f1s_equal_scikit_learns_macro_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 15, 20)
+    lengths = rng.integers(1, 15, 8)
     gold = [rng.integers(0, rng.integers(1, 10), n) for n in lengths]
     predicted = [np.where(rng.random(len(row)) < 0.7, row, rng.integers(0, 37, len(row))) for row in gold]
     expected = [

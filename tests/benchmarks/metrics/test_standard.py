@@ -11,9 +11,153 @@ from sklearn.metrics import f1_score
 from torchmetrics.functional.text import squad as torchmetrics_squad
 
 from benchmarks.metrics import standard
+from benchmarks.metrics.metric import (
+    METRICS,
+    AnswerPredictions,
+    ClassPredictions,
+    RankingPredictions,
+    Score,
+    TagPredictions,
+)
+from benchmarks.ragged import Ragged
 
 SEEDS = st.integers(0, 2**32 - 1)
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+def scored(name: str, predictions: object) -> Score:
+    score: Score = METRICS[f"standard {name}"].score(predictions)
+    return score
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "f1", "accuracy"),
+    [
+        ([1], [1], 1.0, 1.0),
+        ([0], [0], 0.0, 1.0),
+        ([1], [0], 0.0, 0.0),
+        ([0], [1], 0.0, 0.0),
+        ([2, 0], [2, 0], 0.0, 1.0),
+        ([1, 1, 0, 0, 2], [1, 0, 1, 0, 2], 0.5, 0.6),
+        ([1, 1, 1, 0], [1, 0, 0, 0], 0.5, 0.5),
+    ],
+)
+def test_classes_by_hand(predicted: list[int], gold: list[int], f1: float, accuracy: float) -> None:
+    made = ClassPredictions(predicted=np.array(predicted), gold=np.array(gold))
+    assert scored("SC f1", made) == Score(value=f1)
+    assert scored("SC accuracy", made) == Score(value=accuracy, instances={"predicted": predicted})
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "counts"),
+    [
+        ([], [], [0, 0, 0]),
+        (["O"], ["O"], [0, 0, 0]),
+        (["B-PER"], ["B-PER"], [1, 1, 1]),
+        (["B-PER"], ["O"], [0, 1, 0]),
+        (["O"], ["B-PER"], [0, 0, 1]),
+        (["B-PER"], ["B-LOC"], [0, 1, 1]),
+        (["B-PER", "B-PER"], ["B-PER", "I-PER"], [0, 2, 1]),
+        (["B-PER", "B-PER"], ["B-PER", "B-PER"], [2, 2, 2]),
+        (["I-PER", "O", "B-LOC"], ["B-PER", "O", "I-LOC"], [2, 2, 2]),  # a beginning need not be marked
+    ],
+)
+def test_entities_by_hand(predicted: list[str], gold: list[str], counts: list[int]) -> None:
+    """Between two other sentences, whose entities are theirs alone."""
+    found = standard.entity_counts([["B-LOC"], predicted, ["O"]], [["B-LOC"], gold, ["B-LOC"]])
+    assert found.tolist() == [[1, 1, 1], counts, [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("counts", "f1"),
+    [
+        ([[0, 0, 0]], 0.0),
+        ([[0, 2, 0]], 0.0),
+        ([[0, 0, 2]], 0.0),
+        ([[1, 1, 1]], 1.0),
+        ([[1, 2, 2], [0, 1, 1]], 2 / 6),
+        ([[2, 2, 2], [1, 4, 2]], 6 / 10),
+    ],
+)
+def test_the_f1_of_entities_is_that_of_their_sums(counts: list[list[int]], f1: float) -> None:
+    assert standard.f1_of_counts(np.array(counts)) == pytest.approx(f1)
+
+
+def test_as_many_sentences_are_predicted_as_there_are() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        standard.entity_counts([["O"], ["O"]], [["O"]])
+
+
+@pytest.mark.parametrize(
+    ("names", "outside"), [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)]
+)
+def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(
+    names: tuple[str, ...], outside: int
+) -> None:
+    """Where no tag is O, a word without sub-tokens has the first one."""
+    predicted = [[0, 2, outside], [2, outside]]  # word 2 and the last one have no sub-token
+    made = TagPredictions(
+        tokens=np.array([2, 0, 1, 2, 0, 2, 1]),
+        words=np.array([-1, 0, 0, 1, -1, 3, 3]),
+        gold=Ragged.of([[0, 2, 1], [2, 0]]),
+        names=names,
+    )
+    expected = standard.entity_counts(
+        [[names[tag] for tag in row] for row in predicted], [[names[tag] for tag in row] for row in made.gold]
+    )
+    score = scored("TC entity_f1", made)
+    assert score.instances == {
+        "entities_right": expected[:, 0].tolist(),
+        "entities_predicted": expected[:, 1].tolist(),
+        "entities_gold": expected[:, 2].tolist(),
+    }
+    assert score.value == pytest.approx(2 * expected[:, 0].sum() / expected[:, 1:].sum())
+
+
+def answers(texts: list[str], golds: list[list[str]]) -> AnswerPredictions:
+    rows = Ragged.of([[0]] * len(golds))
+    return AnswerPredictions(chosen=rows, gold=rows, texts=texts, answers=golds)
+
+
+def test_answers_are_scored_one_by_one_and_kept() -> None:
+    made = answers(["Broncos of Denver", "", "red house"], [["Denver Broncos"], [], ["house", "the red"]])
+    assert scored("QA exact_match", made) == Score(
+        value=pytest.approx(1 / 3), instances={"exact_match": [0.0, 1.0, 0.0]}
+    )
+    assert scored("QA f1", made) == Score(
+        value=pytest.approx((0.8 + 1 + 2 / 3) / 3),
+        instances={"f1": pytest.approx([0.8, 1.0, 2 / 3]), "predicted": made.texts},
+    )
+
+
+def test_every_question_has_one_answer() -> None:
+    for texts in ([], ["a", "b"]):
+        with pytest.raises(ValueError, match="zip"):
+            scored("QA f1", answers(texts, [["a"]]))
+
+
+@pytest.mark.parametrize(
+    ("key", "scores"),
+    [
+        ("ndcg_at_10", [1 / np.log2(3), 0.0, 1 / (1 + 1 / np.log2(3))]),
+        ("recall_at_10", [1.0, 0.0, 0.5]),
+        ("recall_at_100", [1.0, 0.0, 1.0]),
+    ],
+)
+def test_rankings_are_scored_in_the_order_of_the_queries(key: str, scores: list[float]) -> None:
+    many = [f"d{place}" for place in range(12)]
+    documents = [["a", "b", *many[2:]], ["a", "b", *many[2:]], many]
+    made = RankingPredictions(
+        query_ids=["q", "p", "o"],
+        qrels={"o": {"d0": 1, "d11": 1}, "p": {"elsewhere": 1}, "q": {"a": 0, "b": 1}},
+        paper_similarities=np.zeros((3, 12)),
+        paper_documents=[[] for _ in documents],
+        similarities=np.tile(1 - np.arange(12) / 20, (3, 1)),
+        documents=documents,
+    )
+    score = scored(f"IR {key}", made)
+    assert score.instances == {key: pytest.approx(scores)}
+    assert score.value == pytest.approx(sum(scores) / 3)
 
 
 @given(seed=SEEDS)
@@ -52,6 +196,9 @@ def test_an_entity_needs_its_type_and_both_ends() -> None:
         ("Denver", [], 0.0, 0.0),
         ("", ["Denver"], 0.0, 0.0),
         ("a", ["the"], 1.0, 1.0),  # both normalise to nothing
+        ("red", ["the", "red"], 1.0, 1.0),
+        ("red red house", ["red house house"], 0.0, 2 * 2 / 6),
+        ("red", ["house", "big red house"], 0.0, 2 * 1 / 4),
     ],
 )
 def test_squad_scores_by_hand(predicted: str, answers: list[str], exact: float, f1: float) -> None:

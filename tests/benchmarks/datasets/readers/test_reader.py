@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from benchmarks.datasets.listing import list_text
+from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers import READERS, reader_of
+from benchmarks.datasets.readers.original_files import Reading, Row
+from benchmarks.datasets.readers.reader import DatasetReader, Inputs, carved_or_given, given
+from benchmarks.datasets.splits import carve
 from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
 
@@ -17,6 +24,127 @@ def test_every_dataset_has_its_reader_with_its_labels() -> None:
     for name, dataset in DATASETS.items():
         labels = reader_of(dataset).labels
         assert len(labels) == (dataset.labels if dataset.task in ("SC", "TC") else 0), name
+
+
+def rows(path: Path, role: str) -> list[Row]:
+    """Read a sentence a line, of class 1; a line with a colon names its id."""
+    return [
+        {"id": found[0], "first": found[-1], "label": 1} if len(found) > 1 else {"first": line, "label": 1}
+        for line in path.read_text().splitlines()
+        for found in [line.split(":")]
+    ]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Callable[..., Inputs]:
+    """Files of SST-2 with so many lines, several of one role where several numbers are given."""
+
+    def make(**counts: int | list[int]) -> Inputs:
+        files = {}
+        for role, numbers in counts.items():
+            paths = []
+            for part, count in enumerate(numbers if isinstance(numbers, list) else [numbers]):
+                path = tmp_path / f"{role}{part}"
+                path.write_text("".join(f"{role} {part} {line}\n" for line in range(count)))
+                paths.append(path)
+            files[role] = tuple(paths)
+        return Inputs(dataset=get_dataset("sst2"), files=files, reading=Reading())
+
+    return make
+
+
+Make = Callable[..., Inputs]
+
+
+def firsts(content: Content, table: str) -> list[str]:
+    found: list[str] = content.tables[table]["first"].to_pylist()
+    return found
+
+
+def test_files_of_a_role_are_given_or_asked_for(inputs: Make) -> None:
+    made = inputs(train=[1, 1])
+    assert made.of("train") == made.need("train", "a file") == made.files["train"]
+    assert made.of("test") == ()
+    with pytest.raises(UserError, match=r"^sst2 needs a labelled file: name the file with --test FILE$"):
+        made.need("test", "a labelled file")
+
+
+CARVED = "validation is 5% of train, carved as datasets.train_test_split(train_size=0.95, seed=42) does; test is the "
+
+
+@pytest.mark.parametrize(
+    ("counts", "tested", "how"),
+    [
+        ({"validation": 3}, "validation 0", f"{CARVED}official validation set"),
+        ({"test": 3}, "test 0", f"{CARVED}test file given"),
+    ],
+)
+def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
+    inputs: Make, counts: dict[str, int], tested: str, how: str
+) -> None:
+    made = inputs(train=[30, 10], **counts)
+    made.reading.note("something was mended")
+    content = carved_or_given(made, rows, ("bad", "good"))
+    everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
+    ours = pa.table({"first": everything})
+    for split, numbers in zip(("train", "validation"), carve(40), strict=True):
+        assert firsts(content, split) == ours.take(pa.array(numbers))["first"].to_pylist()
+    assert sorted(firsts(content, "train") + firsts(content, "validation")) == sorted(everything)
+    assert len(firsts(content, "validation")) == 2
+    assert firsts(content, "test") == [f"{tested} {line}" for line in range(3)]
+    assert (content.splits, content.labels, content.notes) == (
+        how,
+        ("bad", "good"),
+        ("something was mended",),
+    )
+
+
+def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
+    made = inputs(train=3, validation=[1, 1], test=1)
+    for content, how in (
+        (carved_or_given(made, rows), "as given: three files"),
+        (given(made, rows, ()), "as published"),
+    ):
+        assert firsts(content, "train") == ["train 0 0", "train 0 1", "train 0 2"]
+        assert firsts(content, "validation") == ["validation 0 0", "validation 1 0"]
+        assert firsts(content, "test") == ["test 0 0"]
+        assert (content.splits, content.labels, content.notes) == (how, (), ())
+
+
+def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(inputs: Make) -> None:
+    made = inputs(train=[2, 2], validation=1, test=1)
+    path = made.files["train"][1]
+    path.write_text("one\nmine:two\n")
+    content = given(made, rows, ("no", "yes"))
+    assert content.tables["train"]["id"].to_pylist() == ["train-0", "train-1", "train-2", "mine"]
+    assert content.tables["test"]["id"].to_pylist() == ["test-0"]
+    assert content.labels == ("no", "yes")
+
+
+OFFICIAL = "the official validation file, which the paper tests on: name the file with --validation FILE"
+
+
+@pytest.mark.parametrize(
+    ("read", "counts", "wanting"),
+    [
+        (carved_or_given, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
+        (carved_or_given, {"train": 1}, OFFICIAL),
+        (given, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
+        (given, {"train": 1, "test": 1}, "a validation file: name the file with --validation FILE"),
+        (given, {"train": 1, "validation": 1}, "a test file: name the file with --test FILE"),
+    ],
+)
+def test_a_file_that_is_wanting_is_named(
+    inputs: Make, read: Callable[..., Content], counts: dict[str, int], wanting: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        read(inputs(**counts), rows, ())
+    assert str(error.value) == f"sst2 needs {wanting}"
+
+
+def test_what_a_reader_need_not_say_is_empty() -> None:
+    reader = DatasetReader(name="x", read=lambda _: pytest.fail(), licence="", citation="", files="")
+    assert (dict(reader.counts), reader.labels, dict(reader.unwanted)) == ({}, (), {})
 
 
 def test_a_made_up_dataset_is_read_by_its_own_reader(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.datasets.readers import READERS, Inputs
+from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.splits import carve
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
@@ -55,3 +60,75 @@ def test_record_hub_rows(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(flat), tmp_path / "a.parquet")
     content = read("record", train=tmp_path / "a.parquet", validation=tmp_path / "a.parquet")
     assert rows(content, "test")[4]["answers"] == [{"text": "Ada", "start": 0}]
+
+
+ADA = [{"start": 0, "end": 2, "text": "Ada"}]
+
+
+def passage(*queries: tuple[object, str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return a passage of SuperGLUE with queries: id, text and answers."""
+    qas = [{"idx": idx, "query": query, "answers": answers} for idx, query, answers in queries]
+    return {"source": "CNN", "idx": 7, "passage": {"text": "Ada met Bob.", "entities": []}, "qas": qas}
+
+
+def asked(path: Path, reading: Reading) -> list[tuple[str, str]]:
+    """Return id and text of the questions of a file, which is also the test file of a whole dataset."""
+    inputs = Inputs(dataset=get_dataset("record"), files={"train": (path,), "test": (path,)}, reading=reading)
+    return [(row["id"], row["question"]) for row in rows(READERS["record"].read(inputs), "test")]
+
+
+def test_all_queries_of_all_passages_are_questions(put: Put) -> None:
+    path = put("train.jsonl", [passage((1, "a", ADA), (2, "b", ADA)), passage(), passage((3, "c", ADA))])
+    reading = Reading()
+    assert asked(path, reading) == [("1", "a"), ("2", "b"), ("3", "c")]
+    assert reading.notes() == (
+        "questions are the queries with @placeholder, contexts the passages with @highlight",
+    )
+
+
+def test_only_the_query_that_is_bad_is_left_out(put: Put) -> None:
+    """What stands behind it in its passage stays."""
+    queries = [(1, "a", ADA), (1, "again", ADA), (2, "b", ADA), (3, "c", []), (4, "d", ADA)]
+    path = put("train.jsonl", [passage(*queries), passage((2, "again", ADA), (5, "e", ADA))])
+    reading = Reading(skip_bad=True)
+    assert asked(path, reading) == [("1", "a"), ("2", "b"), ("4", "d"), ("5", "e")]
+
+
+@pytest.mark.parametrize(
+    ("passages", "place"),
+    [
+        ([[(8, "a", ADA), (1, "b", ADA), (1, "c", ADA)]], "1, query 3"),
+        ([[(8, "a", ADA), (1, "b", ADA)], [(1, "c", ADA)]], "2, query 1"),
+    ],
+)
+def test_an_id_that_occurs_twice_is_told_with_both_queries(
+    put: Put, passages: list[list[tuple[object, str, list[dict[str, Any]]]]], place: str
+) -> None:
+    path = put("train.jsonl", [passage(*queries) for queries in passages])
+    with pytest.raises(UserError) as error:
+        asked(path, Reading())
+    assert str(error.value) == (
+        f"{path}:{place} of the passage: the id '1' occurs twice, first at {path}:1, query 2 of the passage "
+        "(--skip-bad-lines leaves such lines out)"
+    )
+
+
+def test_a_file_without_a_line_has_no_questions(put: Put) -> None:
+    assert asked(put("train.jsonl", ""), Reading()) == []
+
+
+def test_rows_of_a_hub_are_questions_in_any_kind_of_file(put: Put) -> None:
+    row = {"idx": 1, "query": "@placeholder?", "passage": "Ada won", "answers": ["Ada"]}
+    reading = Reading()
+    assert asked(put("train.jsonl", [row]), reading) == [("1", "@placeholder?")]
+    assert reading.notes() == ()
+    with pytest.raises(
+        UserError, match="1: the question has no answer, and this dataset has no unanswerable"
+    ):
+        asked(put("train.jsonl", [{**row, "answers": []}]), Reading())
+
+
+def test_the_official_files_are_as_large_as_the_paper_on_record_says() -> None:
+    """Zhang et al. 2018, table 2: 100,730 queries to train on and 10,000 of the development set."""
+    train, validation = carve(100_730)
+    assert READERS["record"].counts == {"train": len(train), "validation": len(validation), "test": 10_000}
