@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from benchmarks.own_datasets.definitions import DEFINITIONS
 from benchmarks.protocol import DATASETS
 from tests.analysis.stores import fill
 from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 
-# The same examples every time, and no limit of time: a loaded machine is no failure.
-settings.register_profile("tests", derandomize=True, deadline=None)
+# The same examples every time, and no limit of time: a loaded machine is no failure. A mutant that fails is killed,
+# whatever its smallest example is.
+PHASES = [
+    one for one in Phase if "MUTATION_TESTING" not in os.environ or one not in (Phase.shrink, Phase.explain)
+]
+settings.register_profile("tests", derandomize=True, deadline=None, phases=PHASES)
 settings.load_profile("tests")
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import settings
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
@@ -15,8 +14,6 @@ from benchmarks.protocol import DATASETS
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
 torch.set_num_threads(1)  # as every run computes on a CPU
-settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,7 @@ def run_tests(files: Sequence[str], mutated: _Mutated | None, said: int) -> int:
     os.dup2(said, 1)
     os.dup2(said, 2)
     os.environ.pop("REAL_DATA", None)
+    os.environ["MUTATION_TESTING"] = "1"
     if mutated is not None:
         sys.meta_path.insert(0, mutated)
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]

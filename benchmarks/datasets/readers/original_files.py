@@ -43,7 +43,7 @@ class Reading:
 
     def __init__(self, *, skip_bad: bool = False) -> None:
         self._skip_bad = skip_bad
-        self._skipped: list[str] = []
+        self._skipped: dict[str, str] = {}
         self._notes: dict[str, None] = {}
         self._seen: dict[tuple[str, str], str] = {}
 
@@ -56,7 +56,7 @@ class Reading:
         if not self._skip_bad:
             raise UserError(f"{where}: {sentence} (--skip-bad-lines leaves such lines out)")
         log.warning("%s: %s; left out", where, sentence)
-        self._skipped.append(f"{where.rpartition('/')[2]}: {sentence}")
+        self._skipped.setdefault(where, sentence)
 
     @contextlib.contextmanager
     def shape(self, where: str) -> Iterator[None]:
@@ -84,7 +84,9 @@ class Reading:
         """Return what the manifest should say about repairs and lines left out."""
         if not self._skipped:
             return tuple(self._notes)
-        return (*self._notes, f"bad lines left out: {len(self._skipped)}, the first at {self._skipped[0]}")
+        where, sentence = next(iter(self._skipped.items()))
+        first = f"{where.rpartition('/')[2]}: {sentence}"
+        return (*self._notes, f"bad lines left out: {len(self._skipped)}, the first at {first}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,14 +80,16 @@ def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
     content = json_of(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise UserError(f"{path} is no SQuAD file: it has no list `data`")
+    count = 0
     for number, article in enumerate(content["data"]):
         with reading.shape(f"{path}: article {number}"):
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:
+                    count += 1
                     row = {**question, "context": paragraph["context"]}
                     if question.get("is_impossible"):
                         row["answers"] = []
-                    yield f"{path}: question {question.get('id')}", row
+                    yield f"{path}: question {count} ({question.get('id')})", row
 
 
 def _read(unanswerable: bool, inputs: Inputs) -> Content:

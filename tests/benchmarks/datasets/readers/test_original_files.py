@@ -87,6 +87,13 @@ def test_the_first_bad_line_is_named_without_a_folder_where_there_is_none() -> N
     assert reading.notes() == ("bad lines left out: 1, the first at a.tsv:3: it is bad",)
 
 
+def test_a_line_that_lacks_several_columns_is_one_bad_line() -> None:
+    reading = Reading(skip_bad=True)
+    for where, what in (("a.tsv:3", "no text"), ("a.tsv:3", "no label"), ("a.tsv:4", "no label")):
+        reading.bad(where, what)
+    assert reading.notes() == ("bad lines left out: 2, the first at a.tsv:3: no text",)
+
+
 @pytest.mark.parametrize(
     ("error", "what"),
     [

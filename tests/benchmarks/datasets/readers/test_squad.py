@@ -61,7 +61,7 @@ def test_unanswerable_questions(put: Put) -> None:
     path = put("train-v2.0.json", squad_json(questions))
     assert rows(read("squad_v2", train=path, validation=path), "test")[0]["answers"] == []
     with pytest.raises(
-        UserError, match="question a: the question has no answer, and this dataset has no unanswerable"
+        UserError, match=r"question 1 \(a\): the question has no answer, and this dataset has no unanswerable"
     ):
         read("squad", train=path, validation=path)
 
@@ -85,7 +85,7 @@ def test_squad_broken_files(put: Put) -> None:
     ):
         path = put("b.json", '{"data": [{}]}')
         read("squad", train=path, validation=path)
-    with pytest.raises(UserError, match="question 1: an answer is not in the context"):
+    with pytest.raises(UserError, match=r"question 1 \(1\): an answer is not in the context"):
         path = put(
             "c.json",
             squad_json([{"id": "1", "question": "?", "answers": [{"text": "Bob", "answer_start": 0}]}]),
@@ -166,6 +166,17 @@ def test_a_repeated_id_is_named_with_both_places_or_left_out(put: Put) -> None:
     assert str(caught.value) == (
         f"{path}:2: the id 'a' occurs twice, first at {path}:1 (--skip-bad-lines leaves such lines out)"
     )
+    kept = question_rows(path, Reading(skip_bad=True), unanswerable=False)
+    assert [item["question"] for item in kept] == ["who?"]
+
+
+def test_an_id_of_squads_json_that_occurs_twice_is_named_with_both_questions(put: Put) -> None:
+    row = {"id": "a", "question": "who?", "answers": [{"text": "Ada", "answer_start": 0}]}
+    path = put("x.json", squad_json([row, {**row, "question": "whom?"}]))
+    with pytest.raises(
+        UserError, match=r"question 2 \(a\): the id 'a' occurs twice, first at .*question 1 \(a\)"
+    ):
+        question_rows(path, Reading(), unanswerable=False)
     kept = question_rows(path, Reading(skip_bad=True), unanswerable=False)
     assert [item["question"] for item in kept] == ["who?"]
 
