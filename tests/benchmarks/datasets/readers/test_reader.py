@@ -83,7 +83,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     inputs: Make, counts: dict[str, int], tested: str, how: str
 ) -> None:
     made = inputs(train=[30, 10], **counts)
-    made.reading.note("something was mended")
+    made.reading.note("something was corrected")
     content = carved_or_given(made, rows, ("bad", "good"))
     everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
     ours = pa.table({"first": everything})
@@ -95,7 +95,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     assert (content.splits, content.labels, content.notes) == (
         how,
         ("bad", "good"),
-        ("something was mended",),
+        ("something was corrected",),
     )
 
 
