@@ -15,7 +15,7 @@ from analysis.claims.pages.records import contrasts_csv, verdicts_csv, verdicts_
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
 
-__all__ = ["FORMATS", "VerdictFormat", "render_claims", "render_multiverse"]
+__all__ = ["FORMATS", "VerdictFormat"]
 
 Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
@@ -53,23 +53,4 @@ FORMATS: Registry[VerdictFormat] = Registry(
         VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, datasets_csv, multiverse_csv),
     ),
 )
-
-
-def render_claims(
-    assessment: Assessment,
-    shown: Sequence[Verdict],
-    form: str,
-    *,
-    explain: bool = False,
-    datasets: bool = False,
-) -> str:
-    """Return the verdicts in one of `FORMATS`, with their reasoning, or by dataset."""
-    chosen = FORMATS[form]
-    if datasets:
-        return chosen.datasets(assessment, shown)
-    return (chosen.explained if explain else chosen.verdicts)(assessment, shown)
-
-
-def render_multiverse(multiverse: Multiverse, wanted: Sequence[str], form: str) -> str:
-    """Return the multiverse of the claims `wanted` in one of `FORMATS`."""
-    return FORMATS[form].multiverse(multiverse, wanted)
+"""How verdicts are printed."""
