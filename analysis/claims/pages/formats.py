@@ -14,6 +14,7 @@ from analysis.claims.pages.multiverse import multiverse_csv, multiverse_json, mu
 from analysis.claims.pages.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
+from common.text_tables import markdown_table
 
 __all__ = ["FORMATS", "VerdictFormat"]
 
@@ -46,8 +47,8 @@ FORMATS: Registry[VerdictFormat] = Registry(
             "md",
             findings_page,
             findings_page,
-            partial(datasets_text, markdown=True),
-            partial(multiverse_text, markdown=True),
+            partial(datasets_text, table=markdown_table),
+            partial(multiverse_text, table=markdown_table),
         ),
         VerdictFormat("json", "json", verdicts_json, verdicts_json, datasets_json, multiverse_json),
         VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, datasets_csv, multiverse_csv),
