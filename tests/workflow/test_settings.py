@@ -54,3 +54,12 @@ def test_values_and_lists_are_refused_in_each_others_place(tmp_path: Path) -> No
         path.write_text(text)
         with pytest.raises(UserError, match=message):
             load_settings(path)
+
+
+def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[settings]\ntext = ['hf:a/b']\ncpus = 3\n")
+    (tmp_path / "w.toml").write_text("site = 'mine.toml'\n")
+    found = load_settings(tmp_path / "w.toml")
+    assert (found.text, found.cpus, found.site) == (("hf:a/b",), 3, str(tmp_path / "mine.toml"))
+    (tmp_path / "w.toml").write_text("site = 'mine.toml'\ntext = ['x']\n")
+    assert load_settings(tmp_path / "w.toml").text == (str(tmp_path / "x"),)
