@@ -1,9 +1,11 @@
-"""The forms in which most results are printed: a text that is Markdown too, CSV, JSON."""
+"""The forms in which most results are written: a text that is Markdown too, CSV, JSON; and other files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import pandas as pd
 
@@ -11,12 +13,26 @@ from analysis.csv_text import csv_text
 from common.registry import Registry
 from common.text_tables import Format, Rows, markdown_table, plain_table
 
-__all__ = ["Table", "frame_csv", "frame_json", "text_formats"]
+__all__ = ["FileFormat", "Table", "finite", "frame_csv", "frame_json", "text_formats"]
 
 T = TypeVar("T")
 Given = TypeVar("Given", contravariant=True)
 Table = Callable[[Rows], list[str]]
 """From rows of texts to the lines of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat(Generic[T]):
+    """A form in which a thing is written to a file."""
+
+    name: str
+    """What `--format` calls it."""
+    ending: str
+    """The ending of its files, without a dot."""
+    content: Callable[[T], str | bytes]
+    """Returns the content of a file."""
+    is_text: bool = True
+    """Whether it can be printed to a terminal."""
 
 
 class _Text(Protocol[Given]):
@@ -28,7 +44,6 @@ def text_formats(
     *,
     csv: Callable[[T], str],
     json: Callable[[T], str],
-    markdown: Callable[[T], str] | None = None,
     more: Iterable[Format[T]] = (),
 ) -> Registry[Format[T]]:
     """Return the forms of a result.
@@ -37,16 +52,13 @@ def text_formats(
         text: from the result and a way to set tables to a text.
         csv: from the result to CSV.
         json: from the result to JSON.
-        markdown: None: `text` with its tables as Markdown's.
         more: further forms.
     """
     return Registry(
         "format",
         [
             Format(name="text", ending="txt", show=lambda result: text(result, plain_table)),
-            Format(
-                name="markdown", ending="md", show=markdown or (lambda result: text(result, markdown_table))
-            ),
+            Format(name="markdown", ending="md", show=lambda result: text(result, markdown_table)),
             Format(name="csv", ending="csv", show=csv),
             Format(name="json", ending="json", show=json),
             *more,
@@ -62,3 +74,11 @@ def frame_csv(frame: pd.DataFrame) -> str:
 def frame_json(frame: pd.DataFrame) -> str:
     """Return a frame as JSON, a record a row, six decimals."""
     return frame.round(6).to_json(orient="records", indent=2) + "\n"
+
+
+def finite(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a row as JSON can hold it: None for every number that is none or infinite."""
+    return {
+        str(name): None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

@@ -22,7 +22,7 @@ from common.errors import UserError, nearest
 from common.integrity.doors import UnreadableError, read_bounded
 from common.plain_text import visible
 
-__all__ = ["assignments", "describe_settings", "read_settings", "read_toml"]
+__all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml"]
 
 S = TypeVar("S")
 
@@ -123,6 +123,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         reason = " ".join(visible(str(error)).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None
+
+
+def need_table(path: Path, key: str, value: object) -> dict[str, Any]:
+    """Return a value of a TOML file that has to be a table.
+
+    Raises:
+        UserError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: {key} takes a table, [{key}], not {value!r:.60}")
+    return value
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ __all__ = [
     "Rows",
     "csv_cell",
     "fill_template",
-    "grid",
     "markdown_cell",
     "markdown_table",
     "plain_table",
@@ -82,11 +81,6 @@ def markdown_cell(text: str) -> str:
 def csv_cell(text: str) -> str:
     """Return a text as a cell of a CSV that no spreadsheet takes for a formula, and no terminal for a command."""
     return f"'{visible(text)}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else visible(text)
-
-
-def grid(rows: Rows, markdown: bool = False, *, numbers: Container[int] = ()) -> list[str]:
-    """Return the lines of a Markdown table, or of an aligned one with the columns of `numbers` on the right."""
-    return markdown_table(rows) if markdown else plain_table(rows, numbers)
 
 
 def signed(value: float, digits: int = 2) -> str:

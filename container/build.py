@@ -21,17 +21,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.provenance import ROOT, git_commit
+from common.registry import Registry
 from container.apptainer import execute, stream, version
 from container.inventory import canonical
 from container.packing import labels_of, packs_with_words, same_bytes, squashfs_options
 from container.sif import normalise
 
-__all__ = [
-    "IMAGES", "Image", "build", "commit_seconds", "get_image", "mirror_of", "record_of", "without",
-]  # fmt: skip
+__all__ = ["IMAGES", "Image", "build", "commit_seconds", "mirror_of", "record_of", "without"]
 
 log = logging.getLogger(__name__)
 
@@ -69,17 +68,10 @@ class Image:
         return ROOT / "requirements" / f"{self.name}.txt"
 
 
-IMAGES = {
-    image.name: image for image in (Image(name="analysis", needs_gb=3), Image(name="full", needs_gb=40))
-}
+IMAGES: Registry[Image] = Registry(
+    "image", (Image(name="analysis", needs_gb=3), Image(name="full", needs_gb=40))
+)
 """The images by name."""
-
-
-def get_image(name: str) -> Image:
-    """Return an image by name; `UserError` names the nearest for an unknown one."""
-    if name not in IMAGES:
-        raise UserError(f"unknown image {name!r}{nearest(name, IMAGES)}; the images are {', '.join(IMAGES)}")
-    return IMAGES[name]
 
 
 def record_of(image: Path) -> Path:

@@ -7,14 +7,14 @@ decay, switch points and checkpoints keep their proportions. Names have their ow
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from common.errors import UserError, nearest
+from common.registry import Registry
 from pretraining.model_names import TABLES, Design, Model, format_steps
 from pretraining.model_names import parse as parse_paper
 from pretraining.paper_settings import SHAPES, Shape
 
-__all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form", "get_form"]
+__all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
 
 PREFIX = "mini-"
 """Before every name, so that no model can be taken for one of the paper's."""
@@ -181,39 +181,31 @@ def _shape(hidden: int, layers: int, mlp: int, *, vocab: int = 2048, length: int
 
 _SHAPES = {"s": _shape(48, 2, 144), "m": _shape(64, 2, 192), "l": _shape(96, 2, 288)}
 
-FORMS = {
-    form.name: form
-    for form in (
-        Form(
-            name="quick",
-            about="the middle size alone with the models that the checks need: minutes, for tests",
-            scale=100,
-            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
-            extra_models=("m-mlm40-320",),
-            shapes={"m": _SHAPES["m"]},
-            settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
-            tokens=1_000_000,
-            tokenizer_documents=60,
-            examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
-            tuning_steps=60,
-            tuning_length=128,
-            rates=(3e-3,),
-            seeds=(0, 1),
-        ),
-        Form(
+_QUICK = Form(
+    name="quick",
+    about="the middle size alone with the models that the checks need: minutes, for tests",
+    scale=100,
+    paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
+    extra_models=("m-mlm40-320",),
+    shapes={"m": _SHAPES["m"]},
+    settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
+    tokens=1_000_000,
+    tokenizer_documents=60,
+    examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
+    tuning_steps=60,
+    tuning_length=128,
+    rates=(3e-3,),
+    seeds=(0, 1),
+)
+
+FORMS: Registry[Form] = Registry(
+    "form",
+    (
+        _QUICK,
+        replace(
+            _QUICK,
             name="seeds",
             about="`quick` with five pretrainings of MLM and of CLM: how much does a pretraining seed move scores?",
-            scale=100,
-            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
-            extra_models=("m-mlm40-320",),
-            shapes={"m": _SHAPES["m"]},
-            settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
-            tokens=1_000_000,
-            tokenizer_documents=60,
-            examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
-            tuning_steps=60,
-            tuning_length=128,
-            rates=(3e-3,),
             seeds=(0, 1, 2, 3, 4),
             pretraining_seeds=(0, 1, 2, 3, 4),
         ),
@@ -275,13 +267,6 @@ FORMS = {
             rates=(3e-4, 1e-3),
             seeds=(0, 1),
         ),
-    )
-}  # fmt: skip
+    ),
+)  # fmt: skip
 """The forms by name. `gpu` and `seeds` have not been run; what the others took is in docs/miniature.md."""
-
-
-def get_form(name: str) -> Form:
-    """Return a form by name; `UserError` names the nearest for an unknown one."""
-    if name not in FORMS:
-        raise UserError(f"unknown form {name!r}{nearest(name, FORMS)}; the forms are {', '.join(FORMS)}")
-    return FORMS[name]

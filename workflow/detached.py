@@ -12,12 +12,9 @@ from pathlib import Path
 from common.errors import UserError
 from common.provenance import ROOT
 from common.registry import Registry
+from container.site import Site
 
 __all__ = ["WAYS", "Way", "start_detached"]
-
-
-def _no_problem() -> str | None:
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +29,8 @@ class Way:
     """Its command, from a shell command and a name."""
     shown: str
     """What to say when it works."""
-    problem: Callable[[], str | None] = _no_problem
-    """Why it would not survive logout here, or None."""
+    problem: Callable[[], str | None] | None = None
+    """Returns why it would not survive logout here, or None; None where it always does."""
     usual: bool = True
     """Whether it is tried when none is named."""
 
@@ -44,15 +41,10 @@ def _systemd(shell: str, name: str) -> list[str]:
 
 def _lingering() -> str | None:
     """Return why a user's services end with the login, or None."""
-    try:
-        answer = subprocess.run(
-            ["loginctl", "show-user", "--property=Linger"], capture_output=True, text=True
-        )
-    except OSError:
+    code, text = Site().output(["loginctl", "show-user", "--property=Linger"])
+    if code == 127:
         return "no loginctl here"
-    return (
-        None if "Linger=yes" in answer.stdout else "lingering is off for this user (loginctl enable-linger)"
-    )
+    return None if "Linger=yes" in text else "lingering is off for this user (loginctl enable-linger)"
 
 
 def _tmux(shell: str, name: str) -> list[str]:
@@ -99,7 +91,7 @@ def start_detached(command: Sequence[str], name: str, log: Path, by: str = "") -
     problems = []
     for way in [WAYS[by]] if by else [way for way in WAYS.values() if way.usual]:
         missing = shutil.which(way.program) is None
-        problem = f"no {way.program} here" if missing else way.problem()
+        problem = f"no {way.program} here" if missing else way.problem and way.problem()
         if problem is None:
             answer = subprocess.run(way.line(shell, name), capture_output=True, text=True)
             last = (answer.stdout.strip() or answer.stderr.strip()).splitlines()[-1:] or ["no message"]

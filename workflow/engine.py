@@ -84,7 +84,7 @@ def run_workflow(
 
     if dry_run:
         refuse_other_settings(workflow, folder)
-        todo, _ = reconcile(workflow, folder, change=False, again=failed())
+        todo = reconcile(workflow, folder, change=False, again=failed())
         if announce is not None:
             announce(todo)
         return True
@@ -98,7 +98,7 @@ def run_workflow(
         live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
         refuse_other_settings(workflow, folder, live)
         retried = failed()
-        todo, _ = reconcile(workflow, folder, again=retried)
+        todo = reconcile(workflow, folder, again=retried)
         if announce is not None:
             announce(todo)
         for job in workflow.jobs.values():
@@ -127,7 +127,7 @@ def run_workflow(
                 )
             # Those that were tried again and failed again have their markers.
             waiting = {marker for marker in retried if not (folder / marker).is_file()}
-            left, _ = reconcile(workflow, folder, again=waiting)
+            left = reconcile(workflow, folder, again=waiting)
             if code == 0 or number == _ROUNDS - 1 or not _repeats(code, left, live, folder, profile):
                 return code == 0
             live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
@@ -168,8 +168,8 @@ def _forget_interrupted(folder: Path) -> None:
 
 def reconcile(
     workflow: Workflow, folder: Path, *, change: bool = True, again: Collection[str] = ()
-) -> tuple[list[Job], list[Job]]:
-    """Make the markers say what is on disk; return the jobs to do, and those a finished job makes needless.
+) -> list[Job]:
+    """Make the markers say what is on disk; return the jobs to do.
 
     Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
     already: deleting old trunks to save space must not train them again. Without `change` the markers stay as they are.
@@ -184,7 +184,6 @@ def reconcile(
             job.kind.follows and any(not complete[need] for need in job.needs)
         )
     todo: list[Job] = []
-    needless: list[Job] = []
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
     for marker, job in reversed(workflow.jobs.items()):
         if marker in wanted and (job.kind.follows or not complete[marker]):
@@ -201,8 +200,9 @@ def reconcile(
                 why = "some of its runs failed" if marker in again else "what it made is gone"
                 log.info("%s %s: %s, it is done again", job.kind.name, job.name, why)
                 path.unlink()
-            (todo if marker in wanted else needless).append(job)
-    return todo, needless
+            if marker in wanted:
+                todo.append(job)
+    return todo
 
 
 def _status_words() -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs import RUN
+from benchmarks.runs import record_of
 from common.files import write_text
 from common.registry import Registry
 from workflow.slurm_account import queue_name
@@ -47,15 +47,7 @@ def _all_there(paths: Sequence[Path]) -> bool:
 
 def _done_or_failed(results: Sequence[Path]) -> bool:
     """Return whether every run has its results or is recorded as failed: a loss that diverged does so again."""
-    return all(path.is_file() or _failed(path.with_name(RUN)) for path in results)
-
-
-def _failed(record: Path) -> bool:
-    try:
-        content = json.loads(record.read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("status") == "failed"
+    return all(path.is_file() or record_of(path.parent).get("status") == "failed" for path in results)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,36 +146,20 @@ def load_settings(path: Path | None, site: str = "") -> Settings:
         UserError: an unreadable file, an unknown key (the nearest is named) or a value of another type.
     """
     values: dict[str, Any] = {} if path is None else read_toml(path)
-    where = "settings" if path is None else str(path)
-    _check_types(where, values)
+    where = "" if path is None else str(path)
     folder = Path() if path is None else path.parent.resolve()
-    for key in _PATHS:
-        if values.get(key):
-            values[key] = _absolute(folder, values[key])
-    if str(values.get("site", "")).endswith(".toml"):
-        values["site"] = _absolute(folder, values["site"])
-    if site:
-        values["site"] = site
-    words = values.get("text", ())
-    values["text"] = [word if word.startswith("hf:") else _absolute(folder, word) for word in words]
-    profile = load_site(str(values.get("site", "")), str(values.get("account", "")))
-    _check_types(f"site {profile.name}", profile.settings)
-    base = read_settings(Settings, profile.settings, f"site {profile.name}")
-    settings = read_settings(Settings, values, "" if path is None else where, base=base)
+    named = {key: value for key, value in values.items() if key in ("site", "account")}
+    own = read_settings(Settings, named, where, typed=True)
+    site = site or (_absolute(folder, own.site) if own.site.endswith(".toml") else own.site)
+    profile = load_site(site, own.account)
+    base = read_settings(Settings, profile.settings, f"site {profile.name}", typed=True)
+    settings = read_settings(Settings, values, where, base=base, typed=True)
+    paths: dict[str, Any] = {key: _absolute(folder, values[key]) for key in _PATHS if values.get(key)}
+    text = tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in settings.text)
+    settings = replace(settings, site=site, text=text, **paths)
     _ = settings.profile
     return settings
 
 
 def _absolute(folder: Path, word: str) -> str:
     return str(folder / Path(word).expanduser())
-
-
-def _check_types(where: str, values: dict[str, Any]) -> None:
-    """Refuse what TOML writes in another type than the key's, such as nodes = "2"."""
-    for key in values.keys() & Settings.__dataclass_fields__.keys():
-        value, default = values[key], getattr(Settings(), key)
-        if isinstance(default, tuple):
-            if not isinstance(value, list):
-                raise UserError(f"{where}: {key} takes a list, not {value!r}")
-        elif type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
-            raise UserError(f"{where}: {key} takes a value of type {type(default).__name__}, not {value!r}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError, nearest
-from common.settings import read_settings, read_toml
+from common.settings import need_table, read_settings, read_toml
 from workflow.slurm_account import QUEUES, Queue, check_extra
 
 __all__ = ["SITES", "SiteProfile", "load_site", "site_names"]
@@ -113,7 +113,7 @@ def _read(path: Path, before: tuple[Path, ...]) -> SiteProfile:
         near = path.parent / word
         own = word.endswith(".toml") and near.is_file()
         base = _read(near if own else _path(word), (*before, path))
-    tables = {key: _table(path, key, values.pop(key, {})) for key in ("settings", "environment", "jobs")}
+    tables = {key: need_table(path, key, values.pop(key, {})) for key in ("settings", "environment", "jobs")}
     for key in ("queues", "name"):
         if key in values:
             raise UserError(f"{path}: unknown key {key!r}{nearest(key, ['jobs', 'title'])}")
@@ -131,7 +131,7 @@ def _read(path: Path, before: tuple[Path, ...]) -> SiteProfile:
         if name not in QUEUES:
             raise UserError(f"{path}: unknown kind of jobs {name!r}; kinds are {', '.join(QUEUES)}")
         where = f"{path}: jobs.{name}"
-        queues[name] = read_settings(Queue, _table(path, f"jobs.{name}", table), where, base=queues[name])
+        queues[name] = read_settings(Queue, need_table(path, f"jobs.{name}", table), where, base=queues[name])
         check_extra(queues[name].slurm_extra, where)
     environment = {key: str(value) for key, value in tables["environment"].items()}
     return replace(
@@ -140,12 +140,6 @@ def _read(path: Path, before: tuple[Path, ...]) -> SiteProfile:
         settings=site.settings | tables["settings"],
         environment=site.environment | environment,
     )
-
-
-def _table(path: Path, key: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: {key} takes a table, [{key}], not {value!r}")
-    return value
 
 
 def _typed(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
+from container.site import Site
 from pretraining.training.slurm import first_host
 from workflow.jobs import Job, Workflow, load, write_marker
 
@@ -288,13 +289,9 @@ def _once_more(job: Job, folder: Path, code: int) -> bool:
 def _requeue() -> bool:
     """Put this Slurm job back into the queue, and wait until Slurm ends it; return False where that is not allowed."""
     command = ["scontrol", "requeue", os.environ["SLURM_JOB_ID"]]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True)
-    except OSError as error:
-        log.warning("the job cannot be put back into the queue: %s", error)
-        return False
-    if answer.returncode:
-        log.warning("the job cannot be put back into the queue: %s", answer.stderr.strip())
+    code, text = Site().output(command, seconds=300)
+    if code:
+        log.warning("the job cannot be put back into the queue: %s", text)
         return False
     time.sleep(120)
     return True

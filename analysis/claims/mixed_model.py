@@ -37,8 +37,6 @@ class MixedFit:
     """(n_models,) mean score over the datasets, in percent."""
     covariance: Array
     """(n_models, n_models) of `means`, with what all share through the datasets."""
-    dataset_variance: float
-    seed_variance: float
     residual_variance: float
     note: str
     """A singular or unconverged fit in words; empty when all is well."""
@@ -118,8 +116,6 @@ def fit_mixed(
         models=tuple(str(name) for name in names),
         means=np.asarray(result.fe_params, dtype=np.float64),
         covariance=covariance,
-        dataset_variance=float(np.asarray(result.cov_re).ravel()[0]),
-        seed_variance=seed_variance,
         residual_variance=float(result.scale),
         note="; ".join(notes),
     )

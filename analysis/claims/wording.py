@@ -17,8 +17,7 @@ from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
     "format_effect", "format_p", "format_typical", "how_tested", "levels", "levels_in_words", "mixed_notes", "p_texts",
-    "readout",
-    "seeds_in_words", "seeds_that_decide", "sentence", "shortfall",
+    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence", "shortfall",
 ]  # fmt: skip
 
 
@@ -44,6 +43,13 @@ def format_effect(finding: Finding) -> str:
         return "-"
     sign = "" if finding.comparison.unit.startswith("ratio") else "+"
     return f"{finding.effect:{sign}.2f} [{finding.low:{sign}.2f}, {finding.high:{sign}.2f}]"
+
+
+def says(finding: Finding) -> str:
+    """Return `holds`, `fails` or `open`: what a comparison says of its region, judged alone."""
+    if finding.p_for <= ALPHA:
+        return "holds"
+    return "fails" if finding.p_against <= ALPHA else "open"
 
 
 def format_typical(verdict: Verdict) -> str:

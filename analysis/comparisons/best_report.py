@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.comparisons.best import Answer, Chance
 from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.comparisons.questions import Question
-from analysis.formats import Table, frame_csv, text_formats
+from analysis.formats import Table, finite, frame_csv, text_formats
 from analysis.statistics.interval import caption_of
 from common.text_tables import plain_table
 
@@ -43,13 +43,7 @@ def best_csv(answer: Answer) -> str:
 
 def best_json(answer: Answer) -> str:
     """Return the same as JSON, with where it is from."""
-    rows = [
-        {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in row.items()
-        }
-        for row in _records(answer)
-    ]
+    rows = [finite(row) for row in _records(answer)]
     return json.dumps({"source": answer.source, "how": _how(answer), "chances": rows}, indent=1) + "\n"
 
 

@@ -15,28 +15,26 @@ from analysis.comparisons.forest import forest_lines
 from analysis.comparisons.ranking import Ranking
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_rows, ranking_sentences
 from analysis.csv_text import csv_text
-from analysis.formats import Table, text_formats
+from analysis.formats import Table, finite, text_formats
 from analysis.tables.latex import latex_table
-from common.text_tables import Format, markdown_table, plain_table
+from common.text_tables import Format, plain_table
 
 __all__ = ["FORMATS", "comparison_csv", "comparison_json", "comparison_text", "records_of"]
 
 
-def comparison_text(result: Comparison, table: Table = plain_table, *, forest: bool = True) -> str:
-    """Return the comparison for a terminal: for two models every scope, for many the ranking and the first's lead."""
+def comparison_text(result: Comparison, table: Table = plain_table) -> str:
+    """Return the comparison: for two models every scope, for many the ranking and the first's lead.
+
+    Two models have a forest of characters, too, but not in Markdown.
+    """
     lines = [about(result), ""]
     if result.ranking is not None:
         lines += [*table(ranking_rows(result.ranking)), "", *ranking_sentences(result.ranking), ""]
     for title, rows in difference_tables(result):
         lines += [*([title, ""] if title else []), *table(rows), ""]
-    if result.is_pair and forest:
+    if result.is_pair and table is plain_table:
         lines += [*forest_lines(result.differences), ""]
     return "\n".join([*lines, *footer(result)]) + "\n"
-
-
-def comparison_markdown(result: Comparison) -> str:
-    """Return the comparison as Markdown, without the forest of characters."""
-    return comparison_text(result, markdown_table, forest=False)
 
 
 def comparison_csv(result: Comparison) -> str:
@@ -55,7 +53,7 @@ def comparison_json(result: Comparison) -> str:
             for model in result.models
         ],
         "settings": asdict(result.settings),
-        "differences": [_finite(row) for row in records_of(result)],
+        "differences": [finite(row) for row in records_of(result)],
         "ranking": ranking,
         "notes": list(result.notes),
     }
@@ -76,7 +74,7 @@ def comparison_latex(result: Comparison) -> str:
 
 
 FORMATS = text_formats(
-    comparison_text, csv=comparison_csv, json=comparison_json, markdown=comparison_markdown,
+    comparison_text, csv=comparison_csv, json=comparison_json,
     more=[Format(name="latex", ending="tex", show=comparison_latex)],
 )  # fmt: skip
 """How a comparison is printed."""
@@ -117,17 +115,10 @@ def _posterior(one: Difference) -> dict[str, float]:
     return row
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
-
-
 def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
     return {
         "datasets": [scope.dataset for scope in ranking.datasets],
-        "ranked": [_finite(asdict(row)) for row in ranking.ranked],
+        "ranked": [finite(asdict(row)) for row in ranking.ranked],
         "groups": [list(group) for group in ranking.groups],
-        **_finite({"friedman_p": ranking.friedman_p, "critical_difference": ranking.critical_difference}),
+        **finite({"friedman_p": ranking.friedman_p, "critical_difference": ranking.critical_difference}),
     }

@@ -6,17 +6,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.formats import FileFormat
 from analysis.letter.content import Letter
 from analysis.tables.latex import tex
 from common.errors import UserError
 from common.registry import Registry
 from common.text_tables import fill_template
 
-__all__ = ["FORMATS", "LetterFormat", "letter_html", "letter_latex", "letter_markdown", "letter_pdf"]
+__all__ = ["FORMATS", "letter_html", "letter_latex", "letter_markdown", "letter_pdf"]
 
 _TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
 _SECONDS = 120
@@ -95,25 +94,13 @@ def letter_pdf(letter: Letter) -> bytes:
         return path.with_suffix(".pdf").read_bytes()
 
 
-@dataclass(frozen=True, kw_only=True)
-class LetterFormat:
-    """A form in which the letter is written."""
-
-    name: str
-    """What `--format` calls it."""
-    ending: str
-    content: Callable[[Letter], str | bytes]
-    is_text: bool = True
-    """Whether it can be printed to a terminal."""
-
-
-FORMATS: Registry[LetterFormat] = Registry(
+FORMATS: Registry[FileFormat[Letter]] = Registry(
     "format of the letter",
     [
-        LetterFormat(name="markdown", ending="md", content=letter_markdown),
-        LetterFormat(name="html", ending="html", content=letter_html),
-        LetterFormat(name="latex", ending="tex", content=letter_latex),
-        LetterFormat(name="pdf", ending="pdf", content=letter_pdf, is_text=False),
+        FileFormat(name="markdown", ending="md", content=letter_markdown),
+        FileFormat(name="html", ending="html", content=letter_html),
+        FileFormat(name="latex", ending="tex", content=letter_latex),
+        FileFormat(name="pdf", ending="pdf", content=letter_pdf, is_text=False),
     ],
 )
 """How the letter is written."""

@@ -40,7 +40,7 @@ class Trap:
     """What it is."""
     known: str
     """What follows from the definition alone, without runs."""
-    measure: Callable[[Evidence], float | None]
+    measure: Callable[[Evidence], float | None] = lambda _: None
     """The effect in points (how far scores move), or None where the evidence does not show it."""
     how: str = ""
     """What the measured effect is of."""
@@ -66,10 +66,6 @@ def measured_traps(evidence: Evidence) -> list[Measured]:
     """Return every trap, those with a measured effect first, the largest on top; the others in their own order."""
     found = [Measured(trap=trap, effect=trap.measure(evidence)) for trap in TRAPS.values()]
     return sorted(found, key=lambda one: (one.effect is None, -(one.effect or 0.0)))
-
-
-def _nothing(evidence: Evidence) -> None:
-    del evidence
 
 
 def _between_protocols(task: str) -> Callable[[Evidence], float | None]:
@@ -140,7 +136,6 @@ TRAPS: Registry[Trap] = Registry(
             name="msmarco-queries",
             sentence=f"MS MARCO's test split is {_QUERIES} queries.",
             known=f"one query is {100 / _QUERIES:.1f} points",
-            measure=_nothing,
         ),
         Trap(
             name="rate-by-seed",
@@ -154,20 +149,17 @@ TRAPS: Registry[Trap] = Registry(
             name="nq-split",
             sentence="NQ's test half was drawn without a seed in every run.",
             known="differences between models contain the difference of two random halves; queries cannot be paired",
-            measure=_nothing,
         ),
         Trap(
             name="interval",
             sentence=f"The printed interval is {NORMAL_QUANTILE} standard errors of {N_SEEDS} seeds, read as 95 %.",
             known=f"it covers 87.8 %; Student's is {_T_FACTOR:.2f} times as wide",
-            measure=_nothing,
         ),
         Trap(
             name="bfloat16",
             sentence="Fine-tuning keeps weights, gradients and AdamW's state in bfloat16, which drops small updates.",
             known="released SST-2 runs of 610m-mlm40-42k reach 74 to 76 at 1e-05 and about 92 at 1e-04 on the test "
             "split; what float32 weights give is not released",
-            measure=_nothing,
         ),
     ],
 )  # fmt: skip

@@ -11,14 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, stats
 
-from analysis.csv_text import csv_text
+from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.scores_table import seed_scores
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
-from common.registry import Registry
-from common.text_tables import Format, Rows, markdown_table, plain_table
+from common.text_tables import plain_table
 
 __all__ = [
     "FORMATS", "SeedPlan", "detectable", "power_of", "power_of_paired", "power_table", "power_text", "seeds_needed",
@@ -183,7 +182,7 @@ class SeedPlan:
     """The level of the test."""
 
 
-def power_text(plan: SeedPlan, table: Callable[[Rows], list[str]] = plain_table) -> str:
+def power_text(plan: SeedPlan, table: Table = plain_table) -> str:
     """Return the plan as a table under a sentence."""
     paired = "seeds_paired" in plan.table
     head = [
@@ -216,20 +215,11 @@ def power_text(plan: SeedPlan, table: Callable[[Rows], list[str]] = plain_table)
     return "\n".join(lines) + "\n"
 
 
-def _csv(plan: SeedPlan) -> str:
-    return csv_text(plan.table, float_format="%.6g")
-
-
 def _count(value: float) -> str:
     return f"{int(value)}" if value == value else "-"
 
 
-FORMATS: Registry[Format[SeedPlan]] = Registry(
-    "format",
-    [
-        Format(name="text", ending="txt", show=power_text),
-        Format(name="markdown", ending="md", show=lambda plan: power_text(plan, markdown_table)),
-        Format(name="csv", ending="csv", show=_csv),
-    ],
+FORMATS = text_formats(
+    power_text, csv=lambda plan: frame_csv(plan.table), json=lambda plan: frame_json(plan.table)
 )
 """How a plan is printed."""

@@ -42,11 +42,6 @@ class Overturned:
     """The verdict for each correlation of seeds; empty from runs, which show it themselves."""
     p_by_rho: Mapping[float, float]
 
-    @property
-    def steady(self) -> bool:
-        """Whether no correlation changes the verdict."""
-        return all(state == self.state for state in self.states_by_rho.values())
-
 
 def state_of(verdict: Verdict, *, alone: bool = False) -> str:
     """Return the verdict as one of four words, by its adjusted p's, or by the raw ones where it is taken alone."""

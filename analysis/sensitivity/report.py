@@ -13,7 +13,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import Forks
 from analysis.claims.pages.multiverse import forks_lines
 from analysis.claims.wording import format_p, how_tested
-from analysis.formats import Table, frame_csv, text_formats
+from analysis.formats import Table, finite, frame_csv, text_formats
 from analysis.sensitivity.evidence import known_contrasts, with_errors
 from analysis.sensitivity.forks import base_of, forks_of
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
@@ -96,19 +96,21 @@ def sensitivity_json(result: Sensitivity) -> str:
         "analysis": result.base,
         "tests": list(result.tests),
         "claims": [
-            {
-                "id": one.id,
-                "verdict": one.state,
-                "p": None if math.isnan(one.p) else one.p,
-                "pretraining_sd": one.spread,
-                "verdict_alone": one.state_alone,
-                "pretraining_sd_alone": one.spread_alone,
-                "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
-                "analyses": _shares_of(held, one.id),
-                "probability": _finite(opinion.here),
-                "probability_over_datasets": _finite(opinion.over_datasets),
-                "flipped_by": [list(change) for change in changes[one.id]],
-            }
+            finite(
+                {
+                    "id": one.id,
+                    "verdict": one.state,
+                    "p": one.p,
+                    "pretraining_sd": one.spread,
+                    "verdict_alone": one.state_alone,
+                    "pretraining_sd_alone": one.spread_alone,
+                    "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
+                    "analyses": _shares_of(held, one.id),
+                    "probability": opinion.here,
+                    "probability_over_datasets": opinion.over_datasets,
+                    "flipped_by": [list(change) for change in changes[one.id]],
+                }
+            )
             for one, opinion in zip(result.overturned, result.opinions, strict=True)
         ],
     }
@@ -121,11 +123,7 @@ FORMATS = text_formats(sensitivity_text, csv=sensitivity_csv, json=sensitivity_j
 
 def _shares_of(held: pd.DataFrame, name: str) -> dict[str, float | None]:
     place = [str(one) for one in held.index].index(name)
-    return {str(column): _finite(float(held[column].tolist()[place])) for column in held}
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    return finite({column: float(held[column].tolist()[place]) for column in held})
 
 
 def _points(spread: float | None, state: str) -> str:

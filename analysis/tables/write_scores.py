@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import pandas as pd
 
 from analysis.csv_text import csv_text
+from analysis.formats import FileFormat
 from analysis.records import records
 from analysis.statistics.interval import caption_of
 from common.registry import Registry
 from common.text_tables import markdown_table
 
-__all__ = ["FORMATS", "ScoreFormat", "scores_csv", "scores_markdown", "scores_parquet"]
+__all__ = ["FORMATS", "scores_csv", "scores_markdown", "scores_parquet"]
 
 
 def scores_csv(scores: pd.DataFrame) -> str:
@@ -39,26 +37,12 @@ def _text(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreFormat:
-    """A form in which scores are written."""
-
-    name: str
-    """What `--format` calls it."""
-    ending: str
-    """The ending of its files, without a dot."""
-    content: Callable[[pd.DataFrame], bytes]
-    """Returns the content of a file."""
-    is_text: bool = True
-    """Whether it can be printed to a terminal."""
-
-
-FORMATS: Registry[ScoreFormat] = Registry(
+FORMATS: Registry[FileFormat[pd.DataFrame]] = Registry(
     "format",
     [
-        ScoreFormat(name="csv", ending="csv", content=lambda scores: scores_csv(scores).encode()),
-        ScoreFormat(name="markdown", ending="md", content=lambda scores: scores_markdown(scores).encode()),
-        ScoreFormat(name="parquet", ending="parquet", content=scores_parquet, is_text=False),
+        FileFormat(name="csv", ending="csv", content=lambda scores: scores_csv(scores).encode()),
+        FileFormat(name="markdown", ending="md", content=lambda scores: scores_markdown(scores).encode()),
+        FileFormat(name="parquet", ending="parquet", content=scores_parquet, is_text=False),
     ],
 )
 """How scores are written."""

@@ -17,7 +17,7 @@ from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
 from common.progress import progress
 from common.registry import Registry
-from common.text_tables import grid
+from common.text_tables import plain_table
 
 __all__ = ["PREVIEWS", "Preview", "list_text", "show_text", "verify_all"]
 
@@ -34,7 +34,7 @@ def list_text(data: Path) -> str:
             rows.append((name, dataset.task, *counts, str(manifest.source["kind"]), manifest.licence))
         else:
             rows.append((name, dataset.task, "-", "-", "-", "absent", reader_of(dataset).licence))
-    return "\n".join(grid(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
+    return "\n".join(plain_table(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
 
 
 def show_text(data: Path, name: str, *, split: str = "validation", count: int = 3, width: int = 1_000) -> str:

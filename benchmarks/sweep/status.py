@@ -15,11 +15,10 @@ from benchmarks.sweep.run_provenance import timings
 from benchmarks.sweep.run_state import failure, is_done, lock_path
 from common.errors import UserError, nearest
 from common.locks import is_locked
-from common.text_tables import grid
+from common.text_tables import plain_table
 
 __all__ = [
     "CellStatus",
-    "cell_status",
     "grid_status",
     "status_code",
     "status_json",
@@ -53,25 +52,9 @@ class CellStatus:
         return self.runs - self.done - len(self.failed)
 
 
-def cell_status(
-    store: Path,
-    model: str,
-    dataset: str,
-    lrs: Sequence[float],
-    seeds: Sequence[int],
-    *,
-    others: bool = False,
+def _cell_status(
+    store: Path, model: str, dataset: str, lrs: Sequence[float], seeds: Sequence[int], others: bool
 ) -> CellStatus:
-    """Return how far a cell is. A fine-tuning that three retrieval datasets share counts in each of them.
-
-    Args:
-        store: the run store.
-        model: the model's name.
-        dataset: the dataset.
-        lrs: learning rates.
-        seeds: seeds.
-        others: count the runs of other learning rates and seeds that are in the store, too.
-    """
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
@@ -99,13 +82,21 @@ def grid_status(
     *,
     others: bool = False,
 ) -> list[CellStatus]:
-    """Return how far every cell is, of all models in the store where none is named; arguments as in `cell_status`.
+    """Return how far every cell is. A fine-tuning that three retrieval datasets share counts in each of them.
+
+    Args:
+        store: the run store.
+        models: the models' names; all in the store where none is named.
+        datasets: the datasets.
+        lrs: learning rates.
+        seeds: seeds.
+        others: count the runs of other learning rates and seeds that are in the store, too.
 
     Raises:
         UserError: the store has no runs, or not that model.
     """
     return [
-        cell_status(store, model, dataset, lrs, seeds, others=others)
+        _cell_status(store, model, dataset, lrs, seeds, others)
         for model in _models(store, models)
         for dataset in datasets
     ]
@@ -159,7 +150,7 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     for model in dict.fromkeys(cell.model for cell in cells):
         own = [cell for cell in cells if cell.model == model]
         rows.append([model, *(_word(cell) for cell in own), _left(own)])
-    lines = grid(rows, numbers=range(1, len(rows[0])))
+    lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         lines += [f"failed: {cell.model} {cell.dataset} {run}: {why}" for run, why in cell.failed.items()]
     total = sum(cell.runs for cell in cells)

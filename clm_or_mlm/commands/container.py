@@ -15,7 +15,7 @@ from container import doctor as machine
 from container import signing
 from container import verify as verification
 from container.apptainer import stream
-from container.build import get_image
+from container.build import IMAGES
 from container.launch import launch
 from workflow.settings import load_settings
 from workflow.slurm.site_check import check_site
@@ -63,7 +63,7 @@ def build(
         out: where it goes (build/IMAGE.sif)
     """
     path = images.build(
-        get_image(image),
+        IMAGES[image],
         mirror=mirror,
         relock=relock,
         flash_attn=flash_attn,
@@ -90,7 +90,7 @@ def run(
         bind: another folder to show inside (may be repeated)
     """
     file = Path(image)
-    path = file if file.suffix == ".sif" else get_image(image).path
+    path = file if file.suffix == ".sif" else IMAGES[image].path
     launch(path.resolve(), words, bind)
 
 
@@ -100,7 +100,7 @@ def test(image: str, /) -> None:
     Args:
         image: analysis or full
     """
-    path = get_image(image).path
+    path = IMAGES[image].path
     if not path.is_file():
         raise UserError(f"{path} does not exist; build it: python -m container build {image}")
     for line in stream(["test", "--no-home", "--cleanenv", str(path)]):
@@ -124,7 +124,7 @@ def sign(
         key: private key (PEM), readable by you alone
         file: the image file (build/IMAGE.sif)
     """
-    path = file or get_image(image).path
+    path = file or IMAGES[image].path
     signing.sign(path, key)
     sys.stdout.write(f"{path} is signed\n")
 
@@ -145,7 +145,7 @@ def verify(
         against: another build, for equal package sets
         key: public key of whoever signed it
     """
-    one = get_image(image)
+    one = IMAGES[image]
     path = file or one.path
     findings = [] if key is None else [verification.signature(path, key)]
     findings += verification.verify(one, path)

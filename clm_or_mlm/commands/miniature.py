@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from common.cli import shared_options
 from common.errors import UserError
 from miniature.data_source import get_data_source
-from miniature.forms import FORMS, get_form
+from miniature.forms import FORMS
 
 __all__ = ["random", "run", "sample", "show"]
 
@@ -42,7 +42,7 @@ def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> 
     Args:
         workers: jobs side by side
     """
-    form, source = get_form(options.form), get_data_source(options.data)
+    form, source = FORMS[options.form], get_data_source(options.data)
     if workers < 1:
         raise UserError(f"--workers {workers}: at least one process is needed")
     from miniature.pipeline import make_miniature
@@ -58,7 +58,7 @@ def show(*, options: MiniatureOptions = MiniatureOptions()) -> None:
     """Analyse what has been made of a miniature so far, all of its runs or not."""
     from miniature.pipeline import show_miniature
 
-    form, source = get_form(options.form), get_data_source(options.data)
+    form, source = FORMS[options.form], get_data_source(options.data)
     report = options.until == "report"
     sys.stdout.write(show_miniature(form, source, options.out, report=report, example=options.example))
 
@@ -99,4 +99,4 @@ def sample(
     """
     from miniature.sample import write_sample
 
-    write_sample(get_form(form), dataset, data, out)
+    write_sample(FORMS[form], dataset, data, out)

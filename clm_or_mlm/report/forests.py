@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from analysis.claims.by_dataset import DatasetReading
 from analysis.claims.evidence import Finding
-from analysis.claims.grades import ALPHA
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p
+from analysis.claims.wording import format_effect, format_p, says
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.report.scales import Scale, linear, near_zero, number
 
@@ -148,7 +147,7 @@ def _row(entry: _Entry, scale: Scale) -> ForestRow:
     return ForestRow(
         label=label,
         role=entry.role,
-        says=_says(finding),
+        says=says(finding),
         text=text,
         tip=_tip(finding, label, text),
         group=entry.group,
@@ -165,17 +164,11 @@ def _tip(finding: Finding, label: str, text: str) -> str:
     seeds = "-".join(dict.fromkeys(str(count) for count in finding.seeds))
     lines = [
         f"{label}: {text} {finding.comparison.unit}",
-        f"claimed {finding.comparison.region}; {_says(finding)} judged alone (p for {format_p(finding.p_for)}, against "
+        f"claimed {finding.comparison.region}; {says(finding)} judged alone (p for {format_p(finding.p_for)}, against "
         f"{format_p(finding.p_against)})",
         *([f"n = {seeds} seeds"] if seeds else []),
     ]
     return "\n".join(lines)
-
-
-def _says(finding: Finding) -> str:
-    if finding.p_for <= ALPHA:
-        return "holds"
-    return "fails" if finding.p_against <= ALPHA else "open"
 
 
 def _percent(scale: Scale, value: float) -> float:

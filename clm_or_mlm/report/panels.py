@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -267,16 +267,7 @@ def _spread(name: str, rows: pd.DataFrame, scale: Scale, frame: _Frame) -> Panel
         for rank, (_, row) in enumerate(single.iterrows()):
             x = centre + 8 + 50 * (rank + 0.5) / len(single)
             tip = f"{row['series']}: {row['mean']:+.2f}\n{row['model']}".replace("-0.", "\u22120.")
-            panel.marks.append(
-                Mark(
-                    x=round(x, 2),
-                    y=_y(panel, scale, row["mean"]),
-                    tip=tip,
-                    look=look[0],
-                    shape=look[1],
-                    small=True,
-                )
-            )
+            panel.marks.append(replace(_mark(panel, scale, x, look, tip, row), small=True))
         for _, row in part[part["interval"] == "sd"].iterrows():
             tip = f"{group}: standard deviation {row['high']:.2f} points\nn = {len(single)} scores"
             panel.marks.append(_mark(panel, scale, centre - 14, look, tip, row))

@@ -21,10 +21,9 @@ import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from common.errors import UserError, nearest
-from common.settings import read_settings, read_toml
+from common.settings import need_table, read_settings, read_toml
 from pretraining.model_names import MODELS, PAPER, Design, Model
 from pretraining.paper_settings import SHAPES, Shape
 from pretraining.plan.config import TrainingConfig
@@ -109,7 +108,7 @@ def load_study(path: Path | None) -> Study:
     for key in content:
         if key not in known:
             raise UserError(f"{path}: unknown key {key!r}{nearest(key, known)}")
-    sizes, settings = (_table(path, key, content.pop(key, {})) for key in _TABLES)
+    sizes, settings = (need_table(path, key, content.pop(key, {})) for key in _TABLES)
     if not sizes:
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     if len(sizes) > _MOST_SIZES:
@@ -123,7 +122,7 @@ def load_study(path: Path | None) -> Study:
                 f"points, as in the names of models"
             )
         where = f"sizes.{size}"
-        table = _table(path, where, fields)
+        table = need_table(path, where, fields)
         shapes[f"{top.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]", typed=True)
     design = Design(sizes=tuple(sizes), prefix=top.prefix, decay_steps=top.decay_steps)
     try:
@@ -134,9 +133,3 @@ def load_study(path: Path | None) -> Study:
         settings = {**settings, "loss_group": settings.get("loss_group", settings["microbatch"])}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]", typed=True)
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
-
-
-def _table(path: Path, key: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: {key} is a table, [{key}], not {value!r}")
-    return value

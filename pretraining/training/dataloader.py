@@ -53,8 +53,6 @@ class StepBatch:
     """Tokens that the share predicts of each of the step's G groups, (G,), float64."""
     passes: int
     """Passes of all ranks together."""
-    sequences: int
-    """Sequences of the share."""
     tokens: int
     """Tokens of the share."""
     step_tokens: int
@@ -165,7 +163,6 @@ class Data:
             microbatches=microbatches,
             counts=counts,
             passes=sum(len(share) for share in shares),
-            sequences=sum(len(places) for places in shares[rank]),
             tokens=tokens,
             step_tokens=int((stops - starts).sum()),
             step_sequences=len(samples),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
+import numpy as np
 import pandas as pd
 
-from analysis.formats import Table, frame_csv, frame_json, text_formats
+from analysis.formats import Table, finite, frame_csv, frame_json, text_formats
 from common.text_tables import Format, plain_table
 
 FRAME = pd.DataFrame({"name": ["a", "b"], "value": [1 / 3, 2.0]})
@@ -33,7 +35,13 @@ def test_data_hold_the_same_numbers() -> None:
     ]
 
 
-def test_markdown_can_be_another_text_and_forms_can_be_added() -> None:
+def test_forms_can_be_added() -> None:
     latex: Format[pd.DataFrame] = Format(name="latex", ending="tex", show=lambda frame: "tex\n")
-    forms = text_formats(text, csv=frame_csv, json=frame_json, markdown=lambda frame: "md\n", more=[latex])
-    assert forms["markdown"].show(FRAME) == "md\n" and forms["latex"] is latex
+    forms = text_formats(text, csv=frame_csv, json=frame_json, more=[latex])
+    assert list(forms) == ["text", "markdown", "csv", "json", "latex"] and forms["latex"] is latex
+
+
+def test_json_holds_none_for_what_is_no_finite_number() -> None:
+    row = {"name": "nan", "none": math.nan, "most": math.inf, "least": -math.inf, "count": 2, "share": 0.5}
+    assert finite(row) == {"name": "nan", "none": None, "most": None, "least": None, "count": 2, "share": 0.5}
+    assert finite({1: np.float64("nan")}) == {"1": None}

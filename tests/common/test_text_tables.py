@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from common.text_tables import csv_cell, fill_template, grid, markdown_table, plain_table, signed
+from common.text_tables import csv_cell, fill_template, markdown_table, plain_table, signed
 
 ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
 
@@ -22,11 +22,6 @@ def test_markdown_has_a_rule_for_each_column_and_escapes_its_separator() -> None
     assert markdown_table(ROWS)[:3] == ["| name | n |", "|---|---|", "| a | 10 |"]
     assert markdown_table(ROWS, ["---", "---:"])[1] == "|---|---:|"
     assert markdown_table([["a|b"], ["c|d"]]) == ["| a\\|b |", "|---|", "| c\\|d |"]
-
-
-def test_a_grid_is_one_or_the_other() -> None:
-    assert grid(ROWS, markdown=True) == markdown_table(ROWS)
-    assert grid(ROWS, numbers={1}) == plain_table(ROWS, {1})
 
 
 def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:

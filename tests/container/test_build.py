@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import UserError
 from container import build as module
-from container.build import IMAGES, get_image, mirror_of, snapshot_of, without
+from container.build import IMAGES, mirror_of, snapshot_of, without
 from container.packing import squashfs_options
 
 
@@ -38,7 +38,7 @@ def test_no_mirror_is_one_sentence(tmp_path: Path) -> None:
 
 def test_an_unknown_image_names_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown image 'analisys'; did you mean 'analysis'"):
-        get_image("analisys")
+        IMAGES["analisys"]
 
 
 def test_the_recorded_date_is_read(tmp_path: Path) -> None:

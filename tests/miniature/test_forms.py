@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from miniature.forms import FORMS, PREFIX, get_form
+from miniature.forms import FORMS, PREFIX
 from pretraining.model_names import MODELS, parse
 from pretraining.plan.study_file import load_study
 
@@ -53,4 +53,4 @@ def test_the_small_design_is_whole() -> None:
 
 def test_an_unknown_form_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'quick'"):
-        get_form("quik")
+        FORMS["quik"]

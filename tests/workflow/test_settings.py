@@ -17,7 +17,7 @@ def test_settings_are_read_strictly(tmp_path: Path) -> None:
     for text, message in (
         ("devise = 'H100'", "unknown key 'devise'; did you mean 'device'"),
         ("device = 'H10'", "device 'H10' is unknown; did you mean 'H100'"),
-        ("nodes = '2'", "nodes takes a value of type int"),
+        ("nodes = '2'", "nodes takes a whole number, not '2'"),
         ("datasets = ['sst3']", "did you mean 'sst2'"),
         ("seeds = []", "at least one entry"),
         ("x = ", "not a TOML file"),
@@ -42,13 +42,24 @@ def test_values_and_lists_are_refused_in_each_others_place(tmp_path: Path) -> No
     path = tmp_path / "w.toml"
     for text, message in (
         ("datasets = 'sst2'", "datasets takes a list, not 'sst2'"),
-        ("study = ['a.toml']", "study takes a value of type str"),
-        ("mfu = true", "mfu takes a value of type float"),
+        ("study = ['a.toml']", "study takes text, not"),
+        ("mfu = true", "mfu takes a number, not True"),
         ("mfu = 2", "mfu at most 1"),
         ("nodes = 0", "nodes must be at least 1"),
         ("seeds = [0.5]", "seeds"),
-        ("learning_rates = ['fast']", "learning_rates"),
+        ("text = [1]", "text takes a list; each text"),
+        ("site = 3", "site takes text, not 3"),
+        ("learning_rates = ['fast']", "learning_rates takes a list; each a number"),
     ):
         path.write_text(text)
         with pytest.raises(UserError, match=message):
             load_settings(path)
+
+
+def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[settings]\ntext = ['hf:a/b']\ncpus = 3\n")
+    (tmp_path / "w.toml").write_text("site = 'mine.toml'\n")
+    found = load_settings(tmp_path / "w.toml")
+    assert (found.text, found.cpus, found.site) == (("hf:a/b",), 3, str(tmp_path / "mine.toml"))
+    (tmp_path / "w.toml").write_text("site = 'mine.toml'\ntext = ['x']\n")
+    assert load_settings(tmp_path / "w.toml").text == (str(tmp_path / "x"),)

@@ -73,7 +73,7 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
         ("jobs = 3", r"jobs takes a table, \[jobs\]"),
         ("[jobs.gpu]\nslurm_extra = '--qos=x'", "slurm_extra must not hold --qos; use the key `qos`"),
         ("[settings]\ngpus = 8", "site mine: unknown key 'gpus'"),
-        ("[settings]\ncpus = '8'", "site mine: cpus takes a value of type int"),
+        ("[settings]\ncpus = '8'", "site mine: cpus takes a whole number, not '8'"),
         ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
     ],
 )

@@ -59,7 +59,7 @@ def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
     if holder := holder_of(folder / LEASE):
         raise UserError(f"a call works in {folder} ({holder}); archive the study when it has ended")
     workflow = load(folder)
-    todo, _ = reconcile(workflow, folder, change=False)
+    todo = reconcile(workflow, folder, change=False)
     if todo:
         raise UserError(
             f"{len(todo)} jobs of {folder} are not done, {todo[0].kind.name} {todo[0].name} first; finish the study, "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.locks import holder_of
-from common.text_tables import grid
+from common.text_tables import plain_table
 from workflow.engine import LEASE, prefix_of, reconcile
 from workflow.jobs import WORKFLOW, Job, Workflow, load
 from workflow.path import critical_hours
@@ -53,7 +53,7 @@ def study_status(folder: Path) -> StudyStatus:
     if not (folder / WORKFLOW).is_file():
         raise UserError(f"{folder} holds no study; name its folder: --dir DIR")
     workflow = load(folder)
-    todo, _ = reconcile(workflow, folder, change=False)
+    todo = reconcile(workflow, folder, change=False)
     slurm = shutil.which("squeue") is not None
     live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if slurm else {}
     failed = {}
@@ -121,7 +121,7 @@ def status_text(status: StudyStatus) -> str:
         counts += [sum(job in part for job in jobs) for part in (running, queue)]
         counts += [sum(job.marker in status.failed for job in jobs)]
         rows.append([title, *map(str, counts), str(len(todo) - sum(counts[2:]))])
-    lines = [f"{status.workflow.target} in {status.folder}", *grid(rows, numbers=range(1, 7))]
+    lines = [f"{status.workflow.target} in {status.folder}", *plain_table(rows, numbers=range(1, 7))]
     for job in (*running, *queue):
         live = status.live[job.marker]
         why = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from common.errors import UserError
-from container.doctor import Line
+from container.doctor import Line, fail, ok, warn
 from container.site import Site
 from workflow.jobs import Job, Workflow
 from workflow.settings import Settings
@@ -75,10 +75,9 @@ def check_site(settings: Settings, workflow: Workflow, site: Site | None = None)
     """Return what fits and what does not, a line for each thing that the profile names."""
     site = site or Site()
     profile = settings.profile
-    lines = [Line(status="ok", what=f"site {profile.name}", seen=f"{profile.title}; {profile.checked}")]
+    lines = [ok(f"site {profile.name}", f"{profile.title}; {profile.checked}")]
     if site.which("sbatch") is None:
-        advice = "run this on a login node of the site"
-        return [*lines, Line(status="fail", what="Slurm", seen="no sbatch here", advice=advice)]
+        return [*lines, fail("Slurm", "no sbatch here", "run this on a login node of the site")]
     for name in QUEUES:
         jobs = [job for job in workflow.jobs.values() if job.queue == name]
         if jobs:
@@ -88,17 +87,15 @@ def check_site(settings: Settings, workflow: Workflow, site: Site | None = None)
     ]
     lines += [_module(name, site) for name in profile.modules]
     values = {**profile.variables(), **{f"bind {number}": bind for number, bind in enumerate(profile.binds)}}
-    for key, value in values.items():
-        lines += _place(key, value, site)
-    return lines
+    return [*lines, *(_place(key, value, site) for key, value in values.items())]
 
 
 def _queue(name: str, job: Job, workflow: Workflow, site: Site) -> Line:
     words = sbatch_words(workflow.queue(job), workflow.gres, job)
     what, seen = f"jobs.{name}", " ".join(words)
     if why := refusal(words, site):
-        return Line(status="fail", what=what, seen=f"{why}: sbatch {seen}", advice=_advice(why, name, site))
-    return Line(status="ok", what=what, seen=f"Slurm takes them: {seen}")
+        return fail(what, f"{why}: sbatch {seen}", _advice(why, name, site))
+    return ok(what, f"Slurm takes them: {seen}")
 
 
 def _advice(why: str, name: str, site: Site) -> str:
@@ -134,39 +131,26 @@ def _associations(site: Site) -> str:
 def _account(name: str, site: Site) -> Line:
     found = _associations(site)
     if not found:
-        return Line(
-            status="warn", what="account", seen=f"{name}: no accounting answers", advice="see jobs.* above"
-        )
+        return warn("account", f"{name}: no accounting answers", "see jobs.* above")
     mine = [word.split(" with ")[0] for word in found.split("; ")]
     if name.lower() not in mine:
-        return Line(
-            status="fail", what="account", seen=f"{name} is not yours", advice=f"yours are {', '.join(mine)}"
-        )
-    return Line(status="ok", what="account", seen=name)
+        return fail("account", f"{name} is not yours", f"yours are {', '.join(mine)}")
+    return ok("account", name)
 
 
 def _module(name: str, site: Site) -> Line:
     code, text = site.output(["bash", "-lc", f"module load {name}"])
     if code or "rror" in text:
         last = text.splitlines()[-1] if text else f"exit code {code}"
-        return Line(
-            status="fail", what="module", seen=f"{name}: {last}", advice="`module avail` lists the site's"
-        )
-    return Line(status="ok", what="module", seen=name)
+        return fail("module", f"{name}: {last}", "`module avail` lists the site's")
+    return ok("module", name)
 
 
-def _place(key: str, value: str, site: Site) -> list[Line]:
+def _place(key: str, value: str, site: Site) -> Line:
     """Return what is wrong with a folder or a variable that the profile names."""
     filled = Template(value).safe_substitute(site.environ)
     if "$" in filled:
-        seen = f"{value}: not set on this machine"
-        return [
-            Line(status="warn", what=key, seen=seen, advice="only a job can show whether it is set there")
-        ]
+        return warn(key, f"{value}: not set on this machine", "only a job can show whether it is set there")
     if not filled.startswith("/") or Path(filled).exists():
-        return [Line(status="ok", what=key, seen=filled)]
-    return [
-        Line(
-            status="warn", what=key, seen=f"{filled} does not exist", advice="make it, or correct the profile"
-        )
-    ]
+        return ok(key, filled)
+    return warn(key, f"{filled} does not exist", "make it, or correct the profile")

@@ -11,12 +11,12 @@ import pandas as pd
 from analysis.claims.assessment import Assessment
 from analysis.claims.by_dataset import DatasetReading, Heterogeneity
 from analysis.claims.evidence import Finding
-from analysis.claims.grades import ALPHA
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_effect, format_p, readout
+from analysis.claims.wording import format_effect, format_p, readout, says
 from analysis.csv_text import csv_text
+from analysis.formats import Table
 from benchmarks.protocol import DATASETS
-from common.text_tables import grid
+from common.text_tables import plain_table
 
 __all__ = [
     "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_csv", "datasets_json", "datasets_text",
@@ -81,13 +81,14 @@ def _without(contrast: Heterogeneity, name: str) -> str:
     return f"{average.comparison.label}: {alone}, and without it {rest}"
 
 
-def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown: bool = False) -> str:
+def datasets_text(assessment: Assessment, shown: Sequence[Verdict], table: Table = plain_table) -> str:
     """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
+    heading = "" if table is plain_table else "## "
     lines = [f"Claims by dataset; source {assessment.source}."]
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
-        title = f"{verdict.claim.id}: {verdict.claim.statement}"
-        lines += ["", f"## {title}" if markdown else title, "", *dataset_sentences(assessment, verdict)]
+        title = f"{heading}{verdict.claim.id}: {verdict.claim.statement}"
+        lines += ["", title, "", *dataset_sentences(assessment, verdict)]
         if not reading.contrasts:
             lines += [] if reading.known_units else ["Not decidable from this source."]
             continue
@@ -95,7 +96,7 @@ def datasets_text(assessment: Assessment, shown: Sequence[Verdict], *, markdown:
         rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "says"]]
         for contrast in reading.contrasts:
             rows += _rows(contrast, reach)
-        lines += ["", *grid(rows, markdown)]
+        lines += ["", *table(rows)]
     legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
     return "\n".join([*lines, "", legend, *assessment.tests]) + "\n"
 
@@ -109,16 +110,10 @@ def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
     )
     label = f"{average.comparison.label} {average.comparison.region}"
     for name, finding in contrast.single.items():
-        yield [label, DATASETS[name].title, format_effect(finding), _bar(finding, reach), _says(finding)]
+        yield [label, DATASETS[name].title, format_effect(finding), _bar(finding, reach), says(finding)]
         label = ""
     if average.known:
-        yield [differ, "average", format_effect(average), _bar(average, reach), _says(average)]
-
-
-def _says(finding: Finding) -> str:
-    if finding.p_for <= ALPHA:
-        return "holds"
-    return "fails" if finding.p_against <= ALPHA else "open"
+        yield [differ, "average", format_effect(average), _bar(average, reach), says(average)]
 
 
 def _reach(reading: DatasetReading) -> float:
@@ -154,7 +149,7 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
             "id": verdict.claim.id, "contrast": contrast.average.comparison.label,
             "claimed": contrast.average.comparison.region, "unit": contrast.average.comparison.unit,
             "dataset": name, "effect": finding.effect, "low": finding.low, "high": finding.high,
-            "p_for": finding.p_for, "p_against": finding.p_against, "says": _says(finding),
+            "p_for": finding.p_for, "p_against": finding.p_against, "says": says(finding),
             "q": contrast.q, "q_p": contrast.p, "i_squared": contrast.i_squared,
             "makes_the_result": name in contrast.made_by,
         }

@@ -14,8 +14,9 @@ from analysis.claims.pages.multiverse import multiverse_csv, multiverse_json, mu
 from analysis.claims.pages.records import contrasts_csv, verdicts_csv, verdicts_json
 from analysis.claims.verdicts import Verdict
 from common.registry import Registry
+from common.text_tables import markdown_table
 
-__all__ = ["FORMATS", "VerdictFormat", "render_claims", "render_multiverse"]
+__all__ = ["FORMATS", "VerdictFormat"]
 
 Printer = Callable[[Assessment, Sequence[Verdict]], str]
 
@@ -46,30 +47,11 @@ FORMATS: Registry[VerdictFormat] = Registry(
             "md",
             findings_page,
             findings_page,
-            partial(datasets_text, markdown=True),
-            partial(multiverse_text, markdown=True),
+            partial(datasets_text, table=markdown_table),
+            partial(multiverse_text, table=markdown_table),
         ),
         VerdictFormat("json", "json", verdicts_json, verdicts_json, datasets_json, multiverse_json),
         VerdictFormat("csv", "csv", verdicts_csv, contrasts_csv, datasets_csv, multiverse_csv),
     ),
 )
-
-
-def render_claims(
-    assessment: Assessment,
-    shown: Sequence[Verdict],
-    form: str,
-    *,
-    explain: bool = False,
-    datasets: bool = False,
-) -> str:
-    """Return the verdicts in one of `FORMATS`, with their reasoning, or by dataset."""
-    chosen = FORMATS[form]
-    if datasets:
-        return chosen.datasets(assessment, shown)
-    return (chosen.explained if explain else chosen.verdicts)(assessment, shown)
-
-
-def render_multiverse(multiverse: Multiverse, wanted: Sequence[str], form: str) -> str:
-    """Return the multiverse of the claims `wanted` in one of `FORMATS`."""
-    return FORMATS[form].multiverse(multiverse, wanted)
+"""How verdicts are printed."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -12,8 +11,9 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 from analysis.claims.multiverse import Forks, Multiverse
 from analysis.csv_text import csv_text
+from analysis.formats import Table, finite
 from analysis.records import records
-from common.text_tables import Rows, grid
+from common.text_tables import plain_table
 
 __all__ = ["forks_lines", "multiverse_csv", "multiverse_json", "multiverse_text"]
 
@@ -55,7 +55,7 @@ def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: bool = False) -> str:
+def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], table: Table = plain_table) -> str:
     """Return a line a claim with a symbol an analysis, and the gaps by selection rule; for a terminal or Markdown."""
     frame, shares = _verdicts(multiverse, wanted), _shares(multiverse, wanted)
     keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
@@ -75,35 +75,35 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], *, markdown: 
         symbols = [SYMBOLS.get(cells.get((name, *key), ""), " ") for key in keys]
         rows.append([str(name), supporting, *symbols, CLAIMS[name].short])
     lines += [
-        *grid(rows, markdown),
+        *table(rows),
         "",
         f"{', '.join(f'{symbol} {name}' for name, symbol in SYMBOLS.items())}; blank: not among that analysis.",
         "",
         *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
     ]
     if not multiverse.gaps.empty:
-        table = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
+        gaps = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
         for row in multiverse.gaps.to_dict("records"):
             origin = (
                 "{0[mlm_from]}"
                 if row["mlm_from"] == row["clm_from"]
                 else "MLM {0[mlm_from]}; CLM {0[clm_from]}"
             )
-            table.append([text.format(row) for text in (*_GAP, origin)])
+            gaps.append([text.format(row) for text in (*_GAP, origin)])
         lines += [
             "",
             "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
             "",
-            *grid(table, markdown),
+            *table(gaps),
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
     if multiverse.forks is not None:
-        lines += ["", *forks_lines(multiverse.forks, wanted, partial(grid, markdown=markdown))]
+        lines += ["", *forks_lines(multiverse.forks, wanted, table)]
     return "\n".join(lines) + "\n"
 
 
-def forks_lines(forks: Forks, wanted: Sequence[str], table: Callable[[Rows], list[str]]) -> list[str]:
+def forks_lines(forks: Forks, wanted: Sequence[str], table: Table) -> list[str]:
     """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
     of_claim = forks.analyses[forks.analyses["id"] == forks.analyses["id"].iloc[0]]
     valid = int(of_claim["valid"].sum())
@@ -154,7 +154,4 @@ def _shares(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
 
 
 def _plain(rows: pd.DataFrame) -> list[dict[str, object]]:
-    return [
-        {str(name): None if value != value else value for name, value in row.items()}
-        for row in rows.to_dict("records")
-    ]
+    return [finite(row) for row in rows.to_dict("records")]

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.formats import FORMATS, render_claims, render_multiverse
+from analysis.claims.pages.formats import FORMATS
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import STANDARD
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
@@ -78,7 +78,7 @@ def claims(
             else standard_of(opened)
         )
         explored = explore(opened, settings, standard=other)
-        text = render_multiverse(replace(explored, forks=forks_of(opened, settings)), wanted, format)
+        text = FORMATS[format].multiverse(replace(explored, forks=forks_of(opened, settings)), wanted)
     else:
         assessment = assess(opened, settings)
         if opinion:
@@ -86,7 +86,9 @@ def claims(
 
             assessment = replace(assessment, opinions=opinions_on(opened, settings))
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
-        text = render_claims(assessment, shown, format, explain=explain, datasets=datasets)
+        chosen = FORMATS[format]
+        show = chosen.datasets if datasets else chosen.explained if explain else chosen.verdicts
+        text = show(assessment, shown)
     write_or_print(text, out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from analysis.precision.power import (
+    FORMATS,
+    SeedPlan,
     detectable,
     power_of,
     power_of_paired,
@@ -75,6 +78,17 @@ def test_published_cells_say_what_half_a_point_needs():
     assert table.loc[("TC", "average"), "seeds"] <= 5 < table.loc[("IR", "msmarco"), "seeds"]
     more = power_table(Source(label="published"), 1.0).set_index(["task", "dataset"])
     assert (more["seeds"] <= table["seeds"]).all() and (more["power_now"] >= table["power_now"]).all()
+
+
+def test_every_form_of_a_plan_has_the_same_rows():
+    table = power_table(Source(label="published"), 0.5)
+    plan = SeedPlan(table=table, source="published", effect=0.5, power=0.8, alpha=0.05)
+    rows = json.loads(FORMATS["json"].show(plan))
+    assert [row["seeds"] for row in rows] == table["seeds"].tolist()
+    assert len(FORMATS["csv"].show(plan).splitlines()) == 1 + len(rows)
+    assert (
+        len(FORMATS["markdown"].show(plan).splitlines()) == len(FORMATS["text"].show(plan).splitlines()) + 1
+    )
 
 
 def test_runs_show_what_pairing_brings():

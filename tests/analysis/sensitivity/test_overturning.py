@@ -45,7 +45,8 @@ def test_alone_it_takes_more() -> None:
 
 
 def test_correlations_are_for_printed_cells() -> None:
-    assert RESULT["F1"].steady and not RESULT["F4"].steady
+    assert set(RESULT["F1"].states_by_rho.values()) == {RESULT["F1"].state}
+    assert set(RESULT["F4"].states_by_rho.values()) != {RESULT["F4"].state}
     assert RESULT["F4"].states_by_rho[0.5] == "supported"
     assert math.isnan(RESULT["F7"].p_by_rho[0.5])
     from_runs = overturn(FOUND, published=False)

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.pages.formats import render_claims
+from analysis.claims.pages import formats as claim_pages
 from analysis.sources import open_source
 from analysis.statistics.scores_table import Settings, seed_scores
 from analysis.store.runs_table import write_runs
@@ -81,7 +81,7 @@ def test_claims_say_so(table: Path) -> None:
     source = open_source(str(table))
     found = assess(source, Settings(interval="t"))
     for form in ("text", "markdown", "json"):
-        assert "MINIATURE: not the paper" in render_claims(found, found.verdicts, form)
+        assert "MINIATURE: not the paper" in claim_pages.FORMATS[form].verdicts(found, found.verdicts)
     assert not found.mixed
 
 

@@ -62,7 +62,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("hidden = 32", 'hidden = "wide"', r"\[sizes.s\]: hidden takes a whole number"),
         ("decay_steps = 4", "decay_steps = 4.5", "decay_steps takes a whole number"),
         ("[settings]", "[setting]", "did you mean 'settings'"),
-        ("[sizes.s]", "[sizes]", "sizes.hidden is a table"),
+        ("[sizes.s]", "[sizes]", "sizes.hidden takes a table"),
         ("warmup_steps = 2", "warmup_steps = -2", "warmup_steps must be at least 0"),
         ("warmup_steps = 2", 'warmup_steps = "x"', "warmup_steps takes a whole number"),
         ("warmup_steps = 2", 'warmup_steps = "2"', "warmup_steps takes a whole number, not '2'"),

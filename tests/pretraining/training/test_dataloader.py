@@ -58,7 +58,8 @@ def test_ranks_share_batches_and_masks(study: Study, data: Path) -> None:
     masked = torch.cat([part.inputs.tokens for part in mlm.microbatches])
     assert ((originals == masked) | (masked == 389)).all()
     assert source.step(1, "mlm", 20).fingerprint != mlm.fingerprint
-    assert whole.sequences == study.config.global_batch and len(whole.counts) == 2
+    assert whole.step_sequences == len(sequences([whole])) == study.config.global_batch
+    assert len(whole.counts) == 2
 
 
 def test_documents_can_be_kept_apart(study: Study, data: Path) -> None:
@@ -118,7 +119,6 @@ def test_steps_are_loaded_ahead_in_order_and_errors_reach_the_reader() -> None:
             microbatches=[],
             counts=torch.zeros(1),
             passes=0,
-            sequences=0,
             tokens=step,
             step_tokens=step,
             step_sequences=0,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.formats import FORMATS, render_claims, render_multiverse
+from analysis.claims.pages.formats import FORMATS
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
 from clm_or_mlm.commands.analysis.claims import choose
@@ -46,13 +46,12 @@ def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
     assessment: Assessment, form: str, explain: bool
 ) -> None:
     shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in ("F1", "F7")]
-    text = render_claims(assessment, shown, form, explain=explain)
+    show = FORMATS[form].explained if explain else FORMATS[form].verdicts
+    text = show(assessment, shown)
     assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
 
 
 @given(st.text(max_size=9).filter(lambda name: name not in FORMATS))
 def test_an_unknown_format_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"unknown format .*; one of text, markdown, json, csv"):
-        render_claims(None, [], name)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="unknown format"):
-        render_multiverse(None, [], name)  # type: ignore[arg-type]
+        FORMATS[name]

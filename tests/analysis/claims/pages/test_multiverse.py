@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 
 from analysis.claims.multiverse import Forks, Multiverse, explore
-from analysis.claims.pages.formats import render_multiverse
+from analysis.claims.pages.formats import FORMATS
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 
 SETTINGS = Settings(interval="t", resamples=200)
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json", "csv"])
+@pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_shows_the_share(form):
     found = explore(Source(label="published"), SETTINGS)
-    text = render_multiverse(found, ["F1", "F4"], form)
+    text = FORMATS[form].multiverse(found, ["F1", "F4"])
     assert text.endswith("\n") and "F4" in text and "F5a" not in text
     if form == "json":
         content = json.loads(text)
@@ -48,12 +48,12 @@ FORKS = Forks(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json", "csv"])
+@pytest.mark.parametrize("form", list(FORMATS))
 def test_every_format_has_the_forks_valid_and_invalid_apart(form):
     empty = Multiverse(
         source="x", verdicts=explore(Source(label="published"), SETTINGS).verdicts, gaps=pd.DataFrame()
     )
-    text = render_multiverse(replace(empty, forks=FORKS), ["F1", "F4"], form)
+    text = FORMATS[form].multiverse(replace(empty, forks=FORKS), ["F1", "F4"])
     if form in ("text", "markdown"):
         assert "1 valid analyses, 1 invalid ones" in text
         assert "interval paper: contradicted (invalid)" in text and "none" in text
