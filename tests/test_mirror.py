@@ -21,7 +21,6 @@ ELSEWHERE = {
     "analysis/claims/catalogue/terms.py": CLAIMS,
     "analysis/claims/catalogue/two_stage.py": CLAIMS,
     "analysis/records.py": "tests/analysis/statistics/test_scores_table.py",
-    "analysis/statistics/interval.py": "tests/analysis/statistics/test_interval_kinds.py",
     "miniature/folders.py": "tests/miniature/test_plan.py",
     "miniature/untrained.py": "tests/miniature/pipeline/test_pipeline_kills.py",
     "pretraining/data/shard_settings.py": "tests/pretraining/data/test_build_shards.py",

@@ -124,10 +124,11 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
     height = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks) + foot
     figure = Figure(figsize=(_WIDTH, height))
     grades = [GRADES[verdict].short for verdict in decisive["verdict"]]
-    texts = (decisive["id"], decisive["claim"], grades, decisive["text"], map(format_p, decisive["p_holm"]))
+    ps_texts = [format_p(p) for p in decisive["p_holm"]]
+    texts = [[*decisive["id"]], [*decisive["claim"]], grades, [*decisive["text"]], ps_texts]
     heads = ("", "", "grade", "most adverse, 95 %", "Holm p")
     ids, names, words, numbers, ps = (
-        max(inches(str(text).replace("-", "\u2212"), bold=bold) for text in (*column, head))
+        max(inches(str(text).replace("-", "\u2212"), bold=bold) for text in [*column, head])
         for column, head, bold in zip(texts, heads, (True, False, True, False, False), strict=True)
     )
     axis = _WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD

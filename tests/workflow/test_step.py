@@ -217,7 +217,11 @@ def test_processes_are_one_a_gpu_and_an_image_one_a_node() -> None:
         launcher_of(many, {})
 
 
-RANK = "import os, sys; print(*(os.environ[k] for k in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')), *sys.argv[1:])"
+RANK = """
+import os, pathlib, sys
+shown = [*(os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")), *sys.argv[1:]]
+pathlib.Path(os.environ["RANK"]).write_text(" ".join(shown))
+"""
 
 
 def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
@@ -225,8 +229,8 @@ def test_torchrun_starts_the_ranks_of_a_node(tmp_path: Path) -> None:
     _, words = launcher_of(Job(kind=KINDS["model"], name="m", gpus=2), {})
     environ = ENVIRON | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", *words, "shows", "word"]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    assert sorted(ended.stdout.splitlines()) == ["0 0 2 word", "1 1 2 word"]
+    subprocess.run(command, env=environ, cwd=tmp_path, check=True)
+    assert [(tmp_path / rank).read_text() for rank in "01"] == ["0 0 2 word", "1 1 2 word"]
 
 
 def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers import READERS, Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import get_dataset
+from common.errors import UserError
 from common.provenance import ROOT
 
 Put = Callable[[str, str | list[Any]], Path]
@@ -56,3 +60,18 @@ def check_against_its_page(name: str) -> None:
     for word in licence.replace(",", "").split():
         if not word.islower() or word == "non-commercial":
             assert word in reader.licence, f"the page says {licence}"
+
+
+def inputs_of(name: str, *, skip_bad: bool = False, trained_on: str = "", **files: Path) -> Inputs:
+    dataset = get_dataset(name)
+    return Inputs(
+        dataset=replace(dataset, trained_on=trained_on or dataset.trained_on),
+        files={role: (path,) for role, path in files.items()},
+        reading=Reading(skip_bad=skip_bad),
+    )
+
+
+def refused(read: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as error:
+        read()
+    return str(error.value)

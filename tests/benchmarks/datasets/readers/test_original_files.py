@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -23,24 +19,15 @@ from benchmarks.datasets.readers.original_files import (
     FileKind,
     Reading,
     Row,
-    class_names,
     json_of,
     kind_of,
     lines,
-    parquet_file,
     pick,
     pick_text,
     records,
 )
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put
-
-
-def refused(read: Callable[[], object]) -> str:
-    with pytest.raises(UserError) as error:
-        read()
-    return str(error.value)
-
+from tests.benchmarks.datasets.readers.originals import Put, refused
 
 SKIP = " (--skip-bad-lines leaves such lines out)"
 
@@ -272,88 +259,6 @@ def test_a_line_of_other_columns_is_bad(put: Put, text: str, columns: tuple[str,
     assert refused(lambda: list(records(path, Reading(), columns))) == f"{path}:{said}{SKIP}"
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
-def test_rows_of_a_parquet_file_are_numbered_and_its_batches_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """So the bar of a long file ends at its end."""
-    bars = []
-
-    def bar(items: Iterable[pa.RecordBatch], what: str, total: int, unit: str) -> Iterator[pa.RecordBatch]:
-        batches = list(items)
-        bars.append((what, unit, total, len(batches)))
-        yield from batches
-
-    monkeypatch.setattr(original_files, "progress", bar)
-    monkeypatch.setattr(original_files, "_BATCH", 4)
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": pa.array(range(count), pa.int64())}), path)
-    assert list(records(path, Reading())) == [(f"{path}: row {row}", {"x": row}) for row in range(count)]
-    assert bars == [("a.parquet", "batch", math.ceil(count / 4), math.ceil(count / 4))]
-
-
-def test_many_rows_of_a_parquet_file_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": range(20_000)}), path)
-    assert [row["x"] for _, row in records(path, Reading())] == list(range(20_000))
-
-
-@pytest.mark.parametrize(
-    "error", [pa.ArrowInvalid("torn\napart"), OSError("torn"), ValueError("torn"), MemoryError("torn")]
-)
-def test_a_parquet_file_that_turns_out_damaged_is_named(tmp_path: Path, error: Exception) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), path)
-
-    def read() -> None:
-        with parquet_file(path) as file:
-            assert file.metadata.num_rows == 1
-            raise error
-
-    assert refused(read) == f"{path} cannot be read as Parquet: torn"
-
-
-def test_what_else_goes_wrong_with_a_parquet_file_is_told_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(UserError, match=r"^no columns$"), parquet_file(path):
-        raise UserError("no columns")
-    absent = tmp_path / "absent.parquet"
-    assert refused(lambda: list(records(absent, Reading()))) == f"there is no file {absent}"
-
-
-@pytest.mark.parametrize(
-    ("feature", "names"),
-    [
-        ({"names": ["no", "yes"], "_type": "ClassLabel"}, ("no", "yes")),
-        ([{"names": ["O", "B"], "_type": "ClassLabel"}], ("O", "B")),
-        ({"feature": {"names": ["O"], "_type": "ClassLabel"}, "_type": "Sequence"}, ("O",)),
-        ({"feature": [{"feature": {"names": ["O"]}}]}, ("O",)),
-        ({"dtype": "int64", "_type": "Value"}, None),
-        ({"names": [], "_type": "ClassLabel"}, None),
-        ({"feature": {"dtype": "int64"}}, None),
-        (None, None),
-    ],
-)
-def test_class_names_are_those_that_the_hub_wrote_into_the_file(
-    tmp_path: Path, feature: object, names: tuple[str, ...] | None
-) -> None:
-    path = tmp_path / "a.parquet"
-    features = {"other": {"names": ["a", "b"]}} | ({"label": feature} if feature else {})
-    written = {"huggingface": json.dumps({"info": {"features": features}})}
-    pq.write_table(pa.table({"label": [0]}).replace_schema_metadata(written), path)
-    assert class_names(path, "label") == names
-    assert class_names(path, "other") == ("a", "b")
-
-
-def test_a_file_without_the_hubs_words_names_no_classes(tmp_path: Path, put: Put) -> None:
-    table = pa.table({"label": [0]})
-    for metadata in (None, {"pandas": "{}"}):
-        pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
-        assert class_names(tmp_path / "a.parquet", "label") is None
-    assert class_names(put("a.json", "[]"), "label") is None
-
-
 def test_the_first_column_with_a_value_is_picked() -> None:
     row = {"a": None, "b": 0, "c": "x"}
     assert pick(row, ("z", "a", "b", "c"), Reading(), "a.tsv:1") == 0
@@ -419,20 +324,6 @@ def test_a_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
     )
 
 
-def test_a_parquet_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": list(range(1_000))}), path, row_group_size=300, compression="zstd")
-    metadata = pq.read_metadata(path)
-    total = sum(metadata.row_group(group).total_byte_size for group in range(4))
-    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size)
-    assert [row["x"] for _, row in records(path, Reading())] == list(range(1_000))
-    monkeypatch.setattr(packed_files, "_UNPACKED", total - 200 * path.stat().st_size - 1)
-    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: unpacks to more than 200 times its size"):
-        list(records(path, Reading()))
-
-
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:
     text = "\ufeffone\r\ntwo \x0c\u2028 still two\n\nfour"
     expected = [(1, "one"), (2, "two \x0c\u2028 still two"), (3, ""), (4, "four")]
@@ -485,17 +376,6 @@ def test_json_lines_in_a_json_file(put: Put) -> None:
         list(records(put("d.json", '[{"x": 1},\n {"x" 2}]'), Reading()))
     with pytest.raises(UserError, match=r"e\.jsonl:2: the line is no JSON object"):
         list(records(put("e.jsonl", '{"x": 1}\n{"x": \n'), Reading()))
-
-
-def test_damaged_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    path.write_bytes(b"PAR1 nothing PAR1")
-    with pytest.raises(UserError, match=r"x\.parquet cannot be read as Parquet"):
-        list(records(path, Reading()))
-    with pytest.raises(UserError, match=r"x\.parquet cannot be read as Parquet"):
-        class_names(path, "label")
-    with pytest.raises(UserError, match="there is no file"):
-        list(records(tmp_path / "absent.parquet", Reading()))
 
 
 def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
