@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from analysis.statistics.superiority import (
     COVERAGES,
+    FEWEST_SEEDS,
     improvement_draws,
     interquartile_mean,
     iqm_draws,
@@ -78,3 +81,7 @@ def test_the_coverages_that_captions_say_are_those_of_a_smaller_simulation(datas
     expected = [COVERAGES[name][place] for name in ("superiority", "iqm")]
     assert held / trials == pytest.approx(expected, abs=4 * (0.12 * 0.88 / trials) ** 0.5 + 0.01)
     assert f"{100 * COVERAGES['iqm'][place]:.0f} %" in stratified_words("iqm")
+
+
+def test_the_fewest_seeds_are_those_with_twenty_distinct_resamples_for_a_95_percent_interval():
+    assert next(count for count in range(2, 9) if comb(2 * count - 1, count) >= 1 / 0.05) == FEWEST_SEEDS
