@@ -386,5 +386,14 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
         )
 
 
+@pytest.mark.parametrize("bad", [{"words": ["Ada"]}, {"tags": [1]}], ids=["no tags", "no words"])
+def test_a_row_without_words_or_tags_is_named_once_and_left_out(
+    put: Put, bad: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    good = {"words": ["Rome"], "tags": [5]}
+    assert hub_rows(put("x.jsonl", [bad, good]), UNER_TAGS, Reading(skip_bad=True)) == [good]
+    assert len(caplog.messages) == 1 and "there is no column" in caplog.text
+
+
 def test_a_file_without_a_good_row_gives_none(put: Put) -> None:
     assert hub_rows(put("x.jsonl", []), UNER_TAGS, Reading()) == []

@@ -255,7 +255,7 @@ def test_both_texts_of_a_row_become_text(put: Put, kind: str, expected: Row) -> 
     ],
 )
 def test_a_row_that_lacks_a_column_is_named_once_or_left_out(
-    put: Put, kind: str, missing: str, column: str
+    put: Put, kind: str, missing: str, column: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = {name: value for name, value in PAIR.items() if name != "label" or kind in ("text", "pair")}
     bad = {name: value for name, value in row.items() if name != missing}
@@ -267,6 +267,7 @@ def test_a_row_that_lacks_a_column_is_named_once_or_left_out(
     assert len(notes) == 1 and notes[0].startswith(
         "bad lines left out: 1, the first at x.jsonl:1: there is no"
     )
+    assert len(caplog.messages) == 1
 
 
 def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
