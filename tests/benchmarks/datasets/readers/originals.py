@@ -15,6 +15,7 @@ from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers import READERS, Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.schema import SPLIT_TABLES
+from benchmarks.datasets.splits import carve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.provenance import ROOT
@@ -60,6 +61,13 @@ def check_against_its_page(name: str) -> None:
     for word in licence.replace(",", "").split():
         if not word.islower() or word == "non-commercial":
             assert word in reader.licence, f"the page says {licence}"
+
+
+def check_carved_counts(name: str, train: int, dev: int) -> None:
+    """Compare declared counts with the published sizes of a dataset's files, carved by the paper's rule."""
+    kept, carved = carve(train)
+    assert READERS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}
+    check_against_its_page(name)
 
 
 def inputs_of(name: str, *, skip_bad: bool = False, trained_on: str = "", **files: Path) -> Inputs:

@@ -123,14 +123,14 @@ def test_parquet_without_id_and_text_is_refused(tmp_path: Path, columns: list[st
 
 
 @pytest.mark.parametrize(("size", "batches"), [(1, 1), (32_768, 1), (32_769, 2), (65_536, 2), (65_537, 3)])
-def test_parquet_is_read_in_as_many_batches_as_the_bar_was_told(
+def test_parquet_is_read_in_as_many_batches_as_the_progress_bar_expects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, batches: int
 ) -> None:
-    told: list[tuple[int | None, int]] = []
+    announced: list[tuple[int | None, int]] = []
 
     def counted(items: Iterable[Any], what: str, total: int | None = None, unit: str = "it") -> Iterator[Any]:
         found = list(items)
-        told.append((total, len(found)))
+        announced.append((total, len(found)))
         return iter(found)
 
     monkeypatch.setattr(beir, "progress", counted)
@@ -138,7 +138,7 @@ def test_parquet_is_read_in_as_many_batches_as_the_bar_was_told(
     pq.write_table(pa.table({"_id": ids, "text": ids}), tmp_path / "x.parquet", row_group_size=1 << 17)
     last = str(size - 1)
     assert [row[1] for row in wanted_texts(tmp_path / "x.parquet", {last: 1}, Reading())] == [last]
-    assert told == [(batches, batches)]
+    assert announced == [(batches, batches)]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import READERS
-from benchmarks.datasets.splits import carve
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, check_carved_counts, read, rows
 
 
 def test_sst2_tsv_and_hub_parquet_give_the_same(tmp_path: Path, put: Put) -> None:
@@ -110,9 +108,7 @@ def test_three_files_are_kept_as_given(put: Put) -> None:
 def test_the_declared_counts_are_glues_files_carved_by_the_papers_rule(
     name: str, train: int, dev: int
 ) -> None:
-    kept, carved = carve(train)
-    assert READERS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}
-    check_against_its_page(name)
+    check_carved_counts(name, train, dev)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_a_line_is_read_up_to_its_bound(
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.tsv.zst"])
-def test_damage_is_told_with_the_line_that_was_read_last(tmp_path: Path, name: str) -> None:
+def test_damage_is_named_with_the_line_that_was_read_last(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     pack = {".gz": gzip.compress, ".zst": zstandard.compress}.get(path.suffix, bytes)
     path.write_bytes(pack(b"fine\nfine\ncaf\xe9\n"))
@@ -214,7 +214,7 @@ def test_what_is_no_row_is_a_bad_line_and_the_others_are_read(
         ('[1,\n2,\n{"x" 3}]', ":3: not valid JSON ("),
     ],
 )
-def test_a_file_that_is_no_json_of_rows_is_told_with_its_line(put: Put, text: str, said: str) -> None:
+def test_a_file_that_is_no_json_of_rows_is_named_with_its_line(put: Put, text: str, said: str) -> None:
     path = put("a.json", text)
     assert refused(lambda: list(records(path, Reading()))).startswith(f"{path}{said}")
 
@@ -282,7 +282,7 @@ def test_the_first_column_with_a_value_is_picked() -> None:
         ("data/a.parquet: row 7", "there are"),
     ],
 )
-def test_a_column_that_is_missing_is_told_with_those_there_are(where: str, there: str) -> None:
+def test_a_column_that_is_missing_is_named_with_those_there_are(where: str, there: str) -> None:
     row = {"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}
     shown = f"'{'x' * 39}', '{'y' * 40}', '{'z' * 40}'"
     assert refused(lambda: pick(row, ("text", "query"), Reading(), where)) == (
@@ -394,7 +394,7 @@ def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
         FILE_KINDS.pop(".csv2")
 
 
-def test_a_file_without_a_header_is_told_with_its_first_line(tmp_path: Path) -> None:
+def test_a_file_without_a_header_is_named_with_its_first_line(tmp_path: Path) -> None:
     file = tmp_path / "train.tsv"
     file.write_text("a good film\t1\na bad film\t0\n")
     reading = Reading()
@@ -406,7 +406,7 @@ def test_a_file_without_a_header_is_told_with_its_first_line(tmp_path: Path) -> 
         pick(row, ("sentence",), reading, where)
 
 
-def test_an_id_that_occurs_twice_is_told_with_both_places() -> None:
+def test_an_id_that_occurs_twice_is_named_with_both_places() -> None:
     reading = Reading()
     assert reading.is_new("q1", "dev.json", "dev.json:3") and reading.is_new(
         "q1", "train.json", "train.json:3"

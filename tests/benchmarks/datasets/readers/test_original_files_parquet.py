@@ -64,7 +64,7 @@ def test_a_parquet_file_that_turns_out_damaged_is_named(tmp_path: Path, error: E
     assert refused(read) == f"{path} cannot be read as Parquet: torn"
 
 
-def test_what_else_goes_wrong_with_a_parquet_file_is_told_as_it_is(tmp_path: Path) -> None:
+def test_what_else_goes_wrong_with_a_parquet_file_is_reported_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), path)
     with pytest.raises(UserError, match=r"^no columns$"), parquet_file(path):

@@ -101,7 +101,7 @@ def test_only_the_query_that_is_bad_is_left_out(put: Put) -> None:
         ([[(8, "a", ADA), (1, "b", ADA)], [(1, "c", ADA)]], "2, query 1"),
     ],
 )
-def test_an_id_that_occurs_twice_is_told_with_both_queries(
+def test_an_id_that_occurs_twice_is_named_with_both_queries(
     put: Put, passages: list[list[tuple[object, str, list[dict[str, Any]]]]], place: str
 ) -> None:
     path = put("train.jsonl", [passage(*queries) for queries in passages])

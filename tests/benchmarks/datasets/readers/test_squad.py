@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.squad import answers_of, question_rows
-from benchmarks.datasets.splits import carve
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, check_carved_counts, read, rows
 
 
 def squad_json(questions: list[dict[str, Any]], context: str = "Ada lives in Rome, Ada does.") -> str:
@@ -97,9 +95,7 @@ def test_squad_broken_files(put: Put) -> None:
 def test_the_declared_counts_are_squads_files_carved_by_the_papers_rule(
     name: str, train: int, dev: int
 ) -> None:
-    kept, carved = carve(train)
-    assert READERS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}
-    check_against_its_page(name)
+    check_carved_counts(name, train, dev)
 
 
 @pytest.mark.parametrize(
