@@ -14,8 +14,8 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.runs import SPLITS
-from common.integrity.doors import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes
+from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
 
 __all__ = ["AGAIN", "MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
 from common.files import write_text
-from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.provenance import PROVENANCE
+from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
 
 __all__ = [
     "MOST_RECORD",

@@ -19,8 +19,7 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import FORMATS as TABLE_FORMATS
 from analysis.tables.write_scores import scores_csv
 from common.errors import UserError
-from common.files import sha256_file, write_bytes, write_text
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes, sha256_file, write_bytes, write_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance, write_provenance

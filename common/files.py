@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = [
-    "atomic_folder", "atomic_path", "cache_folder", "remove_leftovers", "sha256_file", "temporary_name", "write_bytes",
-    "write_text",
+    "atomic_folder", "atomic_path", "cache_folder", "remove_leftovers", "sha256_bytes", "sha256_file", "temporary_name",
+    "write_bytes", "write_text",
 ]  # fmt: skip
 
 _OLD = ".old"
@@ -177,6 +177,11 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write `content` to `path` atomically as UTF-8 with Unix line ends, making its folder."""
     write_bytes(path, content.encode("utf-8"))
+
+
+def sha256_bytes(content: bytes) -> str:
+    """Return the SHA-256 of `content`, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def sha256_file(path: Path) -> str:

@@ -6,7 +6,6 @@ Results hold nothing of this, so that they have the same bytes when they are mad
 from __future__ import annotations
 
 import functools
-import json
 import os
 import platform
 import subprocess
@@ -16,11 +15,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from common.errors import UserError
-from common.files import sha256_file, write_text
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
-from common.integrity.seals import BrokenSealError, check_seal, sealed
-from common.plain_text import redacted_words, visible
+from common.files import sha256_file
+from common.manifest import FILES, DamagedError, read_manifest, write_manifest
+from common.plain_text import redacted_words
 
 __all__ = [
     "FILES", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path",
@@ -32,12 +29,6 @@ PROVENANCE = "provenance.json"
 `table10.provenance.json` next to it."""
 OF_A_CALL = ("command", "platform")
 """What `provenance` says that another call on another machine says otherwise."""
-FILES = "files"
-"""Its key with the SHA-256 of each file that it is about."""
-
-_MOST = 1 << 20
-"""Bytes of the largest provenance that is read."""
-
 ROOT = Path(__file__).resolve().parent.parent
 """The repository, or the folder the package is installed in."""
 
@@ -105,7 +96,7 @@ def write_provenance(path: Path, record: Mapping[str, Any], files: Mapping[str, 
         files: the SHA-256 of each file that it is about, by its name next to `path`; whoever reads such a file
             compares.
     """
-    write_text(path, json.dumps(sealed({**record, FILES: dict(files)}), indent=1) + "\n")
+    write_manifest(path, record, files)
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
@@ -115,17 +106,11 @@ def read_provenance(path: Path) -> dict[str, Any]:
         UserError: it is no provenance, or was changed since it was written.
     """
     try:
-        content = strict_json(read_bounded(path, _MOST))
-        if not isinstance(content, dict):
-            raise BadJsonError("it holds no record")
-        record = check_seal(content, needed=True)
-        files = record.get(FILES)
-        if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
-            raise BadJsonError("it names no files")
+        record = read_manifest(path, "make what it is about again, or delete it with its provenance")
     except FileNotFoundError:
         return {}
-    except (BadJsonError, BrokenSealError) as error:
-        raise UserError(f"{visible(str(path))}: no provenance that can be believed ({error})") from None
+    if FILES not in record:
+        raise DamagedError(f"{path}: is no provenance: it names no files")
     return record
 
 

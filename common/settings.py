@@ -19,8 +19,8 @@ from docstring_parser import parse_from_object
 
 from common.cli import sentence, whole_numbers
 from common.errors import UserError, nearest
-from common.integrity.doors import UnreadableError, read_bounded
 from common.plain_text import visible
+from common.reading import UnreadableError, read_bounded
 
 __all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml"]
 

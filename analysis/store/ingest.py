@@ -28,9 +28,9 @@ from analysis.store.runs_table import COLUMNS, refuse_csv, sort_runs, write_runs
 from analysis.store.scan import Cell, Scan, scan_store
 from analysis.store.state import State, state_path
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, format_lr
+from common.crates import check_crate
 from common.errors import UserError
 from common.files import cache_folder
-from common.integrity.crates import check_crate
 from common.locks import wait_for_lock
 from common.processes import cores, worker_pool
 from common.progress import progress

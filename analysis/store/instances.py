@@ -31,9 +31,9 @@ from benchmarks.protocol import get_dataset
 from benchmarks.runs import SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_path, write_text
-from common.integrity.doors import strict_json
 from common.plain_text import visible
 from common.processes import cores
+from common.reading import strict_json
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,8 +22,8 @@ from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
 from common.errors import UserError, nearest
 from common.files import cache_folder
-from common.integrity.sealed_json import read_sealed, write_sealed
 from common.locks import wait_for_lock
+from common.manifest import read_manifest, write_manifest
 from common.plain_text import redacted, visible
 from common.progress import progress
 
@@ -125,7 +125,7 @@ class _Clone:
         """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
         empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
         try:
-            record = read_sealed(self._record, "it is made again")
+            record = read_manifest(self._record, "it is made again")
             counts = [record[name] for name in empty]
         except (OSError, UserError, KeyError):
             return empty
@@ -195,12 +195,12 @@ class _Clone:
             self.git("sparse-checkout", "set", "--stdin", given=patterns)
             self.git("checkout", "--quiet", "--force", "--detach", _REF)
             record["models"][name] = counts[name]
-            write_sealed(self._record, record)
+            write_manifest(self._record, record)
             if not self.holds(name):
                 raise UserError(
                     f"{self.folder}: {name} is not whole after its fetch; delete that folder and fetch again"
                 )
-        write_sealed(self._record, record)
+        write_manifest(self._record, record)
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit and its folders, without file contents."""

@@ -42,8 +42,8 @@ from benchmarks.own_datasets.definitions import definitions_record, register_rec
 from benchmarks.protocol import PAPER, PROTOCOLS
 from common.errors import UserError, first_line
 from common.files import write_bytes
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.plain_text import name_fault, visible
+from common.reading import BadJsonError, read_bounded, strict_json
 
 __all__ = [
     "COLUMNS",

@@ -16,8 +16,8 @@ import pandas as pd
 
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
-from common.integrity.doors import inside, read_bounded, strict_json
 from common.plain_text import visible
+from common.reading import inside, read_bounded, strict_json
 
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from benchmarks.protocol import DATASETS
 from benchmarks.results_json import AGAIN, ResultsError
 from benchmarks.runs import MOST_RECORD, RUN, SPLITS, RunKey
-from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes
 from common.plain_text import visible
+from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
 
 __all__ = ["read_standard"]
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.files import write_text
-from common.integrity.doors import UnreadableError, read_bounded
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes, write_text
+from common.reading import UnreadableError, read_bounded
 
 __all__ = ["check_seal", "content_seal", "seal_path", "write_seal"]
 

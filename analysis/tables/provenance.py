@@ -17,11 +17,11 @@ from typing import Any
 from benchmarks.own_datasets.definitions import register_stored
 from benchmarks.protocol import DATASETS, PAPER_DATASETS, TASKS
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
+from common.crates import check_crate
 from common.errors import UserError
-from common.integrity.crates import check_crate
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.progress import progress
 from common.provenance import provenance_path, read_provenance
+from common.reading import BadJsonError, read_bounded, strict_json
 from common.registry import Registry
 
 __all__ = [

@@ -21,8 +21,8 @@ from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.files import sha256_file
-from common.integrity.doors import inside
 from common.plain_text import visible
+from common.reading import inside
 
 __all__ = ["HuggingFaceHub", "RemoteFile", "UnreachableError", "fetch", "fetch_all"]
 

@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from benchmarks.own_datasets.definition_file import AT_FETCH, Definition
 from common.errors import UserError
 from common.files import write_text
-from common.integrity.doors import UnreadableError, inside, read_bounded, strict_json
 from common.plain_text import visible
+from common.reading import UnreadableError, inside, read_bounded, strict_json
 
 __all__ = ["LOCK", "PINS", "LockedFile", "Pin", "add_pins", "choose", "read_lock", "write_lock"]
 

@@ -31,8 +31,8 @@ from benchmarks.datasets.schema import (
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError, first_line
 from common.files import remove_leftovers, sha256_file, temporary_name, write_text
-from common.integrity.doors import read_bounded
 from common.plain_text import visible
+from common.reading import read_bounded
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
 

@@ -10,7 +10,6 @@ Tables hold raw fields; prompts and special tokens are added when a model reads 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ import pyarrow as pa
 
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
-from common.integrity.doors import strict_json
-from common.integrity.seals import BrokenSealError, check_seal, sealed
+from common.manifest import DamagedError, manifest_text, parse_manifest
 from common.plain_text import visible
+from common.reading import strict_json
 from common.registry import Registry
 
 __all__ = [
@@ -217,7 +216,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the text of `manifest.json`, sealed: the same bytes for the same content."""
-        return json.dumps(sealed(dataclasses.asdict(self)), indent=2, ensure_ascii=False) + "\n"
+        return manifest_text(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: bytes, where: object) -> Manifest:
@@ -226,12 +225,14 @@ class Manifest:
             content = strict_json(text)
             found = content["schema"]
             if found == SCHEMA_VERSION:
-                content = check_seal(content)
+                content = parse_manifest(text)
                 content["tables"] = {name: TableInfo(**info) for name, info in content["tables"].items()}
                 content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
                 return cls(**content)
-        except BrokenSealError as error:
-            raise UserError(f"{where} {error}; fetch or import the dataset again with --replace") from None
+        except DamagedError as error:
+            raise UserError(
+                f"{where} is damaged ({error}); fetch or import the dataset again with --replace"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{where} is not a dataset's manifest ({visible(str(error))[:200]}); fetch or import the dataset again"

@@ -10,7 +10,7 @@ from huggingface_hub import snapshot_download
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_file
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.reading import BadJsonError, read_bounded, strict_json
 
 __all__ = ["resolve", "tokenizer_hash", "weights_hash"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.integrity.doors import UnreadableError, read_bounded
+from common.reading import UnreadableError, read_bounded
 from common.registry import Registry
 
 __all__ = ["FORMATS", "Format", "read_tables"]

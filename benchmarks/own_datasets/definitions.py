@@ -17,7 +17,7 @@ from benchmarks.own_datasets.ready_definitions import definitions_of
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from common.errors import UserError
 from common.files import write_text
-from common.integrity.doors import read_bounded, strict_json
+from common.reading import read_bounded, strict_json
 from common.registry import Registry
 
 __all__ = [

@@ -30,8 +30,7 @@ from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record
 from benchmarks.tasks.base import Evaluator
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.errors import UserError
-from common.files import write_text
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes, write_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path, write_provenance

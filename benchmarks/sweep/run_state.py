@@ -14,9 +14,9 @@ from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance, record_of
 from benchmarks.sweep.run_provenance import folder_of
 from common.errors import UserError
-from common.integrity.doors import read_bounded
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes
 from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
+from common.reading import read_bounded
 
 __all__ = ["failure", "fault", "is_done", "lock_path", "read_record", "read_score"]
 

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from common.crates import CRATE
 from common.errors import UserError, nearest
-from common.integrity.crates import CRATE
 from common.locks import holder_of
 from common.settings import describe_settings
 from workflow.detached import start_detached

@@ -18,7 +18,7 @@ from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.panels import Panel, draw_panels
 from common.errors import UserError, first_line
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes
 from common.plain_text import visible
 from common.provenance import FILES, provenance_path, read_provenance
 from paper_figures.figure_data import COLUMNS

@@ -17,8 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from analysis.csv_text import csv_text
-from common.files import write_bytes
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes, write_bytes
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path, write_provenance
 from paper_figures.drawing.style import paper_style

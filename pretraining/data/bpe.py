@@ -17,7 +17,7 @@ import zstandard
 from tokenizers import models
 
 from common.errors import UserError
-from common.integrity.doors import read_bounded
+from common.reading import read_bounded
 
 __all__ = ["LLAMA3_SPLIT", "bpe_model", "overflows", "read_ranks", "tiktoken_twin"]
 

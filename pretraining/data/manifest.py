@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
-from common.integrity.sealed_json import read_sealed, write_sealed
 from pretraining.data.shard_files import damages, entries_of
 from pretraining.data.shard_index import RECORD, ShardEntry
 from pretraining.data.tokenizer import load_tokenizer
@@ -79,7 +79,7 @@ def load_manifest(data: Path) -> dict[str, Any]:
     """
     path = data / MANIFEST
     try:
-        manifest = read_sealed(path, _REMEDY)
+        manifest = manifests.read_manifest(path, _REMEDY)
     except FileNotFoundError:
         unfinished = (
             " (they are unfinished: run the same `shards` command again)"
@@ -100,7 +100,7 @@ def load_manifest(data: Path) -> dict[str, Any]:
 def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """Write the manifest with the hash of what a model sees, and return it."""
     manifest = {**content, "format": 2, "sha256": _data_hash(content)}
-    write_sealed(data / MANIFEST, manifest)
+    manifests.write_manifest(data / MANIFEST, manifest)
     return manifest
 
 

@@ -33,8 +33,8 @@ from streaming.base.storage import CloudDownloader
 
 from common.errors import UserError, first_line
 from common.files import sha256_file
-from common.integrity.private_folders import private_folder
-from common.integrity.verified_files import DamagedError
+from common.manifest import DamagedError
+from common.private_folders import private_folder
 from common.registry import Registry
 from pretraining.data.manifest import MANIFEST, SPLITS, check_split, check_tokenizer, load_manifest
 from pretraining.data.shard_cache import make_shard_cache_folder

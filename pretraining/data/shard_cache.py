@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from common.errors import UserError
-from common.integrity.doors import open_plain
-from common.integrity.private_folders import private_folder
-from common.integrity.verified_files import DamagedError, VerifiedFile
+from common.manifest import DamagedError, VerifiedFile
+from common.private_folders import private_folder
+from common.reading import open_plain
 from pretraining.data.shard_index import ShardFile
 from pretraining.data.shard_settings import shard_cache_folder
 

@@ -26,7 +26,7 @@ from streaming.base.format.mds.reader import MDSReader
 
 from common.errors import UserError
 from common.files import sha256_file, write_bytes
-from common.integrity.verified_files import DamagedError, VerifiedFile
+from common.manifest import DamagedError, VerifiedFile
 from common.registry import Registry
 from pretraining.data.shard_cache import Decompress, ShardCache
 from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, ShardFile, read_index, shard_name
@@ -164,8 +164,8 @@ class TokenStream:
         self._files = [
             VerifiedFile(
                 (cache if entry.zip_data or fetch else folder) / entry.raw_data.basename,
-                entry.raw_data.bytes,
                 entry.raw_data.sha256,
+                entry.raw_data.bytes,
             )
             for entry in self.entries
         ]

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from common.errors import UserError
 from common.files import write_text
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
+from common.reading import BadJsonError, read_bounded, strict_json
 from pretraining.formats import Format, Hash, Positive
 
 __all__ = [

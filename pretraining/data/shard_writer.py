@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from common.errors import UserError
 from common.files import write_bytes
-from common.integrity.doors import read_bounded
-from common.integrity.sealed_json import read_sealed, write_sealed
+from common.manifest import read_manifest, write_manifest
+from common.reading import read_bounded
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
 from pretraining.data.shard_files import Compression, write_shard
@@ -142,11 +142,11 @@ class ShardWriter:
         self._scratch = out / UNFINISHED
         self._remedy = f"remove {out} and run the same command again"
         path = self._scratch / "request.json"
-        if path.is_file() and read_sealed(path, self._remedy) != request:
+        if path.is_file() and read_manifest(path, self._remedy) != request:
             raise UserError(
                 f"{out}: holds the unfinished shards of another request; choose another --out or remove it"
             )
-        write_sealed(path, request)
+        write_manifest(path, request)
         for left_over in (path for name in SPLITS for path in (out / name).glob(".shard.*.tmp*")):
             left_over.unlink()
         self.splits = {name: SplitWriter(name=name) for name in SPLITS}
@@ -196,7 +196,7 @@ class ShardWriter:
             saved = {field_name: getattr(split, field_name) for field_name in _SAVED}
             digest = hashlib.sha256(buffer.getvalue()).hexdigest()
             content["splits"][split.name] = saved | {"pending": name, "sha256": digest}
-        write_sealed(self._scratch / "state.json", content)
+        write_manifest(self._scratch / "state.json", content)
         current = {item["pending"] for item in content["splits"].values()}
         for path in self._scratch.glob("*.npy"):
             if path.name not in current:
@@ -211,7 +211,7 @@ class ShardWriter:
         if not path.is_file():
             (self._scratch / "digests.bin").unlink(missing_ok=True)
             return
-        content = _Saved.of(read_sealed(path, self._remedy), path, self._remedy)
+        content = _Saved.of(read_manifest(path, self._remedy), path, self._remedy)
         for name, saved in content.splits.model_dump().items():
             split = self.splits[name]
             for field_name in _SAVED:

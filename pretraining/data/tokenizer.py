@@ -29,9 +29,9 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
-from common.integrity.doors import read_bounded, strict_json
 from common.plain_text import visible
 from common.processes import worker_pool
+from common.reading import read_bounded, strict_json
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
 from pretraining.special_tokens import SPECIAL_TOKENS
 

@@ -10,10 +10,8 @@ from pydantic import Field
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
-from common.integrity.sealed_json import read_sealed, write_sealed
-from common.integrity.seals import SEAL
-from common.integrity.verified_files import DamagedError, check_file
+from common.manifest import SEAL, DamagedError, check_file, read_manifest, write_manifest
+from common.reading import BadJsonError, read_bounded, strict_json
 from pretraining.formats import Format, Hash, Positive
 
 __all__ = ["FILES", "MANIFEST", "check_model", "file_seals", "read_model_manifest", "seal_model"]
@@ -46,7 +44,7 @@ def file_seals(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
 
 def seal_model(folder: Path, manifest: Mapping[str, Any], files: Mapping[str, Any]) -> None:
     """Write a model's manifest with the seals of its files."""
-    write_sealed(folder / MANIFEST, {**manifest, FILES: dict(files)})
+    write_manifest(folder / MANIFEST, {**manifest, FILES: dict(files)})
 
 
 def read_model_manifest(folder: Path, remedy: str = _REMEDY) -> dict[str, Any]:
@@ -56,7 +54,7 @@ def read_model_manifest(folder: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         FileNotFoundError: there is none.
         UserError: it is not as it was written.
     """
-    manifest = read_sealed(folder / MANIFEST, remedy)
+    manifest = read_manifest(folder / MANIFEST, remedy)
     _Files.of({FILES: manifest.get(FILES)}, folder / MANIFEST, remedy)
     return manifest
 
@@ -84,7 +82,7 @@ def check_model(folder: Path, remedy: str = _REMEDY) -> dict[str, Any] | None:
     manifest = read_model_manifest(folder, remedy)
     for name, seal in manifest[FILES].items():
         try:
-            check_file(folder / name, seal["bytes"], seal["sha256"])
+            check_file(folder / name, seal["sha256"])
         except FileNotFoundError:
             raise UserError(f"{folder / name}: is missing; {remedy}") from None
         except DamagedError as problem:

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from common.errors import UserError
-from common.integrity.doors import BadJsonError, read_bounded, strict_json
 from common.plain_text import visible
+from common.reading import BadJsonError, read_bounded, strict_json
 from pretraining.formats import Count, Format, Positive, Text
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state

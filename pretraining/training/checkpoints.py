@@ -23,8 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import atomic_folder, sha256_file
-from common.integrity.sealed_json import read_sealed, write_sealed
-from common.integrity.verified_files import DamagedError, check_file
+from common.manifest import DamagedError, check_file, read_manifest, write_manifest
 from pretraining.formats import Count, Format, Hash, Positive, Text
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
@@ -177,7 +176,7 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
                 name: {"bytes": (making / name).stat().st_size, "sha256": sha256_file(making / name)}
                 for name in (_MODEL, _OPTIMIZER)
             }
-            write_sealed(making / _STATE, {"format": 2, "step": step, "files": files, **state})
+            write_manifest(making / _STATE, {"format": 2, "step": step, "files": files, **state})
     except SafetensorError as error:
         raise UserError(
             f"{final}: could not be written: {error}; earlier checkpoints are untouched"
@@ -197,7 +196,7 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
     """
     path = checkpoint.path / _STATE
     try:
-        state = read_sealed(path, _REMEDY)
+        state = read_manifest(path, _REMEDY)
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; {_REMEDY}") from None
     read = _State.of(state, path, _REMEDY)
@@ -257,7 +256,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 def _check(checkpoint: Checkpoint, name: str) -> Path:
     path, wanted = checkpoint.path / name, load_state(checkpoint)["files"][name]
     try:
-        check_file(path, wanted["bytes"], wanted["sha256"])
+        check_file(path, wanted["sha256"])
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; {_REMEDY}") from None
     except DamagedError as problem:

@@ -28,8 +28,8 @@ from typing import Any, TextIO
 
 from common.errors import UserError
 from common.files import write_text
-from common.integrity.doors import BadJsonError, UnreadableError, read_bounded, strict_json
 from common.plain_text import name_fault
+from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
 
 __all__ = ["LOG", "MEASURED", "TIMINGS", "LogWriter", "log_text", "read_log", "read_timings", "write_log"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks import results_json
 from benchmarks.results_json import AGAIN, MEAN_TOLERANCE, ResultsError, parse_results, read_results
-from common.integrity.doors import ChangingError
+from common.reading import ChangingError
 
 entries = st.lists(
     st.one_of(st.integers(0, 1), st.floats(0, 1, allow_subnormal=False)), min_size=1, max_size=60

@@ -30,8 +30,8 @@ from benchmarks.protocol import get_dataset
 from benchmarks.results_json import ResultsError, parse_results, read_results
 from benchmarks.runs import RESULTS, RunKey, results_text, write_results
 from common.errors import UserError
-from common.integrity.sealed_json import write_sealed
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes
+from common.manifest import write_manifest
 from common.provenance import provenance, provenance_path, read_provenance, write_provenance
 from paper_figures.training_curves import training_losses
 from pretraining.training.log import write_log
@@ -187,7 +187,7 @@ def make_stand_ins(folder: Path) -> Path:
 
 def make_record(folder: Path) -> Path:
     path = _Clone(folder / "cache", "url", COMMIT)._record
-    write_sealed(path, {"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}})
+    write_manifest(path, {"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}})
     return path
 
 

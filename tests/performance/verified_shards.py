@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 from common.cli import call, program, run
-from common.integrity.verified_files import VerifiedFile
+from common.manifest import VerifiedFile
 from pretraining.data.shard_files import COMPRESSIONS, TokenStream, write_shard
 from pretraining.data.shard_index import RECORD, write_index
 
@@ -56,7 +56,7 @@ def measure(*, megabytes: int = 256, tokens_per_second: float = 800_000) -> None
         stream = TokenStream(folder, cache)
         entry = stream.entries[0]
         size, cached = entry.raw_data.bytes, cache / entry.raw_data.basename
-        hashing = median(lambda: os.close(VerifiedFile(cached, size, entry.raw_data.sha256).open()))
+        hashing = median(lambda: os.close(VerifiedFile(cached, entry.raw_data.sha256, size).open()))
         packed = (folder / entry.stored.basename).read_bytes()
         bare = median(lambda: zstandard.decompress(packed, size))
 

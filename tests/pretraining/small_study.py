@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from common.files import sha256_file
-from common.integrity.sealed_json import read_sealed, write_sealed
+from common.manifest import read_manifest, write_manifest
 from common.settings import assignments, read_settings
 from pretraining.data.build_shards import build
 from pretraining.data.shard_settings import ShardSettings
@@ -73,11 +73,11 @@ def make_shards(folder: Path) -> Path:
 
 def seal_again(folder: Path, **changed: object) -> None:
     """Make a checkpoint's `state.json` fit its files again, as whoever forges one would, with fields changed."""
-    state = read_sealed(folder / "state.json", "")
+    state = read_manifest(folder / "state.json", "")
     for name in state["files"]:
         path = folder / name
         state["files"][name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-    write_sealed(folder / "state.json", state | changed)
+    write_manifest(folder / "state.json", state | changed)
 
 
 def science(path: Path) -> list[dict[str, Any]]:

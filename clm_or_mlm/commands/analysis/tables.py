@@ -23,8 +23,7 @@ from clm_or_mlm.options import (
 )
 from common.cli import MANY
 from common.errors import UserError, nearest
-from common.files import write_text
-from common.integrity.seals import sha256_bytes
+from common.files import sha256_bytes, write_text
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
 from pretraining.model_names import TABLES

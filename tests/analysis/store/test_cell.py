@@ -41,7 +41,7 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
                     file.write(" ")
         return fstat(descriptor)
 
-    monkeypatch.setattr("common.integrity.doors.os.fstat", growing)
+    monkeypatch.setattr("common.reading.os.fstat", growing)
     result = read_cell(store / "results", cell, None)
     assert [(problem.kind, problem.sentence[:26]) for problem in result.problems] == [
         ("unfinished", "changed while it was read;")

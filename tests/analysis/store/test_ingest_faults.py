@@ -180,7 +180,7 @@ def test_a_file_without_permission_is_unreadable_for_root_too(
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return open_file(path, *args, **kwargs)
 
-    monkeypatch.setattr("common.integrity.doors.os.open", closed)
+    monkeypatch.setattr("common.reading.os.open", closed)
     ingested = read(store, tmp_path / "out")
     assert kinds(ingested) == ["unreadable"]
     assert len(ingested.runs) == 179

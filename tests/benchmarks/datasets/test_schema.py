@@ -15,10 +15,10 @@ from common.errors import UserError
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is not a dataset's manifest"),
+        ("{", "is damaged|is not a dataset's manifest"),
         ('{"schema": 99}', "has version 99 of the local form"),
-        ('{"schema": 1}', "is not a dataset's manifest"),
-        ("[]", "is not a dataset's manifest"),
+        ('{"schema": 1}', "is damaged|is not a dataset's manifest"),
+        ("[]", "is damaged|is not a dataset's manifest"),
     ],
 )
 def test_broken_manifest(tmp_path: Path, text: str, sentence: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
-from tests.common.integrity.test_private_folders import as_another_user, needs_root
+from tests.common.test_private_folders import as_another_user, needs_root
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.integrity.sealed_json import write_sealed
+from common.manifest import write_manifest
 from pretraining.__main__ import main
 from pretraining.data.manifest import check_tokenizer, load_manifest, verify
 from pretraining.data.tokenizer import train_tokenizer
@@ -81,6 +81,6 @@ def test_a_hostile_manifest_is_refused(
         content[part] = value
     else:
         content[part][field] = value
-    write_sealed(tmp_path / "manifest.json", content)
+    write_manifest(tmp_path / "manifest.json", content)
     with pytest.raises(UserError, match=r"manifest\.json: .*; write the shards again"):
         load_manifest(tmp_path)

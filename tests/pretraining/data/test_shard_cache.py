@@ -16,14 +16,14 @@ import pytest
 import zstandard
 
 from common.errors import UserError
-from common.integrity.verified_files import VerifiedFile
+from common.manifest import VerifiedFile
 from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.shard_cache import held, make_shard_cache_folder
 from pretraining.data.shard_files import TokenStream
 from pretraining.data.shard_index import INDEX, RECORD
 from pretraining.data.shard_settings import ShardSettings
-from tests.common.integrity.test_private_folders import NOBODY, as_another_user, needs_root
+from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 from tests.pretraining.data.made_up_shards import SETTINGS, flips, sources, stream, with_content
 
 STEP = RECORD * SETTINGS.shard_records

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.integrity.sealed_json import read_sealed, write_sealed
+from common.manifest import read_manifest, write_manifest
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.hf_export import export
 from pretraining.model.modeling import EuroBertModel
@@ -81,8 +81,8 @@ def test_a_model_with_a_file_of_another_is_refused(
 def test_a_hostile_manifest_is_refused(folder: Path, files: object) -> None:
     """Sealed again: it names no file outside its folder."""
     path = folder / "manifest.json"
-    write_sealed(path, read_sealed(path, "") | {"files": files})
-    with pytest.raises(UserError, match=r"manifest\.json: 'files.*; fetch or export the model again"):
+    write_manifest(path, read_manifest(path, "") | {"files": files})
+    with pytest.raises(UserError, match=r"manifest\.json: .*'files.*; fetch or export the model again"):
         check_model(folder)
 
 

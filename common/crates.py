@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UserError
-from common.integrity.doors import BadJsonError, inside, read_bounded, strict_json
-from common.integrity.verified_files import DamagedError, check_file
-from common.progress import progress
+from common.manifest import check_files
+from common.reading import BadJsonError, read_bounded, strict_json
 
 __all__ = ["CRATE", "check_crate", "crate_files"]
 
@@ -19,6 +18,10 @@ CRATE = "ro-crate-metadata.json"
 _MOST = 1 << 28
 """Bytes of the largest that is read: half a million files."""
 _SHOWN = 5
+_REMEDY = (
+    "bring the archive again, or, if it was changed on purpose, archive it again (python -m workflow archive) or "
+    f"delete its {CRATE}"
+)
 
 
 def check_crate(folder: Path, part: str = "") -> int:
@@ -33,25 +36,13 @@ def check_crate(folder: Path, part: str = "") -> int:
     """
     if not (folder / CRATE).is_file():
         return 0
-    listed = {name: (size, digest) for name, size, digest in crate_files(folder) if name.startswith(part)}
-    problems = []
-    for name, (size, digest) in progress(listed.items(), f"checking {CRATE}", unit="file"):
-        try:
-            check_file(inside(folder, name), size, digest)
-        except FileNotFoundError:
-            problems.append(f"{name} is missing")
-        except DamagedError as error:
-            problems.append(f"{name}: {error}")
+    listed = {name: digest for name, _, digest in crate_files(folder) if name.startswith(part)}
+    check_files(folder, listed, _REMEDY, label=f"checking {CRATE}")
     if part:
         found = (path for path in (folder / part).rglob("[!.]*") if path.is_file())
-        names = (path.relative_to(folder).as_posix() for path in found)
-        problems += [f"{name} is not listed" for name in sorted(names) if name not in listed]
-    if problems:
-        more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
-        raise UserError(
-            f"{folder} is not what its {CRATE} says: {'; '.join(problems[:_SHOWN])}{more}; bring the archive again, "
-            "or, if it was changed on purpose, archive it again (python -m workflow archive) or delete that file"
-        )
+        names = sorted(path.relative_to(folder).as_posix() for path in found)
+        if extra := [name for name in names if name not in listed]:
+            raise UserError(f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_REMEDY}")
     return len(listed)
 
 

@@ -16,8 +16,12 @@ from common.errors import UserError
 from common.plain_text import name_fault, visible
 
 __all__ = [
-    "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain", "read_bounded", "strict_json",
+    "MOST_BYTES", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain", "read_bounded",
+    "read_json", "strict_json",
 ]  # fmt: skip
+
+MOST_BYTES = 2**28
+"""Bytes of the largest file that is read as a whole, but where a format needs more."""
 
 _DEEPEST = 32
 """Levels of brackets that any JSON of this package needs, and then some."""
@@ -55,7 +59,7 @@ def open_plain(path: Path) -> int:
     return descriptor
 
 
-def read_bounded(path: Path, most: int) -> bytes:
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file of at most `most` bytes; pipes, devices and sockets are not opened.
 
     Raises:
@@ -126,6 +130,24 @@ def strict_json(content: bytes, *, deepest: int = _DEEPEST, finite: bool = True)
     if _deeper(document, deepest):
         raise BadJsonError(f"it nests more than {deepest} deep")
     return document
+
+
+def read_json(path: Path, remedy: str, *, most: int = MOST_BYTES) -> Any:
+    """Return the content of a JSON file, read as `strict_json` does.
+
+    Args:
+        path: the file.
+        remedy: what the user can do about a damaged one, for the message.
+        most: bytes of the largest that is read.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: it cannot be read, or is something else; the sentence ends with the remedy.
+    """
+    try:
+        return strict_json(read_bounded(path, most))
+    except BadJsonError as error:
+        raise UserError(f"{visible(str(path))}: {error}; {remedy}") from None
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from common.integrity.doors import BadJsonError, UnreadableError, inside, read_bounded, strict_json
+from common.reading import BadJsonError, UnreadableError, inside, read_bounded, strict_json
 
 
 def test_pipes_devices_folders_and_large_files_are_refused_without_waiting(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from common.integrity.sealed_json import read_sealed, sealed_text, write_sealed
+from common.manifest import manifest_text, read_manifest, write_manifest
 
 CONTENT = {
     "name": "é\n",
@@ -19,38 +19,38 @@ CONTENT = {
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    write_sealed(path, CONTENT)
-    assert read_sealed(path, "write it again") == CONTENT
+    write_manifest(path, CONTENT)
+    assert read_manifest(path, "write it again") == CONTENT
     with pytest.raises(FileNotFoundError):
-        read_sealed(tmp_path / "absent.json", "write it again")
+        read_manifest(tmp_path / "absent.json", "write it again")
 
 
 def test_no_flipped_bit_passes(tmp_path: Path) -> None:
     """Every bit of the file: letters' case, layout and the seal itself included."""
     path = tmp_path / "a.json"
-    good = sealed_text(CONTENT).encode()
+    good = manifest_text(CONTENT).encode()
     for bit in range(8 * len(good)):
         data = bytearray(good)
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
         with pytest.raises(UserError, match="write it again"):
-            read_sealed(path, "write it again")
+            read_manifest(path, "write it again")
 
 
 def test_other_layouts_and_unsealed_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    sealed = json.loads(sealed_text(CONTENT))
+    sealed = json.loads(manifest_text(CONTENT))
     for text in (
         json.dumps(sealed),
         json.dumps(CONTENT),
         "[]",
         "",
-        sealed_text(CONTENT) + "\n",
+        manifest_text(CONTENT) + "\n",
         "[" * 100_000,
-        sealed_text(CONTENT).replace('"count": 3', '"count": 3, "count": 3'),
+        manifest_text(CONTENT).replace('"count": 3', '"count": 3, "count": 3'),
     ):
         path.write_text(text)
         with pytest.raises(
             UserError, match=r"a\.json: is damaged, or of an earlier version .*write it again"
         ):
-            read_sealed(path, "write it again")
+            read_manifest(path, "write it again")

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from common import manifest
 from common.errors import UserError
 from common.files import sha256_file
-from common.integrity.verified_files import DamagedError, VerifiedFile, check_file
+from common.manifest import DamagedError, VerifiedFile, check_file
 
 
 @pytest.fixture
@@ -15,13 +16,13 @@ def file(tmp_path: Path) -> VerifiedFile:
     path = tmp_path / "a.bin"
     path.write_bytes(os.urandom(3_000_000))
     os.utime(path, ns=(0, 0))
-    return VerifiedFile(path, 3_000_000, sha256_file(path))
+    return VerifiedFile(path, sha256_file(path), 3_000_000)
 
 
 def test_it_is_hashed_once_until_it_changes(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    original = VerifiedFile._hash
-    monkeypatch.setattr(VerifiedFile, "_hash", lambda self, fd: (calls.append(fd), original(self, fd))[1])
+    original = manifest._sha256
+    monkeypatch.setattr(manifest, "_sha256", lambda fd: (calls.append(fd), original(fd))[1])
     for _ in range(3):
         os.close(file.open())
     assert len(calls) == 1
@@ -55,19 +56,20 @@ def test_another_size_or_content_is_named(file: VerifiedFile) -> None:
 def test_what_changes_while_it_is_hashed_is_refused(
     file: VerifiedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = VerifiedFile._hash
+    original = manifest._sha256
 
-    def slow(self: VerifiedFile, descriptor: int) -> None:
-        original(self, descriptor)
-        with self.path.open("r+b") as changed:
+    def slow(descriptor: int) -> str:
+        found = original(descriptor)
+        with file.path.open("r+b") as changed:
             changed.write(b"x")
+        return found
 
-    monkeypatch.setattr(VerifiedFile, "_hash", slow)
+    monkeypatch.setattr(manifest, "_sha256", slow)
     with pytest.raises(DamagedError, match="changed while it was read"):
         file.open()
 
 
 def test_check_file_remembers_across_calls(file: VerifiedFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_file(file.path, file.bytes, file.sha256)
-    monkeypatch.setattr(VerifiedFile, "_hash", lambda *_: pytest.fail("hashed again"))
-    check_file(file.path, file.bytes, file.sha256)
+    check_file(file.path, file.sha256)
+    monkeypatch.setattr(manifest, "_sha256", lambda _: pytest.fail("hashed again"))
+    check_file(file.path, file.sha256)

@@ -1,0 +1,188 @@
+"""Manifests: a JSON file next to what it describes, with how that was made and the SHA-256 of each of its files.
+
+A manifest is believed only byte for byte as it was written: its last key, the seal, is the hash of the rest. A seal
+finds damage and careless edits. It is no signature: whoever can write the file can seal it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.errors import UserError
+from common.files import sha256_bytes, write_text
+from common.progress import progress
+from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
+
+__all__ = [
+    "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_file", "check_files", "manifest_text", "parse_manifest",
+    "read_manifest", "write_manifest",
+]  # fmt: skip
+
+FILES = "files"
+"""The key with the SHA-256 of each file, by its path below the manifest's folder."""
+SEAL = "seal"
+"""The last key, with the hash of the rest."""
+
+_CHUNK = 2**20
+_SHOWN = 5
+"""Problems that a message lists."""
+
+
+class DamagedError(UserError):
+    """Content that is not what its hash says."""
+
+
+def manifest_text(record: Mapping[str, Any]) -> str:
+    """Return the text of a manifest: the same bytes for the same record."""
+    rest = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    sealed = {**record, SEAL: sha256_bytes(rest.encode("ascii"))}
+    return json.dumps(sealed, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def write_manifest(path: Path, record: Mapping[str, Any], files: Mapping[str, str] | None = None) -> None:
+    """Write a manifest, atomically.
+
+    Args:
+        path: the file.
+        record: how what it describes was made.
+        files: the SHA-256 of each file, by its path below the manifest's folder.
+    """
+    write_text(path, manifest_text(record if files is None else {**record, FILES: dict(files)}))
+
+
+def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
+    """Return what a manifest says, without its seal.
+
+    Args:
+        path: the file.
+        remedy: what the user can do about a damaged one, for the message.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedError: it is not as it was written; the sentence ends with the remedy.
+    """
+    try:
+        return parse_manifest(read_bounded(path))
+    except DamagedError as error:
+        raise DamagedError(f"{path}: is damaged, or of an earlier version ({error}); {remedy}") from None
+
+
+def parse_manifest(content: bytes) -> dict[str, Any]:
+    """Return what the content of a manifest says, without its seal.
+
+    Raises:
+        DamagedError: it is not as it was written; the words do not name the file.
+    """
+    try:
+        record = strict_json(content)
+    except BadJsonError as error:
+        raise DamagedError(str(error)) from None
+    if not isinstance(record, dict) or SEAL not in record:
+        raise DamagedError("it has no seal")
+    del record[SEAL]
+    if manifest_text(record).encode() != content:
+        raise DamagedError("it was changed since it was written: its seal does not fit its content")
+    if not isinstance(record.get(FILES, {}), dict):
+        raise DamagedError(f"{FILES!r} is no table")
+    return record
+
+
+def check_files(folder: Path, files: Mapping[str, str], remedy: str, *, label: str = "") -> None:
+    """Compare files with their hashes: each is read once in this process as long as it does not change.
+
+    Args:
+        folder: where they are.
+        files: the SHA-256 of each, by its path below the folder.
+        remedy: what the user can do about a damaged one, for the message.
+        label: what a progress bar says, for many files; none when left out.
+
+    Raises:
+        DamagedError: files are missing or changed; the sentence names the first ones and ends with the remedy.
+    """
+    problems = []
+    for name, sha256 in progress(files.items(), label, unit="file") if label else files.items():
+        try:
+            check_file(inside(folder, name), sha256)
+        except FileNotFoundError:
+            problems.append(f"{name} is missing")
+        except DamagedError as error:
+            problems.append(f"{name}: {error}")
+    if problems:
+        more = f" and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
+        raise DamagedError(f"{folder}: is damaged: {'; '.join(problems[:_SHOWN])}{more}; {remedy}")
+
+
+@dataclass(eq=False)
+class VerifiedFile:
+    """A file that is read only while it is what its hash says: hashed when first opened, and again when it changes."""
+
+    path: Path
+    """Where it is."""
+    sha256: str
+    """What its content hashes to."""
+    bytes: int = -1
+    """Its size, where it is known: another one is refused without reading the file."""
+    _seen: tuple[int, ...] | None = None
+
+    def open(self) -> int:
+        """Return a descriptor of the file, for reading, hashed if it has not been or if it has changed since.
+
+        Raises:
+            FileNotFoundError: there is none.
+            UserError: it is no regular file.
+            DamagedError: its content is another; the words do not name the file.
+        """
+        descriptor = open_plain(self.path)
+        try:
+            now = _state(descriptor)
+            if now != self._seen:
+                self._seen = None
+                if self.bytes not in (-1, size := now[2]):
+                    raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
+                if _sha256(descriptor) != self.sha256:
+                    raise DamagedError("its content has changed (SHA-256)")
+                if _state(descriptor) != now:
+                    raise DamagedError("it changed while it was read")
+                self._seen = now
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def trust(self, descriptor: int) -> None:
+        """Take a file that this process has just written and hashed as seen."""
+        self._seen = _state(descriptor)
+
+
+_files: dict[tuple[Path, str], VerifiedFile] = {}
+
+
+def check_file(path: Path, sha256: str) -> None:
+    """Compare a file with its hash, once in this process as long as it does not change.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: it is no regular file.
+        DamagedError: its content is another; the words do not name the file.
+    """
+    os.close(_files.setdefault((path, sha256), VerifiedFile(path, sha256)).open())
+
+
+def _sha256(descriptor: int) -> str:
+    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
+    place = 0
+    while count := os.preadv(descriptor, [buffer], place):
+        digest.update(buffer[:count])
+        place += count
+    return digest.hexdigest()
+
+
+def _state(descriptor: int) -> tuple[int, ...]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
