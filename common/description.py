@@ -1,0 +1,47 @@
+"""What something was made from, as a description: a nested dict of plain values that is stored with what was made.
+
+Before anything is made again, reused or resumed, its description is compared with what would be made now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from common.files import sha256_bytes
+
+__all__ = ["description_hash", "difference"]
+
+
+def description_hash(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a description: the same for the same names and values, in whatever order they stand."""
+    return sha256_bytes(json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """Return the first thing in which two descriptions differ, in the order of `now`; None for equal ones.
+
+    Tuples are equal to lists, which they become in a file.
+
+    Args:
+        before: as it was stored.
+        now: as it would be.
+
+    Returns:
+        Its name, with dots between the levels (`tuning.steps`), and both values; None for one that is not there.
+    """
+    for name in dict.fromkeys((*now, *before)):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            if inner := difference(old, new):
+                return f"{name}.{inner[0]}", *inner[1:]
+        elif (name in before) != (name in now) or _plain(old) != _plain(new):
+            return name, old, new
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
