@@ -1,39 +1,34 @@
 """Settings as frozen keyword-only dataclasses with a docstring under each field, read from TOML and `key=value` words.
 
-Command lines convert their options by the same library (`common.cli`), so a value means the same wherever it stands.
+Values are checked by pydantic, which is imported once there is something to check.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import textwrap
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cyclopts import App, CycloptsError, Parameter
 from docstring_parser import parse_from_object
 
-from common.cli import sentence, whole_numbers
 from common.errors import UserError, nearest
-from common.plain_text import visible
-from common.reading import UnreadableError, read_bounded
+from common.reading import read_bounded
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 __all__ = ["assignments", "describe_settings", "need_table", "read_settings", "read_toml"]
 
 S = TypeVar("S")
 
-_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    bool: ((bool,), "true or false"),
-    int: ((int, float), "a whole number"),
-    float: ((int, float), "a number"),
-}
-"""For each type of a field but words: the types of its values in a file, and what they are in a message."""
-_MOST_BYTES = 2**24
-_SWITCH = {"on": "true", "off": "false"}
+_WANTED = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list",
+}  # fmt: skip
+"""What the library's kinds of errors begin with, and what a message calls what was wanted."""
 
 
 def read_settings(
@@ -42,72 +37,65 @@ def read_settings(
     where: str = "",
     *,
     base: S | None = None,
-    typed: bool = False,
+    typed: bool = True,
 ) -> S:
     """Return settings of a class.
 
     Args:
         kind: a dataclass whose fields are numbers, words, booleans or tuples of them.
-        values: by field; words are converted to the field's type.
+        values: by field.
         where: where the values stand, for messages: a file, or `--set`.
         base: settings to start from; None: the class's defaults.
-        typed: refuse words for numbers, numbers for words and lists for single values, as in a file of typed values.
+        typed: refuse words for numbers and numbers for words, as in a file of typed values; else words are converted.
 
     Raises:
         UserError: an unknown key, with the nearest one; a missing one; or a value that the field cannot take.
     """
-    prefix = f"{where}: " if where else ""
+    from pydantic import TypeAdapter, ValidationError
+
     hints = typing.get_type_hints(kind)
-    tokens: list[str] = []
+    prefix = f"{where}: " if where else ""
+    given: dict[str, Any] = {}
     for key, value in values.items():
         if key not in hints:
             raise UserError(f"{prefix}unknown key {key!r}{nearest(key, hints)}")
-        if isinstance(value, Mapping):
-            raise UserError(f"{prefix}{key} takes a value, not a table")
-        if typed and (wanted := _misfit(hints[key], value)):
-            raise UserError(f"{prefix}{key} takes {wanted}, not {value!r:.60}")
-        for item in value if isinstance(value, list | tuple) else [value]:
-            word = str(item).lower() if isinstance(item, bool) else str(item)
-            tokens.append(f"--{key}={_SWITCH.get(word.lower(), word) if hints[key] is bool else word}")
+        plain = _plain(value, number=hints[key] is int and not typed)
+        try:
+            given[key] = TypeAdapter(hints[key]).validate_python(plain, strict=typed)
+        except ValidationError as error:
+            raise UserError(f"{prefix}{_sentence(key, error.errors()[0])}") from None
+    if base is None:
+        needed = (item.name for item in fields(cast(Any, kind)) if item.default is MISSING)
+        if missing := [name for name in needed if name not in given]:
+            raise UserError(f"{prefix}{missing[0]} is missing")
     try:
-        read = _reader(kind)(tokens)
-        given = {key: () if isinstance(value, list | tuple) and not value else getattr(read, key)
-                 for key, value in values.items()}  # fmt: skip
-        return dataclasses.replace(base or read, **given)  # type: ignore[type-var]
-    except CycloptsError as error:
-        raise UserError(prefix + sentence(error).replace("--", "")) from None
+        return kind(**given) if base is None else replace(cast(Any, base), **given)
     except UserError as error:
         raise UserError(f"{prefix}{error}") from None
 
 
-def _misfit(hint: Any, value: object) -> str:
-    """Return what a field takes when a value is not of its type, else an empty string."""
-    if typing.get_origin(hint) is tuple:
-        each = typing.get_args(hint)[0]
-        if not isinstance(value, list | tuple):
-            return "a list"
-        return next((f"a list; each {wrong}" for item in value if (wrong := _misfit(each, item))), "")
-    kinds, words = _KINDS.get(hint, ((str,), "text"))
-    return "" if isinstance(value, kinds) and (hint is bool) == isinstance(value, bool) else words
+def _plain(value: object, *, number: bool) -> object:
+    """Return a value as the library takes it: lists as tuples, 1e6 as a whole number, also as a word for one."""
+    if isinstance(value, list):
+        return tuple(_plain(item, number=number) for item in value)
+    if isinstance(value, str) and number:
+        try:
+            value = float(value) if "e" in value.lower() else value
+        except ValueError:
+            return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _reader(kind: Any) -> App:
-    def identity(settings: Any) -> Any:
-        return settings
-
-    identity.__annotations__ = {"settings": Annotated[kind, Parameter(name="*")]}
-    with contextlib.suppress(TypeError):  # a field without a default must be given
-        identity.__defaults__ = (kind(),)
-    return App(
-        default_command=identity,
-        config=whole_numbers,
-        default_parameter=Parameter(name_transform=str, negative=()),
-        help_flags=[],
-        version_flags=[],
-        exit_on_error=False,
-        print_error=False,
-        result_action="return_value",
-    )
+def _sentence(key: str, error: ErrorDetails) -> str:
+    """Return what is wrong with a field in one sentence."""
+    value = error["input"]
+    if isinstance(value, dict):
+        return f"{key} takes a value, not a table"
+    if error["type"] == "literal_error":
+        known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        return f"unknown {key} {value!r:.60}{nearest(str(value), known)}; one of {', '.join(known)}"
+    wanted = _WANTED.get(error["type"].partition("_")[0], error["msg"])
+    return f"{key} takes {'a list; each ' if error['loc'] else ''}{wanted}, not {value!r:.60}"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -116,12 +104,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         UserError: it is not TOML, no regular file, or too large.
     """
+    content = read_bounded(path)
     try:
-        return tomllib.loads(read_bounded(path, _MOST_BYTES).decode("utf-8"))
-    except UnreadableError:
-        raise
+        return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-        reason = " ".join(visible(str(error)).split()) or "nested too deep"
+        reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None
 
 

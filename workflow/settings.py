@@ -149,11 +149,11 @@ def load_settings(path: Path | None, site: str = "") -> Settings:
     where = "" if path is None else str(path)
     folder = Path() if path is None else path.parent.resolve()
     named = {key: value for key, value in values.items() if key in ("site", "account")}
-    own = read_settings(Settings, named, where, typed=True)
+    own = read_settings(Settings, named, where)
     site = site or (_absolute(folder, own.site) if own.site.endswith(".toml") else own.site)
     profile = load_site(site, own.account)
-    base = read_settings(Settings, profile.settings, f"site {profile.name}", typed=True)
-    settings = read_settings(Settings, values, where, base=base, typed=True)
+    base = read_settings(Settings, profile.settings, f"site {profile.name}")
+    settings = read_settings(Settings, values, where, base=base)
     paths: dict[str, Any] = {key: _absolute(folder, values[key]) for key in _PATHS if values.get(key)}
     text = tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in settings.text)
     settings = replace(settings, site=site, text=text, **paths)

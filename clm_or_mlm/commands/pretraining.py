@@ -45,7 +45,7 @@ class ConfigOptions(StudyOptions):
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
-        return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config)
+        return read_settings(TrainingConfig, assignments(self.set_), "--set", base=study.config, typed=False)
 
 
 def plan(

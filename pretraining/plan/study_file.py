@@ -113,7 +113,7 @@ def load_study(path: Path | None) -> Study:
         raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     if len(sizes) > _MOST_SIZES:
         raise UserError(f"{path}: it has {len(sizes)} sizes; a study has {_MOST_SIZES} at most")
-    top = read_settings(_Top, content, str(path), typed=True)
+    top = read_settings(_Top, content, str(path))
     shapes = {}
     for size, fields in sizes.items():
         if not _SIZE.fullmatch(size):
@@ -123,7 +123,7 @@ def load_study(path: Path | None) -> Study:
             )
         where = f"sizes.{size}"
         table = need_table(path, where, fields)
-        shapes[f"{top.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]", typed=True)
+        shapes[f"{top.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
     design = Design(sizes=tuple(sizes), prefix=top.prefix, decay_steps=top.decay_steps)
     try:
         models = {name: design.parse(name) for name in top.models}
@@ -131,5 +131,5 @@ def load_study(path: Path | None) -> Study:
         raise UserError(f"{path}: {error}") from None
     if "microbatch" in settings:  # before there were groups, it decided the gradient, too
         settings = {**settings, "loss_group": settings.get("loss_group", settings["microbatch"])}
-    config = read_settings(TrainingConfig, settings, f"{path} [settings]", typed=True)
+    config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)

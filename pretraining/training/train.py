@@ -162,7 +162,7 @@ def export_checkpoint(checkpoint: Path, data: Path | str, out: Path) -> None:
             f"{checkpoint} was trained with another tokenizer than {data} holds; give its own --data"
         )
     causal = OBJECTIVES[state["objective"]].is_causal
-    shape = read_settings(Shape, state["shape"], str(checkpoint), typed=True)
+    shape = read_settings(Shape, state["shape"], str(checkpoint))
     config = config_of(shape, shards["tokenizer"], is_causal=causal)
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",

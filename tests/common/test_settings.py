@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -67,7 +66,7 @@ class Shape:
     ],
 )
 def test_values_have_their_fields_type(values: dict[str, object], field: str, value: object) -> None:
-    read = getattr(read_settings(Plan, values), field)
+    read = getattr(read_settings(Plan, values, typed=False), field)
     assert read == value
     assert type(read) is type(value)
 
@@ -78,8 +77,7 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
         ({"peek_lr": 1}, "mine.toml: unknown key 'peek_lr'; did you mean 'peak_lr'?"),
         ({"peak-lr": 1}, "mine.toml: unknown key 'peak-lr'; did you mean 'peak_lr'?"),
         ({"steps": "x"}, "mine.toml: steps takes a whole number, not 'x'"),
-        ({"steps": 2.6}, "mine.toml: steps takes a whole number, not '2.6'"),
-        ({"steps": True}, "mine.toml: steps takes a whole number, not 'true'"),
+        ({"steps": "2.6"}, "mine.toml: steps takes a whole number, not '2.6'"),
         ({"steps": 0}, "mine.toml: steps must be at least 1, not 0"),
         ({"cut": "radnom"}, "mine.toml: unknown cut 'radnom'; did you mean 'random'?; one of random, fixed"),
         ({"wandb": "maybe"}, "mine.toml: wandb takes true or false, not 'maybe'"),
@@ -88,13 +86,14 @@ def test_values_have_their_fields_type(values: dict[str, object], field: str, va
 )
 def test_what_a_field_cannot_take_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
     with pytest.raises(UserError) as refused:
-        read_settings(Plan, values, "mine.toml")
+        read_settings(Plan, values, "mine.toml", typed=False)
     assert str(refused.value) == sentence
 
 
 def test_later_settings_start_from_earlier_ones_and_are_checked_together() -> None:
     base = read_settings(Plan, {"steps": 9, "note": "kept"}, "mine.toml")
-    assert read_settings(Plan, assignments(["steps=3"]), "--set", base=base) == Plan(steps=3, note="kept")
+    changed = read_settings(Plan, assignments(["steps=3"]), "--set", base=base, typed=False)
+    assert changed == Plan(steps=3, note="kept")
     with pytest.raises(UserError, match=r"--set: steps must be at least 1"):
         read_settings(Plan, {"steps": 0}, "--set", base=base)
     assert read_settings(Plan, {}, base=base) == base
@@ -129,26 +128,17 @@ def test_every_setting_is_described_by_its_docstring() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("count", "3", "a whole number"), ("count", True, "a whole number"), ("count", [3], "a whole number"),
-        ("rate", "1", "a number"), ("switch", 1, "true or false"), ("switch", "on", "true or false"),
-        ("word", 5, "text"), ("word", True, "text"), ("words", "a", "a list"), ("words", [1], "a list; each text"),
+        ("steps", "3", "a whole number"), ("steps", True, "a whole number"), ("steps", [3], "a whole number"),
+        ("steps", 2.6, "a whole number"), ("peak_lr", "1", "a number"), ("wandb", 1, "true or false"),
+        ("wandb", "on", "true or false"), ("note", 5, "text"), ("note", True, "text"), ("names", "a", "a list"),
+        ("names", [1], "a list; each text"),
     ],
 )  # fmt: skip
 def test_typed_values_are_not_converted(key: str, value: object, wanted: str) -> None:
     with pytest.raises(UserError, match=f"f.toml: {key} takes {wanted}, not"):
-        read_settings(Typed, {key: value}, "f.toml", typed=True)
+        read_settings(Plan, {key: value}, "f.toml")
 
 
 def test_typed_values_of_their_types_are_taken() -> None:
-    values = {"count": 1e3, "rate": 2, "switch": False, "word": "5", "words": ["a", "b"]}
-    read = read_settings(Typed, values, "f.toml", typed=True)
-    assert dataclasses.asdict(read) == {**values, "count": 1000, "words": ("a", "b")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Typed:
-    count: int = 0
-    rate: float = 0.0
-    switch: bool = True
-    word: str = ""
-    words: tuple[str, ...] = ()
+    read = read_settings(Plan, {"steps": 1e3, "peak_lr": 2, "wandb": False, "note": "5", "names": ["a", "b"]})
+    assert read == Plan(steps=1000, peak_lr=2.0, wandb=False, note="5", names=("a", "b"))

@@ -58,7 +58,7 @@ def make_study(folder: Path) -> Study:
 
 def changed(study: Study, *words: str) -> TrainingConfig:
     """Return the study's settings after `key=value` words."""
-    return read_settings(TrainingConfig, assignments(words), "--set", base=study.config)
+    return read_settings(TrainingConfig, assignments(words), "--set", base=study.config, typed=False)
 
 
 def make_shards(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from pretraining.plan.config import TrainingConfig
 
 
 def read(words: list[str]) -> TrainingConfig:
-    return read_settings(TrainingConfig, assignments(words), "--set")
+    return read_settings(TrainingConfig, assignments(words), "--set", typed=False)
 
 
 def test_settings_are_read_by_type(capsys: pytest.CaptureFixture[str]) -> None:

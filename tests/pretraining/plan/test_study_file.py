@@ -77,7 +77,7 @@ def test_a_study_that_sets_microbatch_means_its_groups_too(tmp_path: Path) -> No
         ("warmup_steps = 2", "wandb = 5", "wandb takes text, not 5"),
         ("warmup_steps = 2", 'wandb = "a\\u001b"', "wandb must be a line of printable text"),
         ("warmup_steps = 2", "tensorboard = 1", "tensorboard takes true or false, not 1"),
-        ("warmup_steps = 2", "cut = 5", "cut takes text, not 5"),
+        ("warmup_steps = 2", "cut = 5", "unknown cut 5; one of"),
         ("hidden = 32", "hidden = -1", r"\[sizes.s\]: hidden must be from 1 to 65,536, not -1"),
         ("hidden = 32", "hidden = 0", "hidden must be from 1"),
         ("hidden = 32", "hidden = nan", "hidden takes a whole number"),
