@@ -194,9 +194,9 @@ FINE_TUNING = FineTuning()
 """The paper's settings."""
 
 
-def get_dataset(name: str) -> Dataset:
-    """Return a dataset by name; `UserError` names the nearest for an unknown one."""
-    return DATASETS[name]
+def get_dataset(given: Dataset | str) -> Dataset:
+    """Return a dataset itself, or one of the twelve by name; `UserError` names the nearest for an unknown one."""
+    return DATASETS[given] if isinstance(given, str) else given
 
 
 def datasets_of(task: str) -> tuple[str, ...]:

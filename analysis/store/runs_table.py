@@ -39,7 +39,7 @@ from analysis.store.runs_check import (
 )
 from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
 from benchmarks.own_datasets.definitions import definitions_record, register_record
-from benchmarks.protocol import PAPER, PROTOCOLS
+from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS
 from common.errors import UserError, first_line
 from common.files import write_bytes
 from common.plain_text import name_fault, visible
@@ -193,7 +193,7 @@ def refuse_csv(out: Path, *, added: Collection[str], protocol: str, datasets: It
         protocol: by which the scores are.
         datasets: names of datasets.
     """
-    own = ", ".join(definitions_record(sorted(datasets)))
+    own = ", ".join(definitions_record(DATASETS[name] for name in sorted(datasets)))
     unrecorded = {
         "models taken with --add-model": bool(added),
         "protocol": protocol != PAPER,
@@ -225,7 +225,7 @@ def write_runs(
     else:
         columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
         record: dict[str, Any] = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
-        if own := definitions_record(sorted(frame["dataset"].unique())):
+        if own := definitions_record(DATASETS[name] for name in sorted(frame["dataset"].unique())):
             record["datasets"] = own
         record["seal"] = _seal(frame, record)
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})

@@ -238,7 +238,7 @@ PINS: dict[str, tuple[Pin, ...]] = {
 
 def add_pins(definition: Definition) -> None:
     """Pin the files of a dataset of one's own, where its definition says that they are on a hub."""
-    if definition.hub:
+    if definition.sources:
         PINS[definition.name] = tuple(
             Pin(
                 role=role,
@@ -246,7 +246,7 @@ def add_pins(definition: Definition) -> None:
                 commit=None if part["revision"] == AT_FETCH else part["revision"],
                 files=(part[role],) if isinstance(part[role], str) else tuple(part[role]),
             )
-            for part in definition.hub
+            for part in definition.sources
             for role in definition.kind.roles
             if role in part
         )

@@ -172,7 +172,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
         )
         write_text(temporary / MANIFEST, manifest.to_json())
         if folder.exists():
-            if _same(folder, manifest):
+            if _same(folder, dataset, manifest):
                 return manifest
             if not replace:
                 raise UserError(
@@ -186,14 +186,14 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
             try:
                 temporary.rename(folder)
             except OSError:  # another process has just written it
-                if not _same(folder, manifest):
+                if not _same(folder, dataset, manifest):
                     raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return manifest
 
 
-def read_manifest(data: Path, dataset: str) -> Manifest:
+def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     """Return the manifest of a dataset under `data`.
 
     Raises:
@@ -207,49 +207,51 @@ def read_manifest(data: Path, dataset: str) -> Manifest:
             f"with network, or `python -m benchmarks import {known.name} FILES... --out {data}`"
         )
     manifest = Manifest.from_json(read_bounded(path, _MOST), path)
-    if manifest.dataset != known.name:
-        raise UserError(f"{path} is the manifest of {manifest.dataset}; fetch or import {known.name} again")
+    if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
+        raise UserError(
+            f"{path} is the manifest of {manifest.dataset} with the tables {', '.join(manifest.tables)}; fetch or "
+            f"import {known.name} again"
+        )
     return manifest
 
 
-def load(data: Path, dataset: str) -> LocalDataset:
+def load(data: Path, dataset: Dataset | str) -> LocalDataset:
     """Read a dataset and check its files against the manifest's hashes.
 
     Args:
         data: the folder that holds one folder a dataset.
-        dataset: a name of `benchmarks.protocol.DATASETS`.
+        dataset: the dataset, or the name of one of the twelve.
 
     Raises:
         UserError: the dataset is not fetched, has another schema version, or differs from its manifest.
     """
-    manifest = read_manifest(data, dataset)
-    if faults := list(_faults(data / dataset, manifest, rows=False)):
-        raise UserError(f"{faults[0]}; fetch or import {dataset} again with --replace")
+    dataset = get_dataset(dataset)
+    manifest, folder = read_manifest(data, dataset), data / dataset.name
+    if faults := list(_faults(folder, dataset, manifest, rows=False)):
+        raise UserError(f"{faults[0]}; fetch or import {dataset.name} again with --replace")
     try:
-        tables = {name: _read_table(data / dataset, manifest, name) for name in manifest.tables}
+        tables = {name: _read_table(folder, dataset, name) for name in manifest.tables}
     except UserError as error:
-        raise UserError(f"{error}; fetch or import {dataset} again with --replace") from None
-    return LocalDataset(dataset=get_dataset(dataset), manifest=manifest, tables=tables)
+        raise UserError(f"{error}; fetch or import {dataset.name} again with --replace") from None
+    return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 
-def verify(data: Path, dataset: str) -> list[str]:
+def verify(data: Path, dataset: Dataset | str) -> list[str]:
     """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
 
     Reads every byte and every row: file hashes, row hashes, columns, and the hash of the whole.
     """
+    dataset = get_dataset(dataset)
     try:
         manifest = read_manifest(data, dataset)
     except UserError as error:
-        if (data / get_dataset(dataset).name / MANIFEST).exists():
+        if (data / dataset.name / MANIFEST).exists():
             return [str(error)]
         raise
-    return list(_faults(data / dataset, manifest, rows=True))
+    return list(_faults(data / dataset.name, dataset, manifest, rows=True))
 
 
-def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
-    dataset = get_dataset(manifest.dataset)
-    if missing := set(table_names(dataset)) - set(manifest.tables):
-        yield f"{folder / MANIFEST} does not name the table {min(missing)}"
+def _faults(folder: Path, dataset: Dataset, manifest: Manifest, *, rows: bool) -> Iterator[str]:
     if manifest.content != _content_hash(manifest.labels, manifest.tables):
         yield f"{folder / MANIFEST} was changed: its hash of the whole does not follow from its parts"
     for name, info in manifest.tables.items():
@@ -262,7 +264,7 @@ def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
             yield f"{path} was changed: its SHA-256 is not the manifest's"
         elif rows:
             try:
-                found = _read_table(folder, manifest, name)
+                found = _read_table(folder, dataset, name)
             except UserError as error:
                 yield str(error)
                 continue
@@ -270,25 +272,25 @@ def _faults(folder: Path, manifest: Manifest, *, rows: bool) -> Iterator[str]:
                 yield f"{path} has other rows than its manifest says"
 
 
-def _read_table(folder: Path, manifest: Manifest, name: str) -> pa.Table:
+def _read_table(folder: Path, dataset: Dataset, name: str) -> pa.Table:
     path = folder / f"{name}.parquet"
     try:
         found = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({visible(first_line(error))})") from None
-    if found.schema.remove_metadata() != schema_of(get_dataset(manifest.dataset).form, name):
+    if found.schema.remove_metadata() != schema_of(dataset.form, name):
         raise UserError(f"{path} has other columns than the local form")
     return found
 
 
-def _same(folder: Path, manifest: Manifest) -> bool:
+def _same(folder: Path, dataset: Dataset, manifest: Manifest) -> bool:
     try:
-        found = read_manifest(folder.parent, manifest.dataset)
+        found = read_manifest(folder.parent, dataset)
     except UserError:
         return False
     if found.to_json() != manifest.to_json():
         return False
-    return not list(_faults(folder, manifest, rows=False))
+    return not list(_faults(folder, dataset, manifest, rows=False))
 
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:

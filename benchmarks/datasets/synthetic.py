@@ -116,10 +116,10 @@ def _of_examples(
     return Content(tables=tables, labels=labels, splits=_SPLITS, notes=(_NOTE,))
 
 
-def make_synthetic(data: Path, name: str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
+def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
                    replace: bool = False) -> Manifest:  # fmt: skip
     """Write the made-up form of a dataset under `data` and return its manifest."""
-    dataset = get_dataset(name)
+    dataset = get_dataset(dataset)
     return write(
         data,
         dataset,

@@ -80,34 +80,28 @@ KINDS: Registry[Kind] = Registry(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Definition:
-    """A dataset of one's own."""
+class Definition(Dataset):
+    """A dataset of one's own; it is the same one as long as what makes a score is the same."""
 
-    dataset: Dataset
-    """Its entry among the datasets."""
-    kind: Kind
+    in_paper: bool = False
+    kind: Kind = field(compare=False)
     """What it is."""
-    labels: tuple[str, ...]
+    label_names: tuple[str, ...]
     """Names of the classes, labels or tags by id."""
-    columns: Mapping[str, tuple[str, ...]]
+    columns: Mapping[str, tuple[str, ...]] = field(compare=False)
     """Names of the columns by field."""
-    files: Mapping[str, tuple[Path, ...]]
+    files: Mapping[str, tuple[Path, ...]] = field(compare=False)
     """Files by role; none when they are given on the command line or come from a hub."""
-    hub: tuple[Mapping[str, Any], ...]
+    sources: tuple[Mapping[str, Any], ...] = field(compare=False)
     """For each repository `repo`, `revision` and patterns of paths by role; empty when there is no hub."""
-    licence: str
+    licence: str = field(compare=False)
     """The data's licence."""
-    citation: str
+    citation: str = field(compare=False)
     """Whom to cite."""
-    content: Mapping[str, Any] = field(repr=False)
+    content: Mapping[str, Any] = field(repr=False, compare=False)
     """As the file says it."""
     where: str = field(compare=False)
     """The file."""
-
-    @property
-    def name(self) -> str:
-        """The dataset's name."""
-        return self.dataset.name
 
 
 def read_definitions(path: Path) -> list[Definition]:
@@ -172,7 +166,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
     if trained_on != name and (kind.task != "IR" or trained_on != "msmarco"):
         raise UserError(f"{where}: trained_on = {trained_on!r}; only retrieval can name another set, msmarco")
     hub = _hub(table, kind, where)
-    dataset = Dataset(
+    return Definition(
         name=name,
         title=_text(table, "title", where) or name,
         task=kind.task,
@@ -185,15 +179,11 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
         may_abstain=kind.name == "answers or none",
         headline=metric,
         value_range=_range(table, kind, where),
-        in_paper=False,
-    )
-    return Definition(
-        dataset=dataset,
         kind=kind,
-        labels=labels,
+        label_names=labels,
         columns=_columns(table, kind, where),
         files=_files(table, kind, where, folder),
-        hub=hub,
+        sources=hub,
         licence=_text(table, "licence", where) or "not stated",
         citation=_text(table, "citation", where) or "not stated",
         content=table,

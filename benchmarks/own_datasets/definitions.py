@@ -1,116 +1,116 @@
 """Datasets of one's own next to the paper's twelve.
 
-`register(Path("my.toml"))` puts them into `benchmarks.protocol.DATASETS`. A run leaves the definitions it used in its
-store, from where the analysis takes them; a runs table made of the store records them. Standard library only; the page
-is docs/add-a-dataset.md.
+A run leaves the definitions it used in its store, from where the analysis takes them; a runs table made of the store
+records them. Nothing is remembered here: `known_datasets` returns a registry that is handed on. The page is
+docs/add-a-dataset.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.own_datasets.definition_file import Definition, definition_of
 from benchmarks.own_datasets.ready_definitions import definitions_of
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from common.errors import UserError
 from common.files import write_text
-from common.reading import read_bounded, strict_json
+from common.reading import read_json
 from common.registry import Registry
 
 __all__ = [
-    "DEFINITIONS", "definitions_record", "register", "register_record", "register_stored", "store_definitions",
+    "DEFINITIONS", "definitions_record", "known_datasets", "recorded_definitions", "register", "register_record",
+    "register_stored", "store_definitions", "stored_definitions",
 ]  # fmt: skip
 
 STORED = "datasets"
 """Folder of a run store with the definitions of its datasets."""
-_MOST = 1 << 20
-"""Bytes of the largest definition that is read."""
 
 DEFINITIONS: Registry[Definition] = Registry("dataset of your own")
 """Those that are registered."""
 
 
-def register(path: Path) -> list[Definition]:
-    """Put the datasets of a file among the known ones, all or none, and return their definitions.
-
-    Args:
-        path: a TOML or YAML file, or the name of what is ready (`benchmarks.own_datasets.ready_definitions`).
+def known_datasets(definitions: Iterable[Definition]) -> Registry[Dataset]:
+    """Return the paper's twelve and these after them; one that is given twice is taken once.
 
     Raises:
-        UserError: the file is absent or not as docs/add-a-dataset.md says, or a name means something else already.
+        UserError: a name is one of the paper's, or of two datasets that are not the same.
     """
-    found = definitions_of(path)
-    for definition in found:
-        _check_new(definition)
-    for definition in found:
-        _add(definition)
-    return found
-
-
-def register_stored(store: Path) -> None:
-    """Put the datasets that a run store has definitions of among the known ones.
-
-    Raises:
-        UserError: a definition is damaged, or means something else than one that is registered.
-    """
-    for path in sorted((store / STORED).glob("*.json")):
-        try:
-            content = strict_json(read_bounded(path, _MOST))
-        except (OSError, ValueError) as error:
+    known = Registry("dataset", DATASETS.values())
+    for definition in definitions:
+        name = definition.name
+        found = known.get(name)
+        if isinstance(found, Definition):
+            if found != definition:
+                raise UserError(
+                    f"{definition.where}: {name} is another dataset than that of {found.where}; rename one"
+                )
+        elif found is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
-                f"{path} is no definition of a dataset ({error}); copy it from the store again"
-            ) from None
-        _register_kept(path.stem, content, str(path), path.parent)
+                f"{definition.where}: {name} is a name of the paper's; call your dataset something else"
+            )
+        else:
+            known.register(definition)
+    return known
 
 
-def store_definitions(store: Path, names: Sequence[str]) -> None:
-    """Leave the definitions of datasets of one's own in a run store; others have none."""
-    for name in names:
-        if name in DEFINITIONS:
-            text = json.dumps(DEFINITIONS[name].content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-            write_text(store / STORED / f"{name}.json", text)
-
-
-def register_record(record: Mapping[str, Any], table: Path) -> None:
-    """Put the datasets that a runs table records, as `definitions_record` returns them, among the known ones.
+def stored_definitions(store: Path) -> list[Definition]:
+    """Return the definitions that runs left in a store, by name; none where there are none.
 
     Raises:
-        UserError: a definition is damaged, or means something else than one that is registered.
+        UserError: one is damaged.
     """
-    for name, content in record.items():
-        _register_kept(name, content, f"{table}: [{name}]", table.parent)
+    paths = sorted((store / STORED).glob("*.json"))
+    remedy = "it is no definition of a dataset, copy it from the store again"
+    return [definition_of(path.stem, read_json(path, remedy), str(path), path.parent) for path in paths]
 
 
-def definitions_record(names: Iterable[str]) -> dict[str, Any]:
+def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Definition]:
+    """Return the definitions that a runs table records, as `definitions_record` returned them.
+
+    Raises:
+        UserError: one is damaged.
+    """
+    return [
+        definition_of(name, content, f"{table}: [{name}]", table.parent) for name, content in record.items()
+    ]
+
+
+def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
+    """Leave the definitions of datasets of one's own in a run store; others have none."""
+    for dataset in datasets:
+        if isinstance(dataset, Definition):
+            text = json.dumps(dataset.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+            write_text(store / STORED / f"{dataset.name}.json", text)
+
+
+def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    known = {name: DEFINITIONS[name].content for name in names if name in DEFINITIONS}
+    known = {dataset.name: dataset.content for dataset in datasets if isinstance(dataset, Definition)}
     record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
     return record
 
 
-def _register_kept(name: str, content: Any, where: str, folder: Path) -> None:
-    definition = definition_of(name, content, where, folder)
-    _check_new(definition)
-    _add(definition)
+def register(path: Path) -> list[Definition]:
+    """Put the datasets of a file among the known ones, all or none, and return their definitions."""
+    return _register(definitions_of(path))
 
 
-def _check_new(definition: Definition) -> None:
-    name = definition.name
-    if name in DEFINITIONS:
-        if DEFINITIONS[name].dataset != definition.dataset:
-            raise UserError(
-                f"{definition.where}: {name} is another dataset than that of {DEFINITIONS[name].where}; rename one"
-            )
-    elif name in DATASETS or name in EXTRA_DATASETS or name in TASKS:
-        raise UserError(
-            f"{definition.where}: {name} is a name of the paper's; call your dataset something else"
-        )
+def register_stored(store: Path) -> None:
+    """Put the datasets that a run store has definitions of among the known ones."""
+    _register(stored_definitions(store))
 
 
-def _add(definition: Definition) -> None:
-    if definition.name not in DEFINITIONS:
-        DATASETS.register(definition.dataset)
-        DEFINITIONS.register(definition)
+def register_record(record: Mapping[str, Any], table: Path) -> None:
+    """Put the datasets that a runs table records among the known ones."""
+    _register(recorded_definitions(record, table))
+
+
+def _register(found: list[Definition]) -> list[Definition]:
+    for dataset in list(known_datasets(found).values()):
+        if isinstance(dataset, Definition) and dataset.name not in DEFINITIONS:
+            DATASETS.register(dataset)
+            DEFINITIONS.register(dataset)
+    return found

@@ -55,9 +55,9 @@ def ready_text() -> str:
     lines = []
     for stem, path in ready_files().items():
         for definition in read_definitions(path):
-            places = ", ".join(f"{part['repo']}@{part['revision'][:12]}" for part in definition.hub)
-            kind, metric = definition.kind.name, definition.dataset.headline
+            places = ", ".join(f"{part['repo']}@{part['revision'][:12]}" for part in definition.sources)
+            kind, metric = definition.kind.name, definition.headline
             lines.append(
-                f"{stem:11} {definition.name:22} {kind:10} {metric:11} {definition.dataset.title:26} {places}"
+                f"{stem:11} {definition.name:22} {kind:10} {metric:11} {definition.title:26} {places}"
             )
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from benchmarks.finetuning.device import RESERVED, DeviceKind, choose_device, ch
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.own_datasets.definitions import register_stored, store_definitions
+from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.identity import check_finished, identities
@@ -65,7 +66,7 @@ def run_grid(request: Request) -> GridState:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
     jobs = compared_jobs(request)
-    store_definitions(request.store, request.datasets)
+    store_definitions(request.store, [DATASETS[name] for name in request.datasets])
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():

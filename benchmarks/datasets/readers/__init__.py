@@ -10,7 +10,7 @@ import pkgutil
 
 from benchmarks.datasets.readers.own import reader_of_definition
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
-from benchmarks.own_datasets.definitions import DEFINITIONS
+from benchmarks.own_datasets.definition_file import Definition
 from benchmarks.protocol import Dataset
 
 __all__ = ["READERS", "DatasetReader", "Inputs", "reader_of"]
@@ -21,6 +21,4 @@ for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
 
 def reader_of(dataset: Dataset) -> DatasetReader:
     """Return how `dataset` is made from its original files; `UserError` for one without a reader."""
-    if dataset.name in DEFINITIONS:
-        return reader_of_definition(DEFINITIONS[dataset.name])
-    return READERS[dataset.name]
+    return reader_of_definition(dataset) if isinstance(dataset, Definition) else READERS[dataset.name]

@@ -39,7 +39,7 @@ def reader_of_definition(definition: Definition) -> DatasetReader:
         licence=definition.licence,
         citation=definition.citation,
         files=f"{' and '.join(definition.kind.roles)}" + (f" with the columns {columns}" if columns else ""),
-        labels=definition.labels,
+        labels=definition.label_names,
     )
 
 
@@ -48,7 +48,7 @@ def _read(definition: Definition, inputs: Inputs) -> Content:
         return beir.read_judged(inputs)
     how = FORM_READERS[definition.kind.form]
     return carved_or_given(
-        inputs, lambda path, role: how.rows(definition, path, inputs.reading), definition.labels
+        inputs, lambda path, role: how.rows(definition, path, inputs.reading), definition.label_names
     )
 
 
@@ -71,18 +71,18 @@ def _label(
 ) -> int | None:
     """Return the id of a label's name, or of a number that counts in the file's own names or in the definition's."""
     text = str(value).strip()
-    if text not in definition.labels and text.isdecimal() and len(text) < 10 and int(text) < len(names):
+    if text not in definition.label_names and text.isdecimal() and len(text) < 10 and int(text) < len(names):
         text = names[int(text)]
-    if text in definition.labels:
-        return definition.labels.index(text)
-    known = ", ".join(definition.labels)
-    reading.bad(where, f"{value!r} is outside the label set {known}{nearest(text, definition.labels)}")
+    if text in definition.label_names:
+        return definition.label_names.index(text)
+    known = ", ".join(definition.label_names)
+    reading.bad(where, f"{value!r} is outside the label set {known}{nearest(text, definition.label_names)}")
     return None
 
 
 def _class_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
     column = definition.columns["label"]
-    names = class_names(path, column[0]) or definition.labels
+    names = class_names(path, column[0]) or definition.label_names
     found = []
     for where, row in records(path, reading):
         texts = _texts(definition, row, reading, where)
@@ -95,7 +95,7 @@ def _class_rows(definition: Definition, path: Path, reading: Reading) -> list[Ro
 
 def _label_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
     column = definition.columns["labels"]
-    names = class_names(path, column[0]) or definition.labels
+    names = class_names(path, column[0]) or definition.label_names
     found = []
     for where, row in records(path, reading):
         texts = _texts(definition, row, reading, where)
@@ -118,8 +118,8 @@ def _label_rows(definition: Definition, path: Path, reading: Reading) -> list[Ro
 
 
 def _value_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
-    assert definition.dataset.value_range is not None
-    low, high = definition.dataset.value_range
+    assert definition.value_range is not None
+    low, high = definition.value_range
     found = []
     for where, row in records(path, reading):
         texts = _texts(definition, row, reading, where)
@@ -140,14 +140,14 @@ def _value_rows(definition: Definition, path: Path, reading: Reading) -> list[Ro
 
 def _tag_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
     if kind_of(path).bare:
-        return ner.line_rows(path, definition.labels, reading)
+        return ner.line_rows(path, definition.label_names, reading)
     columns = definition.columns
-    return ner.hub_rows(path, definition.labels, reading, words=columns["words"], tags=columns["tags"])
+    return ner.hub_rows(path, definition.label_names, reading, words=columns["words"], tags=columns["tags"])
 
 
 def _answer_rows(definition: Definition, path: Path, reading: Reading) -> list[Row]:
     rename = {name: field for field, names in definition.columns.items() for name in names}
-    return question_rows(path, reading, unanswerable=definition.dataset.may_abstain, rename=rename)
+    return question_rows(path, reading, unanswerable=definition.may_abstain, rename=rename)
 
 
 FORM_READERS: Registry[FormReader] = Registry(

@@ -54,7 +54,7 @@ def fetch(
     defined = [definition for file in definitions for definition in register(file)]
     for definition in defined:
         add_pins(definition)
-    names = (part for definition in defined for part in (definition.dataset.trained_on, definition.name))
+    names = (part for definition in defined for part in (definition.trained_on, definition.name))
 
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(manifest, out / manifest.dataset) + "\n")

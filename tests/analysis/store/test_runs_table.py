@@ -87,7 +87,7 @@ def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path, before: 
         '[reviews]\nlabels = ["a", "b"]\nkind = "text"\n[mine]\nkind = "answers"\n'
     )
     kept = register(tmp_path / "my.toml")
-    runs = pd.concat([table(4), *(table(4).assign(task=o.dataset.task, dataset=o.name) for o in kept)])
+    runs = pd.concat([table(4), *(table(4).assign(task=o.task, dataset=o.name) for o in kept)])
     write_runs(tmp_path / "runs.parquet", runs.assign(model="610m-clm-42k"))
     for name in [
         one.name for one in kept if one.name not in before
@@ -96,7 +96,7 @@ def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path, before: 
         DATASETS.pop(name)
     read = read_runs(tmp_path / "runs.parquet")
     assert read["dataset"].unique().tolist()[-2:] == ["mine", "reviews"] and len(read) == 12
-    assert {name: one.dataset for name, one in DEFINITIONS.items()} == {one.name: one.dataset for one in kept}
+    assert dict(DEFINITIONS) == {one.name: one for one in kept}
     with pytest.raises(UserError, match=r"'other' is unknown.* one of your own is known from its run store"):
         read_runs(csv_file(tmp_path, "610m-clm-42k,SC,other,1e-05,0,0.5,0.5"))
 

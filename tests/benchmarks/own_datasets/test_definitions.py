@@ -1,35 +1,52 @@
-"""Datasets of one's own in a store: the definitions that runs leave there."""
+"""Datasets of one's own next to the twelve, and in a store: the definitions that runs leave there."""
 
 from __future__ import annotations
 
-import json
+import pickle
 from pathlib import Path
 
 import pytest
 
-from benchmarks.own_datasets.definitions import DEFINITIONS, register, register_stored, store_definitions
-from benchmarks.protocol import DATASETS
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import (
+    definitions_record,
+    known_datasets,
+    recorded_definitions,
+    store_definitions,
+    stored_definitions,
+)
+from benchmarks.protocol import DATASETS, PAPER_DATASETS
 from common.errors import UserError
 from tests.benchmarks.own_datasets.given import GOOD
 
-pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
-
-def test_a_store_remembers_its_datasets(file: Path, tmp_path: Path) -> None:
+def test_a_store_and_a_table_remember_their_datasets(file: Path, tmp_path: Path) -> None:
     file.write_text(GOOD + 'prompt = "Say {text}"\nfiles = {train = "a.tsv"}\n')
-    (definition,) = register(file)
+    (definition,) = read_definitions(file)
     assert definition.files == {"train": (tmp_path / "a.tsv",)}
     store = tmp_path / "out"
-    store_definitions(store, ["sst2", "mine"])
+    assert stored_definitions(store) == []
+    store_definitions(store, [DATASETS["sst2"], definition])
     assert [path.name for path in (store / "datasets").iterdir()] == ["mine.json"]
-    before = DATASETS.pop("mine")
-    DEFINITIONS.pop("mine")
-    register_stored(store)
-    register_stored(store)
-    assert DATASETS["mine"] == before and DATASETS["mine"].prompt == "Say {text}"
+    (again,) = stored_definitions(store)
+    assert again == definition == pickle.loads(pickle.dumps(again)) and again.prompt == "Say {text}"
+    record = definitions_record([DATASETS["sst2"], definition])
+    assert recorded_definitions(record, tmp_path / "runs.parquet") == [definition]
     (store / "datasets" / "mine.json").write_text("{")
-    with pytest.raises(UserError, match=r"mine\.json is no definition of a dataset"):
-        register_stored(store)
-    (store / "datasets" / "mine.json").write_text(json.dumps({"kind": "text", "labels": ["x", "y", "z"]}))
-    with pytest.raises(UserError, match="mine is another dataset"):
-        register_stored(store)
+    with pytest.raises(UserError, match=r"mine\.json: line 1: .*no definition of a dataset"):
+        stored_definitions(store)
+
+
+def test_names_mean_one_dataset(file: Path) -> None:
+    file.write_text(GOOD + '[other]\nkind = "answers"\n')
+    mine, other = read_definitions(file)
+    known = known_datasets([mine, other, mine])
+    assert list(known) == [*PAPER_DATASETS, "mine", "other"] and known["mine"] is mine
+    assert list(DATASETS) == list(PAPER_DATASETS)
+    file.write_text('[mine]\nkind = "text"\nlabels = ["x", "y", "z"]\n')
+    with pytest.raises(UserError, match="mine is another dataset than that of"):
+        known_datasets([mine, *read_definitions(file)])
+    for name in ("sst2", "qed"):
+        file.write_text(GOOD.replace("mine", name))
+        with pytest.raises(UserError, match=f"{name} is a name of the paper's"):
+            known_datasets(read_definitions(file))

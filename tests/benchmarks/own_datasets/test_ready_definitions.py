@@ -49,13 +49,13 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
     assert len(found) == NUMBERS[stem]
     for definition in found:
         assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in PAPER_DATASETS
-        assert not definition.dataset.in_paper and definition.citation != "not stated" and definition.hub
-        roles = set(chain(*(part.keys() & set(definition.kind.roles) for part in definition.hub)))
+        assert not definition.in_paper and definition.citation != "not stated" and definition.sources
+        roles = set(chain(*(part.keys() & set(definition.kind.roles) for part in definition.sources)))
         assert roles & {"validation", "test"}
-        assert {"queries", "corpus"} <= roles if definition.dataset.task == "IR" else "train" in roles
-        assert {part["revision"] for part in definition.hub} <= KNOWN | {AT_FETCH}
-        assert definition_again(definition) == definition.dataset
-    if any(part["revision"] == AT_FETCH for definition in found for part in definition.hub):
+        assert {"queries", "corpus"} <= roles if definition.task == "IR" else "train" in roles
+        assert {part["revision"] for part in definition.sources} <= KNOWN | {AT_FETCH}
+        assert definition_again(definition) == definition
+    if any(part["revision"] == AT_FETCH for definition in found for part in definition.sources):
         assert "the first fetch finds the branch's, and hub.lock.json pins" in ready_files()[stem].read_text(
             "utf-8"
         )
@@ -64,7 +64,7 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
 def definition_again(definition: Definition) -> Any:
     """What one gets by the name with dashes."""
     (found,) = definitions_of(Path(definition.name.replace("_", "-")))
-    return found.dataset
+    return found
 
 
 def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path: Path) -> None:
@@ -140,15 +140,16 @@ def made_up(definition: Definition, role: str, n: int = 40) -> bytes:
             [{**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % 6 / 1.2} for i in range(n)]
         )
     rows = [
-        {**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % len(definition.labels)} for i in range(n)
+        {**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % len(definition.label_names)}
+        for i in range(n)
     ]
-    return parquet(rows, {"label": list(definition.labels)})
+    return parquet(rows, {"label": list(definition.label_names)})
 
 
 def hub_of(definition: Definition) -> FakeHub:
     """A hub with the definition's files: the last pattern of each role, as if the first ones matched nothing."""
     repos: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {}
-    for part in definition.hub:
+    for part in definition.sources:
         for role in definition.kind.roles:
             if role in part:
                 pattern = part[role] if isinstance(part[role], str) else part[role][-1]
@@ -177,7 +178,7 @@ def test_each_form_is_fetched_with_one_command_and_locked(
     fake = hub_of(definition)
     with fake.serve() as endpoint:
         monkeypatch.setattr(commands, "HuggingFaceHub", lambda: HuggingFaceHub(endpoint))
-        named = [definition.name] if definition.dataset.task == "IR" else []  # not MS MARCO as well
+        named = [definition.name] if definition.task == "IR" else []  # not MS MARCO as well
         assert not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
         before = len(fake.gets)
         assert (
@@ -190,7 +191,7 @@ def test_each_form_is_fetched_with_one_command_and_locked(
     locked = read_lock(tmp_path / LOCK)[definition.name]
     assert {file.revision for file in locked} <= {*COMMITS, *KNOWN} and all(file.sha256 for file in locked)
     found = load(tmp_path, definition.name)
-    assert not found.labels or set(found.labels) == set(definition.labels)
+    assert not found.labels or set(found.labels) == set(definition.label_names)
     PINS.pop(definition.name)
 
 

@@ -380,7 +380,7 @@ def test_retrieval_of_ones_own_is_read_as_judgements_queries_and_corpus(put: Put
     }
     roles = {role: (path,) for role, path in files.items()}
     content = reader_of_definition(definition).read(
-        Inputs(dataset=definition.dataset, files=roles, reading=Reading())
+        Inputs(dataset=definition, files=roles, reading=Reading())
     )
     assert content.tables["pairs"].to_pylist() == [{"query": "ask", "positive": "answer"}]
     assert content.tables["queries"].to_pylist() == [

@@ -137,7 +137,7 @@ def test_workers_know_the_datasets_of_ones_own(arguments: list[str], tmp_path: P
     try:
         register(file)
         make_synthetic(tmp_path / "data", "mine", train=96, evaluation=24)
-        store_definitions(store, ["mine"])
+        store_definitions(store, [DATASETS["mine"]])
         request = Request(
             model=arguments[1],
             name="tiny",
