@@ -62,7 +62,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "workflow detach": (),
     "workflow archive": ("--dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097",),
     "workflow cancel": ("--dir /scratch/me/study",),
-    "miniature run": ("--form quick", "--form cpu --data originals/ --workers 4"),
+    "miniature run": ("--form quick", "--form cpu --data whole/ --workers 4"),
     "miniature show": ("--form quick",),
     "miniature random": ("--study study.toml --data shards/ --out untrained/",),
     "miniature sample": ("sst2 --form quick --data data/ --out samples/",),

@@ -6,15 +6,17 @@ decay, switch points and checkpoints keep their proportions. Names have their ow
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field, replace
+import re
+from dataclasses import dataclass
 
 from common.registry import Registry
 from pretraining.model_names import TABLES, Design, Model, format_steps
 from pretraining.model_names import parse as parse_paper
 from pretraining.paper_settings import SHAPES, Shape
 
-__all__ = ["FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
+__all__ = ["CONTROL", "FAMILIES", "FORMS", "PREFIX", "RANDOM", "SIZES", "Form"]
 
 PREFIX = "mini-"
 """Before every name, so that no model can be taken for one of the paper's."""
@@ -22,6 +24,9 @@ SIZES = {"s": "210m", "m": "610m", "l": "1b"}
 """The miniature's sizes, and the paper's in whose place they stand."""
 RANDOM = f"{PREFIX}m-random"
 """The middle size with its initial weights, never trained: what pretraining has to beat."""
+CONTROL = "610m-mlm40-32k"
+"""The paper's name of MLM alone, decayed, after as many steps as the two-stage model has in its second stage. Every
+form has it, for its loss, and fine-tunes it not: the paper has no such model."""
 FAMILIES = {"SC": "sst2", "TC": "uner_en", "QA": "squad", "IR": "nq"}
 """The dataset of each family. The paper averages three; here a family's average is this one."""
 
@@ -31,13 +36,13 @@ class Form:
     """One size of the miniature."""
 
     name: str
-    """`quick`, `cpu`, `long` or `gpu`."""
+    """Value of `--form`."""
     about: str
     """What it is for."""
     scale: int
     """Steps of the paper for one step here."""
     paper_models: tuple[str, ...]
-    """The paper's models that have a stand-in."""
+    """The paper's models that have a stand-in, but for `CONTROL`."""
     shapes: dict[str, Shape]
     """Architectures by size: `s`, `m`, `l`."""
     settings: dict[str, object]
@@ -56,10 +61,6 @@ class Form:
     """Learning rates of the fine-tunings; small networks want larger ones than the paper's."""
     seeds: tuple[int, ...]
     """Seeds of the fine-tunings."""
-    pretraining_seeds: tuple[int, ...] = (0,)
-    """Seeds of the pretrainings of `repeated_models`; the first is that of all models."""
-    extra_models: tuple[str, ...] = field(default=())
-    """Models that stand for none of the paper's tables: a check needs their loss. Not fine-tuned; without prefix."""
 
     @property
     def design(self) -> Design:
@@ -69,10 +70,7 @@ class Form:
     @property
     def stand_ins(self) -> dict[str, str]:
         """The paper's name in whose place each model stands, by the miniature's name."""
-        names = dict.fromkeys(self.paper_models) | dict.fromkeys(
-            self._paper_name(name) for name in self.extra_models
-        )
-        return {self._own_name(parse_paper(name)): name for name in names}
+        return {self.own(name): name for name in dict.fromkeys((*self.paper_models, CONTROL))}
 
     @property
     def models(self) -> dict[str, Model]:
@@ -80,26 +78,14 @@ class Form:
         return {name: self.design.parse(name) for name in self.stand_ins}
 
     @property
-    def repeated_models(self) -> tuple[str, ...]:
-        """Names of the models that are pretrained with every one of several seeds: MLM alone and CLM alone."""
-        if len(self.pretraining_seeds) == 1:
-            return ()
-        return tuple(self.own(paper) for paper in ("610m-mlm40-42k", "610m-clm-42k"))
-
-    @property
-    def copies(self) -> dict[str, tuple[str, int]]:
-        """The model and the pretraining seed of every further pretraining, by the name of what comes of it."""
-        return {
-            f"{name}-p{seed}": (name, seed)
-            for name in self.repeated_models
-            for seed in self.pretraining_seeds[1:]
-        }
-
-    @property
     def tuned(self) -> tuple[str, ...]:
-        """Names of the models that are fine-tuned, the untrained network first, further pretrainings last."""
-        extra = {f"{PREFIX}{name}" for name in self.extra_models}
-        return (RANDOM, *(name for name in self.models if name not in extra), *self.copies)
+        """Names of the models that are fine-tuned, the untrained network first."""
+        return (RANDOM, *(name for name, paper in self.stand_ins.items() if paper != CONTROL))
+
+    @property
+    def fine_tunings(self) -> int:
+        """How many there are of them in all."""
+        return len(self.tuned) * len(FAMILIES) * len(self.rates) * len(self.seeds)
 
     @property
     def stages(self) -> dict[str, str]:
@@ -112,57 +98,32 @@ class Form:
 
     def own(self, paper: str) -> str:
         """Return the name of the model that stands for the paper's `paper`."""
-        return self._own_name(parse_paper(paper))
+        size, *words = paper.split("-")
+        here = next(own for own, theirs in SIZES.items() if theirs == size)
+        return "-".join([f"{PREFIX}{here}", *map(self._own_word, words)])
 
-    def study_toml(self, seed: int | None = None) -> str:
-        """Return the study file that `python -m pretraining --study` reads; `seed`: another one of pretraining."""
-        settings = self.settings if seed is None else {**self.settings, "seed": seed}
+    def _own_word(self, word: str) -> str:
+        if match := re.fullmatch(r"(dec)?(\d+)k", word):
+            return (match[1] or "") + format_steps(1_000 * int(match[2]) // self.scale)
+        return str(int(word) // self.scale) if word.isdigit() else word
+
+    def study_toml(self) -> str:
+        """Return the study file that `python -m pretraining --study` reads."""
         lines = [f'prefix = "{PREFIX}"', f"decay_steps = {self.design.decay_steps}"]
-        lines.append(f"models = [{', '.join(_toml(name) for name in self.models)}]")
+        lines.append(f"models = {json.dumps([*self.models])}")
         for size, shape in self.shapes.items():
             lines.append(f"\n[sizes.{size}]")
             names = ("hidden", "layers", "heads", "kv_heads", "mlp", "vocab", "max_length", "init_std")
             lines += [f"{name} = {getattr(shape, name)}" for name in names]
         lines.append("\n[settings]")
-        lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in self.settings.items()]
         return "\n".join(lines) + "\n"
 
-    def _own_name(self, paper: Model) -> str:
-        size = next(own for own, theirs in SIZES.items() if theirs == paper.size)
-        parts = [f"{PREFIX}{size}", paper.objectives[0]]
-        if paper.switch is not None:
-            decayed = "dec" if paper.kind == "continued" else ""
-            parts += [f"{decayed}{self._steps(paper.switch)}", paper.objectives[1]]
-        if paper.kind == "intermediate":
-            budget = paper.name.split("-")[2]
-            parts.append(self._steps(int(budget.removesuffix("k")) * 1000))
-            parts.append(str(paper.steps // self.scale))
-        else:
-            parts.append(self._steps(paper.steps))
-        return "-".join(parts)
 
-    def _steps(self, steps: int) -> str:
-        return format_steps(steps // self.scale)
-
-    def _paper_name(self, name: str) -> str:
-        """Return the name in the paper's scheme of an extra base model such as `m-mlm40-320`."""
-        size, objective, steps = name.split("-")
-        return f"{SIZES[size]}-{objective}-{format_steps(int(steps) * self.scale)}"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-_BASE = TABLES[2]
-_TWO_STAGE = ("610m-clm-10k-mlm40-42k", "1b-clm-10k-mlm40-42k")
+_MIDDLE = ("610m-mlm40-42k", "610m-clm-42k", "610m-clm-10k-mlm40-42k")
 _CONTINUED = ("610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k")
 _EARLY_AND_LATE = tuple(f"610m-{start}-42k-{step}" for start in ("mlm40", "clm") for step in (10_000, 40_000))
 _LATE_SWITCH = ("610m-clm-40k-mlm20-42k", "610m-clm-40k-mlm50-42k")
-_MIDDLE = ("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0], *_CONTINUED)
-_DESIGN = (*_BASE, *_TWO_STAGE, *_CONTINUED)
 
 _SETTINGS: dict[str, object] = {
     "seed": 0, "min_length": 12, "max_length": 128, "global_batch": 32, "microbatch": 32, "warmup_steps": 40,
@@ -181,40 +142,31 @@ def _shape(hidden: int, layers: int, mlp: int, *, vocab: int = 2048, length: int
 
 _SHAPES = {"s": _shape(48, 2, 144), "m": _shape(64, 2, 192), "l": _shape(96, 2, 288)}
 
-_QUICK = Form(
-    name="quick",
-    about="the middle size alone with the models that the checks need: minutes, for tests",
-    scale=100,
-    paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
-    extra_models=("m-mlm40-320",),
-    shapes={"m": _SHAPES["m"]},
-    settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
-    tokens=1_000_000,
-    tokenizer_documents=60,
-    examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
-    tuning_steps=60,
-    tuning_length=128,
-    rates=(3e-3,),
-    seeds=(0, 1),
-)
-
 FORMS: Registry[Form] = Registry(
     "form",
     (
-        _QUICK,
-        replace(
-            _QUICK,
-            name="seeds",
-            about="`quick` with five pretrainings of MLM and of CLM: how much does a pretraining seed move scores?",
-            seeds=(0, 1, 2, 3, 4),
-            pretraining_seeds=(0, 1, 2, 3, 4),
+        Form(
+            name="quick",
+            about="the middle size alone with the models that the checks need: minutes, for tests",
+            scale=100,
+            paper_models=_MIDDLE,
+            shapes={"m": _SHAPES["m"]},
+            settings={**_SETTINGS, "warmup_steps": 20, "rewarm_steps": 2, "eval_every": 105},
+            tokens=1_000_000,
+            tokenizer_documents=60,
+            examples={"SC": (640, 200), "TC": (640, 200), "QA": (640, 200), "IR": (640, 100)},
+            tuning_steps=60,
+            tuning_length=128,
+            rates=(3e-3,),
+            seeds=(0, 1),
         ),
         Form(
             name="cpu",
             about="the paper's design at three sizes, on two idle cores: the example in the package",
             scale=50,
-            paper_models=(*_MIDDLE, *_EARLY_AND_LATE, *_DESIGN, *_LATE_SWITCH),
-            extra_models=("m-mlm40-640",),
+            paper_models=(
+                *_MIDDLE, *_CONTINUED, *_EARLY_AND_LATE, *TABLES[2], "1b-clm-10k-mlm40-42k", *_LATE_SWITCH,
+            ),
             shapes=_SHAPES,
             settings=_SETTINGS,
             tokens=3_000_000,
@@ -229,8 +181,7 @@ FORMS: Registry[Form] = Registry(
             name="long",
             about="the widest size of `cpu` alone, ten times as many steps: does pretraining help, beyond the seeds?",
             scale=5,
-            paper_models=("610m-mlm40-42k", "610m-clm-42k", _TWO_STAGE[0]),
-            extra_models=("m-mlm40-6400",),
+            paper_models=_MIDDLE,
             shapes={"m": _SHAPES["l"]},
             settings={
                 **_SETTINGS, "warmup_steps": 400, "rewarm_steps": 40, "eval_every": 1_400, "save_every": 400,
@@ -243,30 +194,6 @@ FORMS: Registry[Form] = Registry(
             rates=(3e-3,),
             seeds=tuple(range(10)),
         ),
-        Form(
-            name="gpu",
-            about="the same design at 10 to 60 M parameters, for one H100 or H200",
-            scale=20,
-            paper_models=(*_MIDDLE, *_EARLY_AND_LATE, *_DESIGN, *_LATE_SWITCH),
-            extra_models=("m-mlm40-1600",),
-            shapes={
-                "s": _shape(256, 6, 768, vocab=16_384, length=512),
-                "m": _shape(384, 8, 1152, vocab=16_384, length=512),
-                "l": _shape(512, 12, 1536, vocab=16_384, length=512),
-            },
-            settings={
-                **_SETTINGS, "global_batch": 96, "microbatch": 96, "max_length": 512, "warmup_steps": 100,
-                "rewarm_steps": 10, "peak_lr": 1e-3, "eval_every": 525, "eval_sequences": 512, "save_every": 525,
-                "compile": "auto", "backend": "auto",
-            },
-            tokens=100_000_000,
-            tokenizer_documents=2_000,
-            examples={"SC": (20_000, 800), "TC": (6_400, 2_000), "QA": (4_000, 1_000), "IR": (1_500, 500)},
-            tuning_steps=200,
-            tuning_length=256,
-            rates=(3e-4, 1e-3),
-            seeds=(0, 1),
-        ),
     ),
 )  # fmt: skip
-"""The forms by name. `gpu` and `seeds` have not been run; what the others took is in docs/miniature.md."""
+"""The forms by name; what they took is in docs/miniature.md."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -10,10 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from benchmarks.protocol import DATASETS
 from miniature.checks import Check, final_losses, mean_scores
 from miniature.data_source import DataSource
-from miniature.folders import Folders
-from miniature.forms import FAMILIES, FORMS, RANDOM, SIZES, Form
-from miniature.local import FILES
-from miniature.pretraining_seeds import spreads
+from miniature.forms import FAMILIES, FORMS, SIZES, Form
+from miniature.plan import PRETRAINED, Miniature
 from pretraining.paper_settings import SHAPES, TRAINING
 from workflow.jobs import KINDS
 
@@ -32,70 +31,39 @@ def stand_in_note(form: Form, source: DataSource) -> str:
     )
 
 
-def read_timings(folders: Folders) -> dict[str, float]:
+def read_timings(root: Path) -> dict[str, float]:
     """Return the CPU seconds of every part of the study, those of repeated calls added up."""
     seconds: dict[str, float] = dict.fromkeys((kind.part for kind in KINDS.values()), 0.0)
-    for path in folders.root.glob("logs/*/*.timings.jsonl"):
+    for path in root.glob("logs/*/*.timings.jsonl"):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
             seconds[KINDS[row["kind"]].part] += row["cpu_seconds"]
     return seconds
 
 
-def page(form: Form, source: DataSource, folders: Folders, runs: pd.DataFrame, results: list[Check]) -> str:
-    """Return `docs/miniature.md` for a finished miniature."""
+def page(miniature: Miniature, runs: pd.DataFrame, results: list[Check]) -> str:
+    """Return `docs/miniature.md` for a finished miniature; `-` stands for what was not measured."""
+    form = miniature.form
     tokens = float(str(form.settings["global_batch"])) * (12 + float(str(form.settings["max_length"]))) / 2
-    steps = TRAINING.tokens_per_step / tokens * form.scale
+    parameters = SHAPES[SIZES["m"]].encoder_parameters / form.shapes["m"].encoder_parameters
     environment = Environment(
         loader=PackageLoader("miniature"), undefined=StrictUndefined, keep_trailing_newline=True
     )
     return environment.get_template("page.md.j2").render(
         form=form,
-        source=source,
+        forms=FORMS.values(),
+        source=miniature.source,
         runs=len(runs),
-        planned=_fine_tunings(form),
-        tokens=tokens,
-        timings=read_timings(folders),
         seeds=runs["seed"].nunique(),
+        tokens=tokens,
+        timings=read_timings(miniature.root),
         families=list(FAMILIES),
-        models=_models(form, folders, runs),
+        scores=mean_scores(form, runs),
+        losses=final_losses(form, miniature.root / PRETRAINED),
         checks=results,
-        spreads=[one.texts for one in spreads(form, runs)],
-        parameter_share=_share(form.shapes["m"].encoder_parameters / SHAPES[SIZES["m"]].encoder_parameters),
-        token_share=_share(1 / steps),
-        forms=[_described(item) for item in FORMS.values()],
-        files=FILES,
+        parameter_share=_share(parameters),
+        token_share=_share(TRAINING.tokens_per_step / tokens * form.scale),
     )
 
 
-def _models(form: Form, folders: Folders, runs: pd.DataFrame) -> list[dict[str, object]]:
-    """Return a row of texts for each model: name, what it stands for, scores, loss; `-` for what was not measured."""
-    scores = mean_scores(runs).reindex(index=[RANDOM, *form.models], columns=list(FAMILIES.values()))
-    losses = final_losses(form, folders)
-    return [
-        {
-            "name": name,
-            "stands_for": form.stand_ins.get(name, "no pretraining"),
-            "scores": ["-" if pd.isna(score) else f"{score:.2f}" for score in scores.loc[name]],
-            "loss": f"{losses[name]:.3f}" if name in losses else "-",
-        }
-        for name in scores.index
-    ]
-
-
-def _described(form: Form) -> dict[str, object]:
-    sizes = ", ".join(f"{shape.encoder_parameters / 1e6:.2f} M" for shape in form.shapes.values())
-    return {
-        "name": form.name,
-        "about": form.about,
-        "sizes": sizes,
-        "models": len(form.models) + len(form.copies),
-        "tunings": _fine_tunings(form),
-    }
-
-
-def _fine_tunings(form: Form) -> int:
-    return len(form.tuned) * len(FAMILIES) * len(form.rates) * len(form.seeds)
-
-
-def _share(part: float) -> str:
-    return f"1/{float(f'{1 / part:.1g}'):,.0f}"
+def _share(times: float) -> str:
+    return f"1/{float(f'{times:.1g}'):,.0f}"

@@ -1,4 +1,4 @@
-"""What is taken of a dataset that is too large for a miniature: of its local form, or of its original files."""
+"""What is taken of a dataset that is too large for a miniature: rows of its local form, at even distances."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
 
 
 def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
-    """Write as many rows of a dataset as a form takes, at even distances, as a dataset of the same name.
+    """Write as many rows of a dataset as a form takes, as a dataset of the same name.
 
     Args:
         form: it says how many.
@@ -35,29 +35,25 @@ def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
         UserError: the dataset is not in `data` or damaged, or another sample of it is in `out`.
     """
     found = load(data, name)
-    task = found.dataset.task
-    train, rest = form.examples[task]
-    tables = _retrieval(found, train, rest) if task == "IR" else _splits(found, train, rest)
-    content = Content(
-        tables=tables,
-        labels=found.labels,
-        splits=f"at most {train:,} rows of train and {rest:,} of the others, at even distances, of: "
-        f"{found.manifest.splits}",
-        notes=found.manifest.notes,
-    )
-    source = {"kind": "sample", "files": [], "content": found.content_hash, "of": dict(found.manifest.source)}
-    write(
-        out, found.dataset, content, source=source, licence=found.manifest.licence,
-        citation=found.manifest.citation,
-    )  # fmt: skip
-
-
-def _splits(found: LocalDataset, train: int, rest: int) -> dict[str, pa.Table]:
+    train, rest = form.examples[found.dataset.task]
     sizes = {"train": train, "validation": rest, "test": rest}
-    if found.dataset.task == "QA":
-        shortened = {name: _shortened(found.tables[name]) for name in sizes}
-        return {name: table("QA", name, spread(rows, sizes[name])) for name, rows in shortened.items()}
-    return {name: _rows(found.tables[name], size) for name, size in sizes.items()}
+    if found.dataset.task == "IR":
+        tables = _retrieval(found, sizes)
+    elif found.dataset.task == "QA":
+        short = {split: _shortened(found.tables[split]) for split in sizes}
+        tables = {split: table("QA", split, spread(rows, sizes[split])) for split, rows in short.items()}
+    else:
+        tables = {split: _rows(found.tables[split], size) for split, size in sizes.items()}
+    manifest = found.manifest
+    splits = f"at most {train:,} rows of train and {rest:,} of the others, at even distances, of: {manifest.splits}"
+    write(
+        out,
+        found.dataset,
+        Content(tables=tables, labels=found.labels, splits=splits, notes=manifest.notes),
+        source={"kind": "sample", "files": [], "content": found.content_hash, "of": dict(manifest.source)},
+        licence=manifest.licence,
+        citation=manifest.citation,
+    )
 
 
 def _rows(rows: pa.Table, size: int) -> pa.Table:
@@ -76,18 +72,18 @@ def _shortened(rows: pa.Table) -> list[Mapping[str, Any]]:
     return found
 
 
-def _retrieval(found: LocalDataset, train: int, rest: int) -> dict[str, pa.Table]:
+def _retrieval(found: LocalDataset, sizes: Mapping[str, int]) -> dict[str, pa.Table]:
+    """Return some questions of each split, what is judged for them, and the corpus of that alone."""
     asked, judged = [], []
     for split in ("validation", "test"):
-        queries, qrels = (
-            found.tables[name].filter(pc.field("split") == split) for name in ("queries", "qrels")
-        )
-        asked.append(_rows(queries, rest))
-        judged.append(qrels.filter(pc.field("query_id").isin(asked[-1]["id"])))
-    tables = {"queries": pa.concat_tables(asked), "qrels": pa.concat_tables(judged)}
-    tables["corpus"] = found.corpus.filter(pc.field("id").isin(tables["qrels"]["doc_id"]))
+        of_split = pc.field("split") == split
+        asked.append(_rows(found.tables["queries"].filter(of_split), sizes[split]))
+        judged.append(found.tables["qrels"].filter(of_split & pc.field("query_id").isin(asked[-1]["id"])))
+    qrels = pa.concat_tables(judged)
+    corpus = found.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
+    tables = {"queries": pa.concat_tables(asked), "qrels": qrels, "corpus": corpus}
     if "pairs" in found.tables:
-        tables["pairs"] = _rows(found.tables["pairs"], train)
+        tables["pairs"] = _rows(found.tables["pairs"], sizes["train"])
     return tables
 
 
@@ -97,14 +93,11 @@ def spread(rows: Sequence[Row], count: int) -> list[Row]:
 
 
 def answer_sentence(context: str, answers: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the sentence of a paragraph that holds a question's answers.
+    """Return start and end of the sentence that holds a question's answers; None if it is long or lacks one.
 
     Args:
         context: the paragraph.
         answers: start and length of each answer, in characters; at least one.
-
-    Returns:
-        Start and end of the sentence, in characters; None when it is long or does not hold all answers.
     """
     begin, length = answers[0]
     start = max((found.end() for found in _SENTENCE_END.finditer(context, 0, begin + 1)), default=0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from common.cli import shared_options
 from common.errors import UserError
 from miniature.data_source import get_data_source
-from miniature.forms import FORMS
+from miniature.forms import FORMS, PREFIX, RANDOM
 
 __all__ = ["random", "run", "sample", "show"]
 
@@ -23,11 +23,10 @@ class MiniatureOptions:
     """Which miniature, from what, and where."""
 
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
-    """quick: one size and the models that the checks need, minutes; seeds: quick with five pretrainings of MLM and of
-    CLM; cpu: the paper's design at three sizes, on two idle cores; long: one size, ten times as many steps; gpu: the
-    design of cpu at 10 to 60 M parameters"""
+    """quick: one size and the models that the checks need, minutes; cpu: the paper's design at three sizes, on two idle
+    cores; long: one size, ten times as many steps"""
     data: Annotated[str | None, Parameter(metavar="DIR|hub")] = None
-    """folder of original files (docs/miniature.md), or hub, with network; made-up ones without"""
+    """folder of text and whole datasets (docs/miniature.md), or hub, with network; made-up ones without"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
     """folder that holds one folder a form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
@@ -42,25 +41,24 @@ def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> 
     Args:
         workers: jobs side by side
     """
-    form, source = FORMS[options.form], get_data_source(options.data)
     if workers < 1:
         raise UserError(f"--workers {workers}: at least one process is needed")
-    from miniature.pipeline import make_miniature
-
-    report = options.until == "report"
-    summary = make_miniature(
-        form, source, options.out, workers=workers, report=report, example=options.example
-    )
-    sys.stdout.write(summary)
+    _make(options, workers=workers)
 
 
 def show(*, options: MiniatureOptions = MiniatureOptions()) -> None:
     """Analyse what has been made of a miniature so far, all of its runs or not."""
-    from miniature.pipeline import show_miniature
+    _make(options, train=False)
 
+
+def _make(options: MiniatureOptions, **more: Any) -> None:
     form, source = FORMS[options.form], get_data_source(options.data)
+    from miniature.pipeline import make_miniature
+    from miniature.plan import Miniature
+
+    miniature = Miniature.below(options.out, form, source)
     report = options.until == "report"
-    sys.stdout.write(show_miniature(form, source, options.out, report=report, example=options.example))
+    sys.stdout.write(make_miniature(miniature, report=report, example=options.example, **more))
 
 
 def random(
@@ -76,9 +74,20 @@ def random(
         data: shards, for the tokenizer
         out: model folder
     """
-    from miniature.untrained import write_random
+    from pretraining.data.manifest import load_manifest
+    from pretraining.model.configuration import config_of
+    from pretraining.model.heads import EuroBertForMaskedLM
+    from pretraining.model.hf_export import export
+    from pretraining.model.modeling import initialise
+    from pretraining.plan.study_file import load_study
 
-    write_random(study, data, out)
+    plan, tokenizer = load_study(study), load_manifest(data)["tokenizer"]
+    model = EuroBertForMaskedLM(config_of(plan.shapes[f"{PREFIX}m"], tokenizer))
+    initialise(model, plan.config.seed)
+    manifest = {
+        "model": RANDOM, "steps": 0, "tokens_seen": 0, "tokenizer": tokenizer["sha256"], "size": f"{PREFIX}m",
+    }  # fmt: skip
+    export(model.state_dict(), model.config, data / "tokenizer", manifest, out)
 
 
 def sample(

@@ -13,20 +13,15 @@ from pretraining.plan.study_file import load_study
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_step_is_the_papers_divided_by_the_scale(name: str) -> None:
+def test_every_step_is_the_papers_divided_by_the_scale(name: str, tmp_path: Path) -> None:
     form = FORMS[name]
     for own, paper_name in form.stand_ins.items():
         paper, mine = parse(paper_name), form.models[own]
         assert own.startswith(PREFIX) and own not in MODELS
         assert mine.objectives == paper.objectives and mine.kind == paper.kind
-        pairs = zip(mine.stages, paper.stages, strict=True)
+        pairs = list(zip(mine.stages, paper.stages, strict=True))
         assert all((a.start * form.scale, a.end * form.scale) == (b.start, b.end) for a, b in pairs)
-        assert all(a.phase == b.phase for a, b in zip(mine.stages, paper.stages, strict=True))
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_the_study_file_says_the_same(name: str, tmp_path: Path) -> None:
-    form = FORMS[name]
+        assert all(a.phase == b.phase for a, b in pairs)
     (tmp_path / "study.toml").write_text(form.study_toml())
     study = load_study(tmp_path / "study.toml")
     assert study.models == form.models
@@ -36,19 +31,12 @@ def test_the_study_file_says_the_same(name: str, tmp_path: Path) -> None:
     assert study.config.rewarm_steps * form.scale == 200
 
 
-def test_the_small_design_is_whole() -> None:
+def test_the_example_has_the_whole_design() -> None:
     """Three sizes with CLM and four ratios of MLM, the 25-75 model, a pair of continued pretrainings."""
-    for name in ("cpu", "gpu"):
-        own = set(FORMS[name].stand_ins.values())
-        base = {
-            f"{s}-{o}-42k"
-            for s in ("210m", "610m", "1b")
-            for o in ("clm", *(f"mlm{r}" for r in (20, 30, 40, 50)))
-        }
-        assert base <= own
-        assert {"610m-clm-10k-mlm40-42k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"} <= own
-    sizes = [shape.trained_parameters / 1e6 for shape in FORMS["gpu"].shapes.values()]
-    assert 10 < sizes[0] < sizes[-1] < 60
+    own = set(FORMS["cpu"].stand_ins.values())
+    objectives = ("clm", "mlm20", "mlm30", "mlm40", "mlm50")
+    assert own >= {f"{size}-{one}-42k" for size in ("210m", "610m", "1b") for one in objectives}
+    assert own >= {"610m-clm-10k-mlm40-42k", "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"}
 
 
 def test_an_unknown_form_is_refused_with_the_nearest() -> None:

@@ -9,18 +9,19 @@ import pytest
 
 from common.errors import UserError
 from miniature.data_source import MADE_UP
-from miniature.folders import Folders
 from miniature.forms import FORMS, RANDOM
-from miniature.plan import analysis_job, plan, workflow_for
-from pretraining.plan.study_file import load_study
+from miniature.plan import Miniature, workflow_for
 from workflow.jobs import Job, load, save
 
 CPU = dataclasses.replace(FORMS["cpu"], tokens=3_000)
-SEEDS = dataclasses.replace(FORMS["seeds"], tokens=3_000)
+
+
+def cpu(folder: Path) -> Miniature:
+    return Miniature(form=CPU, source=MADE_UP, root=folder)
 
 
 def jobs_of(folder: Path, kind: str = "") -> list[Job]:
-    return [job for job in plan(CPU, MADE_UP, Folders(root=folder)) if kind in ("", job.kind.name)]
+    return [job for job in cpu(folder).jobs() if kind in ("", job.kind.name)]
 
 
 def test_jobs_wait_for_what_they_need(tmp_path: Path) -> None:
@@ -64,38 +65,16 @@ def test_every_job_is_one_thread_and_offline(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_version_of_the_form_is_refused(tmp_path: Path) -> None:
     jobs_of(tmp_path)
-    (tmp_path / "study.toml").write_text(
-        (tmp_path / "study.toml").read_text().replace("seed = 0", "seed = 1")
-    )
+    study = tmp_path / "study.toml"
+    study.write_text(study.read_text().replace("seed = 0", "seed = 1"))
     with pytest.raises(UserError, match="is of another version of the form"):
         jobs_of(tmp_path)
 
 
 def test_the_analysis_ends_with_the_table_or_the_report(tmp_path: Path) -> None:
-    folders = Folders(root=tmp_path)
     short, whole = (
-        analysis_job(CPU, folders, ("done/cell/a.json",), report=report) for report in (False, True)
+        cpu(tmp_path).analysis_job(("done/cell/a.json",), report=report) for report in (False, True)
     )
     assert [words[1] for words in short.commands] == ["ingest"]
     assert [words[1] for words in whole.commands] == ["ingest", "reproduce", "report"]
     assert short.needs == whole.needs == ("done/cell/a.json",)
-
-
-def test_a_further_pretraining_has_its_seed_its_folder_and_its_fine_tunings(tmp_path: Path) -> None:
-    jobs = {(job.kind.name, job.name): job for job in plan(SEEDS, MADE_UP, Folders(root=tmp_path))}
-    copies = [name for kind, name in jobs if kind == "model" and "-p" in name]
-    assert len(copies) == 8 and {SEEDS.copies[name][1] for name in copies} == {1, 2, 3, 4}
-    files = [load_study(tmp_path / f"pretraining-seeds/study-{seed}.toml").config for seed in (1, 2, 3, 4)]
-    first = load_study(tmp_path / "study.toml").config
-    assert [config.seed for config in (first, *files)] == [0, 1, 2, 3, 4]
-    assert all(dataclasses.replace(config, seed=0) == first for config in files)
-    for name in copies:
-        trained, tuned = jobs["model", name], jobs["cell", name]
-        folder = f"pretraining-seeds/{SEEDS.copies[name][1]}/models/{SEEDS.copies[name][0]}"
-        assert f"{folder}/model.safetensors" in trained.makes and trained.marker in tuned.needs
-        [words] = tuned.commands
-        assert words[words.index("--model") + 1] == folder and words[words.index("--name") + 1] == name
-    stops = [job.commands[0][-1] for job in jobs.values() if "--stop-file" in job.commands[0]]
-    assert len(set(stops)) == len(stops)
-    ingest = analysis_job(SEEDS, Folders(root=tmp_path), (), report=False).commands[0]
-    assert set(copies) < set(ingest)

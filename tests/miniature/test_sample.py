@@ -1,34 +1,45 @@
-"""Rows of a whole dataset, taken at even distances."""
+"""What is taken of a dataset that is too large (whole samples are in `test_data_source`)."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from benchmarks.__main__ import main as benchmarks
-from benchmarks.datasets.local_dataset import load, verify
 from common.errors import UserError
 from miniature.forms import FORMS
-from miniature.sample import write_sample
-
-FORM = dataclasses.replace(FORMS["quick"], examples=dict.fromkeys(("SC", "TC", "QA", "IR"), (10, 4)))
+from miniature.sample import _shortened, answer_sentence, spread, write_sample
 
 
-def test_a_sample_is_a_dataset_with_rows_of_the_whole(tmp_path: Path) -> None:
-    words = ["synthetic", "sst2", "--train", "40", "--evaluation", "8", "--out", str(tmp_path / "whole")]
-    assert benchmarks(words) in (0, None)
-    write_sample(FORM, "sst2", tmp_path / "whole", tmp_path / "sample")
-    whole, sample = load(tmp_path / "whole", "sst2"), load(tmp_path / "sample", "sst2")
-    assert verify(tmp_path / "sample", "sst2") == []
-    assert sample.manifest.counts == {"train": 10, "validation": 4, "test": 4}
-    assert sample.labels == whole.labels
-    rows = whole.tables["train"].to_pylist()
-    assert sample.tables["train"].to_pylist() == [rows[4 * number] for number in range(10)]
-    assert sample.manifest.source["content"] == whole.content_hash
+def test_a_question_is_asked_of_its_answers_sentence() -> None:
+    context = 'It rained. "Dr. Wu" came in May 1999. She left in June.'
+
+    def asked(*answers: str) -> list[tuple[int, int]]:
+        return [(context.index(text), len(text)) for text in answers]
+
+    for answer, sentence in (
+        ("It", "It rained."), ("May 1999", 'Wu" came in May 1999.'), ("June", "She left in June."),
+        ("left in June.", "She left in June."),
+    ):  # fmt: skip
+        found = answer_sentence(context, asked(answer))
+        assert found is not None and context[slice(*found)] == sentence
+    assert answer_sentence(context, asked("May 1999", "June")) is None
+    assert answer_sentence("x" * 300, [(7, 1)]) is None
+    rows = [
+        {"context": context, "answers": [{"text": "May 1999", "start": context.index("May")}]},
+        {"context": context, "answers": []},
+    ]
+    (row,) = _shortened(pa.Table.from_pylist(rows))
+    start = row["answers"][0]["start"]
+    assert row["context"] == 'Wu" came in May 1999.' and row["context"][start:].startswith("May 1999")
+
+
+def test_rows_are_spread_over_a_file() -> None:
+    assert spread(range(10), 4) == [0, 2, 5, 7]
+    assert spread(range(3), 4) == [0, 1, 2]
 
 
 def test_a_dataset_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="sst2"):
-        write_sample(FORM, "sst2", tmp_path, tmp_path / "sample")
+        write_sample(FORMS["quick"], "sst2", tmp_path, tmp_path / "sample")

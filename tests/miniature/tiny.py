@@ -10,6 +10,7 @@ from pathlib import Path
 from miniature.data_source import MADE_UP
 from miniature.forms import FORMS
 from miniature.pipeline import make_miniature
+from miniature.plan import Miniature
 from pretraining.paper_settings import Shape
 
 _SHAPE = Shape(hidden=16, layers=1, heads=4, kv_heads=2, mlp=32, vocab=300, max_length=64)
@@ -18,8 +19,6 @@ TINY = dataclasses.replace(
     FORMS["quick"],
     name="tiny",
     scale=1000,
-    paper_models=("610m-mlm40-42k", "610m-clm-42k", "610m-clm-10k-mlm40-42k"),
-    extra_models=("m-mlm40-32",),
     shapes={"m": _SHAPE},
     settings={
         **FORMS["quick"].settings,
@@ -43,4 +42,5 @@ TINY = dataclasses.replace(
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    sys.stdout.write(make_miniature(TINY, MADE_UP, Path(sys.argv[1]), report="report" in sys.argv[2:]))
+    miniature = Miniature.below(Path(sys.argv[1]), TINY, MADE_UP)
+    sys.stdout.write(make_miniature(miniature, report="report" in sys.argv[2:]))

@@ -12,8 +12,6 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
 - one fine-tuning cell, two rates and two seeds (`tests.performance.fine_tuning_cell`)
 - tokens/s, MFU and memory by size, objective and backend (`tests.performance.pretraining`)
 
-The second command for such a machine is the miniature's GPU form: `make miniature FORM=gpu` (docs/miniature.md).
-
 A line that begins with FAILED names what does not hold; the exit code is then 1.
 """
 

@@ -11,24 +11,26 @@ from common.errors import UserError
 from miniature.__main__ import main
 from miniature.data_source import MADE_UP
 from miniature.forms import FORMS
+from miniature.plan import Miniature
 
 
 def test_options_reach_the_miniature(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    for name in ("make_miniature", "show_miniature"):
-        monkeypatch.setattr(
-            f"miniature.pipeline.{name}",
-            lambda *given, **options: calls.append((given, options)) or "summary\n",
-        )
+    monkeypatch.setattr(
+        "miniature.pipeline.make_miniature",
+        lambda *given, **options: calls.append((given, options)) or "summary\n",
+    )
     # As `make miniature` without DATA calls it.
     main(["run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
     main(["show", "--until", "runs", "--example", "e"])
-    assert calls[0] == ((FORMS["quick"], MADE_UP, Path("o")), {"workers": 4, "report": True, "example": None})
-    assert calls[1] == (
-        (FORMS["cpu"], MADE_UP, Path("build/miniature")), {"report": False, "example": Path("e")}
-    )  # fmt: skip
+    first = Miniature.below(Path("o"), FORMS["quick"], MADE_UP)
+    second = Miniature.below(Path("build/miniature"), FORMS["cpu"], MADE_UP)
+    assert calls == [
+        ((first,), {"workers": 4, "report": True, "example": None}),
+        ((second,), {"train": False, "report": False, "example": Path("e")}),
+    ]
     assert capsys.readouterr().out == "summary\n" * 2
 
 
@@ -38,7 +40,7 @@ def test_options_reach_the_miniature(
         (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
         (["run", "--workers", "0"], "at least one process is needed"),
         (["run", "--until", "run"], "did you mean 'runs'"),
-        (["run", "--data", "absent"], "no such folder; give one, or `hub`"),
+        (["run", "--data", "absent"], "there is no folder text in it"),
         (["sample", "sst2", "--form", "quick"], "--data is missing"),
         (["shwo"], "did you mean 'show'"),
     ],

@@ -15,8 +15,7 @@ import pytest
 from common.files import sha256_file
 from common.provenance import ROOT
 from miniature.data_source import MADE_UP
-from miniature.folders import Folders
-from miniature.pipeline import folders_of
+from miniature.plan import PRETRAINED, STORE, Miniature
 from pretraining.training.log import LOG, MEASURED, read_log
 from tests.miniature.tiny import TINY
 
@@ -30,22 +29,22 @@ def _start(out: Path) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _ended(folders: Folders) -> dict[Path, int]:
+def _ended(root: Path) -> dict[Path, int]:
     """Return when each finished run was written."""
-    found = folders.store.glob("results/**/results.json")
-    return {path.relative_to(folders.root): path.stat().st_mtime_ns for path in found}
+    found = (root / STORE).glob("results/**/results.json")
+    return {path.relative_to(root): path.stat().st_mtime_ns for path in found}
 
 
-def _bytes(folders: Folders) -> dict[str, str]:
+def _bytes(root: Path) -> dict[str, str]:
     paths = [
-        *folders.store.glob("results/**/results.json"),
-        *folders.pretrained.glob("models/*/model.safetensors"),
+        *(root / STORE).glob("results/**/results.json"),
+        *(root / PRETRAINED).glob("models/*/model.safetensors"),
     ]
-    return {str(path.relative_to(folders.root)): sha256_file(path) for path in sorted(paths)}
+    return {str(path.relative_to(root)): sha256_file(path) for path in sorted(paths)}
 
 
-def _curves(folders: Folders) -> dict[str, list[dict[str, object]]]:
-    logs = folders.pretrained.glob(f"models/*/{LOG}")
+def _curves(root: Path) -> dict[str, list[dict[str, object]]]:
+    logs = (root / PRETRAINED).glob(f"models/*/{LOG}")
     return {
         log.parent.name: [{k: v for k, v in row.items() if k not in MEASURED} for row in read_log(log)]
         for log in logs
@@ -55,7 +54,7 @@ def _curves(folders: Folders) -> dict[str, list[dict[str, object]]]:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_ten_kills_change_nothing(tmp_path: Path) -> None:
-    whole, killed = (folders_of(TINY, MADE_UP, tmp_path / name) for name in ("whole", "killed"))
+    whole, killed = (Miniature.below(tmp_path / name, TINY, MADE_UP).root for name in ("whole", "killed"))
     start = time.monotonic()
     assert _start(tmp_path / "whole").wait() == 0
     took = time.monotonic() - start
