@@ -25,7 +25,7 @@ from analysis.claims.pages.records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
 from analysis.letter.content import write_letter
-from analysis.letter.pages import letter_markdown
+from analysis.letter.pages import letter_document
 from analysis.sources import Source, open_source
 from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import read_runs
@@ -33,6 +33,7 @@ from analysis.tables.audit import audit as audit_source
 from analysis.tables.build import build_table
 from benchmarks.protocol import DATASETS, TASKS
 from common.errors import UserError, nearest
+from common.tables import show
 from pretraining.model_names import MODELS
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def compare(
 def letter(source: SourceLike = "published") -> str:
     """Return the audit as a page that a reviewer could send, in Markdown."""
     opened = load(source)
-    return letter_markdown(write_letter(opened, _settings(opened, "", "seed")))
+    return show(letter_document(write_letter(opened, _settings(opened, "", "seed"))), "markdown")
 
 
 def figure(

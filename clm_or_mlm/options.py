@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +14,14 @@ from analysis.statistics.interval_kinds import DEFAULT_SEED, INTERVALS, RESAMPLE
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.scores_table import Settings
 from common.cli import MANY, shared_options
-from common.files import write_bytes
 
-__all__ = ["OutFile", "ScoreOptions", "Selection", "SourceOptions", "write_or_print"]
+__all__ = ["OutFile", "ScoreOptions", "Selection", "SourceOptions"]
 
 Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule for the learning rate")]
 """A rule for the learning rate."""
 
 OutFile = Annotated[Path | None, Parameter(metavar="FILE", help="write there instead of to standard output")]
 """Where a command writes instead of to standard output."""
-
-
-def write_or_print(content: str | bytes, out: Path | None) -> None:
-    """Write a file, or without one the text to standard output."""
-    content = content.encode("utf-8") if isinstance(content, str) else content
-    if out is not None:
-        write_bytes(out, content)
-    else:
-        sys.stdout.write(content.decode("utf-8"))
 
 
 @shared_options("where the scores come from")

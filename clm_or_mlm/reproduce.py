@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.claims.assessment import assess
-from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
+from analysis.claims.pages.documents import verdicts_document
 from analysis.letter.content import write_letter
-from analysis.letter.pages import FORMATS as LETTER_FORMATS
+from analysis.letter.pages import LETTER_FORMATS, letter_document
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import audit
-from analysis.tables.audit_report import FORMATS as AUDIT_FORMATS
+from analysis.tables.audit_report import AUDIT_FORMATS, audit_document
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.write_scores import scores_csv
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
-from common.files import sha256_bytes, sha256_file, write_bytes, write_text
+from common.files import sha256_bytes, sha256_file, write_text
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance, write_provenance
+from common.tables import FORMATS, Document, write
 from paper_figures.inputs import Inputs
 from paper_figures.output.results import draw_figures
 from paper_figures.registry import FIGURES, FigureEntry
@@ -103,47 +103,41 @@ def _settings(source: Source, selection: str) -> Settings:
     return source.settled(Settings(selection=selection))
 
 
+def _write(document: Document, folder: Path, stem: str, forms: Sequence[str]) -> list[Path]:
+    paths = {form: folder / f"{stem}.{FORMATS[form].ending}" for form in forms}
+    for form, path in paths.items():
+        write(document, form, path)
+    return list(paths.values())
+
+
 def _scores(source: Source, out: Path, selection: str) -> list[Path]:
-    path = out / "scores.csv"
-    write_text(path, scores_csv(source.scores(_settings(source, selection))))
-    return [path]
+    return _write(scores_document(source.scores(_settings(source, selection))), out, "scores", ["csv"])
 
 
 def _tables(source: Source, out: Path, selection: str) -> list[Path]:
     scores = None if source.is_published else source.scores(_settings(source, selection))
-    paths = []
-    for number in table_numbers():
-        table = build_table(number, scores, source=source)
-        for form in TABLE_FORMATS.values():
-            paths.append(out / "tables" / f"table{number:02d}.{form.ending}")
-            write_text(paths[-1], form.show(table))
-    return paths
+    return [
+        path
+        for number in table_numbers()
+        for path in _write(
+            table_document(build_table(number, scores, source=source)),
+            out / "tables",
+            f"table{number:02d}",
+            TABLE_FORMATS,
+        )
+    ]
 
 
 def _audit(source: Source, out: Path, selection: str) -> list[Path]:
-    audited = audit(source, selection=selection)
-    paths = []
-    for form in AUDIT_FORMATS.values():
-        paths.append(out / f"audit.{form.ending}")
-        write_text(paths[-1], form.show(audited))
-    return paths
+    return _write(audit_document(audit(source, selection=selection)), out, "audit", AUDIT_FORMATS)
 
 
 def _letter(source: Source, out: Path, selection: str) -> list[Path]:
     letter = write_letter(source, _settings(source, selection))
-    paths = []
-    for form in LETTER_FORMATS.values():
-        if form.is_text:
-            paths.append(out / f"letter.{form.ending}")
-            content = form.content(letter)
-            write_bytes(paths[-1], content.encode() if isinstance(content, str) else content)
-    return paths
+    return _write(letter_document(letter), out, "letter", LETTER_FORMATS)
 
 
 def _claims(source: Source, out: Path, selection: str) -> list[Path]:
     assessment = assess(source, _settings(source, selection))
-    paths = []
-    for form in (CLAIM_FORMATS[name] for name in ("markdown", "json", "csv")):
-        paths.append(out / f"claims.{form.ending}")
-        write_text(paths[-1], form.verdicts(assessment, assessment.verdicts))
-    return paths
+    document = verdicts_document(assessment, assessment.verdicts)
+    return _write(document, out, "claims", ["markdown", "json", "csv"])

@@ -116,7 +116,7 @@ examples:
   python -m analysis table 10
   python -m analysis claims --id F8 --explain
   python -m analysis audit --source released
-  python -m analysis audit --letter --format pdf --out letter.pdf
+  python -m analysis audit --letter --format html --out letter.html
   python -m analysis compare 610m-mlm40-42k 610m-clm-42k
   python -m analysis best split
   python -m analysis sensitivity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from itertools import groupby
@@ -13,42 +12,34 @@ import pandas as pd
 from analysis.comparisons.best import Answer, Chance
 from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.comparisons.questions import Question
-from analysis.formats import Table, finite, frame_csv, text_formats
 from analysis.statistics.interval import caption_of
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
-__all__ = ["FORMATS", "best_csv", "best_json", "best_text"]
+__all__ = ["best_document"]
 
 _MOST_COLUMNS = 6
 """A contest with more alternatives is a list of the likeliest on each scope."""
 _MOST_NAMED = 4
 
 
-def best_text(answer: Answer, table: Table = plain_table) -> str:
+def best_document(answer: Answer) -> Document:
     """Return a table for each question and budget or size: the chance of each alternative to be the best."""
-    lines = [f"The chance of being the best, and the 95 % interval of the rank. Source: {answer.source}."]
+    body: list[str | Grid] = [
+        f"The chance of being the best, and the 95 % interval of the rank. Source: {answer.source}."
+    ]
     for question in answer.questions:
         of_question = [one for one in answer.chances if one.question == question.name]
         if of_question:
-            lines += ["", question.words]
+            body += ["", question.words]
         for group, rows in groupby(of_question, key=lambda one: one.group):
-            lines += ["", f"{group}:", "", *table(_rows(question, list(rows)))]
-    return "\n".join([*lines, "", _how(answer)]) + "\n"
-
-
-def best_csv(answer: Answer) -> str:
-    """Return a row for each alternative, scope and contest."""
-    return frame_csv(pd.DataFrame(list(_records(answer))))
-
-
-def best_json(answer: Answer) -> str:
-    """Return the same as JSON, with where it is from."""
-    rows = [finite(row) for row in _records(answer)]
-    return json.dumps({"source": answer.source, "how": _how(answer), "chances": rows}, indent=1) + "\n"
-
-
-FORMATS = text_formats(best_text, csv=best_csv, json=best_json)
-"""How the answers are printed."""
+            body += ["", f"{group}:", "", Grid(_rows(question, list(rows)))]
+    records = list(_records(answer))
+    return Document(
+        body=[*body, "", _how(answer)],
+        records=pd.DataFrame(records),
+        digits="%.6g",
+        data={"source": answer.source, "how": _how(answer), "chances": records},
+    )
 
 
 def _records(answer: Answer) -> Iterator[dict[str, Any]]:

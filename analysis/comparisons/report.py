@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from typing import Any
@@ -14,70 +13,45 @@ from analysis.comparisons.differences import Difference
 from analysis.comparisons.forest import forest_lines
 from analysis.comparisons.ranking import Ranking
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_rows, ranking_sentences
-from analysis.csv_text import csv_text
-from analysis.formats import Table, finite, text_formats
-from analysis.tables.latex import latex_table
-from common.text_tables import Format, plain_table
+from common.tables import Document, Grid, TextOnly
 
-__all__ = ["FORMATS", "comparison_csv", "comparison_json", "comparison_text", "records_of"]
+__all__ = ["comparison_document", "records_of"]
 
 
-def comparison_text(result: Comparison, table: Table = plain_table) -> str:
+def comparison_document(result: Comparison) -> Document:
     """Return the comparison: for two models every scope, for many the ranking and the first's lead.
 
-    Two models have a forest of characters, too, but not in Markdown.
+    Two models have a forest of characters, too, in a text for a terminal.
     """
-    lines = [about(result), ""]
+    body: list[str | Grid | TextOnly] = [about(result), ""]
     if result.ranking is not None:
-        lines += [*table(ranking_rows(result.ranking)), "", *ranking_sentences(result.ranking), ""]
-    for title, rows in difference_tables(result):
-        lines += [*([title, ""] if title else []), *table(rows), ""]
-    if result.is_pair and table is plain_table:
-        lines += [*forest_lines(result.differences), ""]
-    return "\n".join([*lines, *footer(result)]) + "\n"
-
-
-def comparison_csv(result: Comparison) -> str:
-    """Return a row for each pair and scope."""
-    frame = pd.DataFrame(records_of(result))
-    return csv_text(frame, float_format="%.10g")
-
-
-def comparison_json(result: Comparison) -> str:
-    """Return the differences, the ranking, the notes and how it was done."""
-    ranking = None if result.ranking is None else _plain_ranking(result.ranking)
-    content = {
-        "source": result.source,
-        "models": [
-            {"name": model.name, "from": "published cells" if model.is_published else "runs"}
-            for model in result.models
-        ],
-        "settings": asdict(result.settings),
-        "differences": [finite(row) for row in records_of(result)],
-        "ranking": ranking,
-        "notes": list(result.notes),
-    }
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
-
-
-def comparison_latex(result: Comparison) -> str:
-    """Return LaTeX tables that need booktabs and graphicx: the ranking, then the differences."""
-    parts = []
-    if result.ranking is not None:
-        rows = ranking_rows(result.ranking)
-        caption = " ".join([about(result), *ranking_sentences(result.ranking)])
-        parts.append(latex_table(rows, caption=caption, label="ranking", stubs=2))
+        sentences = ranking_sentences(result.ranking)
+        caption = " ".join([about(result), *sentences])
+        ranking = Grid(ranking_rows(result.ranking), caption=caption, label="ranking", stubs=2)
+        body += [ranking, "", *sentences, ""]
     for place, (title, rows) in enumerate(difference_tables(result)):
         caption = " ".join([about(result), title, *footer(result)] if place == 0 else [title])
-        parts.append(latex_table(rows, caption=caption, label=f"compare{place or ''}", stubs=1))
-    return "\n".join(parts)
-
-
-FORMATS = text_formats(
-    comparison_text, csv=comparison_csv, json=comparison_json,
-    more=[Format(name="latex", ending="tex", show=comparison_latex)],
-)  # fmt: skip
-"""How a comparison is printed."""
+        grid = Grid(rows, caption=caption, label=f"compare{place or ''}")
+        body += [*([title, ""] if title else []), grid, ""]
+    if result.is_pair:
+        body.append(TextOnly([*forest_lines(result.differences), ""]))
+    records = records_of(result)
+    return Document(
+        body=[*body, *footer(result)],
+        records=pd.DataFrame(records),
+        digits="%.10g",
+        data={
+            "source": result.source,
+            "models": [
+                {"name": model.name, "from": "published cells" if model.is_published else "runs"}
+                for model in result.models
+            ],
+            "settings": asdict(result.settings),
+            "differences": records,
+            "ranking": None if result.ranking is None else _plain_ranking(result.ranking),
+            "notes": list(result.notes),
+        },
+    )
 
 
 def records_of(result: Comparison) -> list[dict[str, Any]]:
@@ -118,7 +92,8 @@ def _posterior(one: Difference) -> dict[str, float]:
 def _plain_ranking(ranking: Ranking) -> dict[str, Any]:
     return {
         "datasets": [scope.dataset for scope in ranking.datasets],
-        "ranked": [finite(asdict(row)) for row in ranking.ranked],
+        "ranked": [asdict(row) for row in ranking.ranked],
         "groups": [list(group) for group in ranking.groups],
-        **finite({"friedman_p": ranking.friedman_p, "critical_difference": ranking.critical_difference}),
+        "friedman_p": ranking.friedman_p,
+        "critical_difference": ranking.critical_difference,
     }

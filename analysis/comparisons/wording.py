@@ -12,7 +12,7 @@ from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN
 from analysis.comparisons.ranking import Ranking
 from analysis.statistics.interval_kinds import INTERVALS, caption_of
 from analysis.statistics.superiority import stratified_words
-from common.text_tables import signed
+from common.tables import signed
 
 __all__ = [
     "about", "difference_tables", "footer", "outcome_words", "ranking_rows", "ranking_sentences",

@@ -11,7 +11,7 @@ from analysis.sources import Source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import Check
-from common.text_tables import signed
+from common.tables import signed
 
 __all__ = ["BY_CONSEQUENCE", "UNKNOWABLE", "Letter", "Section", "write_letter"]
 

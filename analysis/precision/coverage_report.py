@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision import coverage
 from analysis.statistics import interval_kinds
 from benchmarks.protocol import AVERAGE, DATASETS
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
-__all__ = ["FORMATS", "CoverageReport", "coverage_text"]
+__all__ = ["CoverageReport", "coverage_document"]
 
 _TITLES = {
     "seeds": "The mean over seeds on these test instances:",
@@ -32,10 +31,10 @@ class CoverageReport:
     """Simulated cells a dataset."""
 
 
-def coverage_text(report: CoverageReport, table: Table = plain_table) -> str:
+def coverage_document(report: CoverageReport) -> Document:
     """Return the coverages as two tables, one a target, in percent."""
     error = (interval_kinds.LEVEL * (1 - interval_kinds.LEVEL) / report.trials) ** 0.5
-    lines = [
+    body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals of five-seed cells, variances from {report.source}; "
         f"{report.trials} trials a dataset (standard error {100 * error:.1f}).",
     ]
@@ -53,11 +52,5 @@ def coverage_text(report: CoverageReport, table: Table = plain_table) -> str:
                     *(f"{100 * row[kind]:.1f}" for kind in coverage.KINDS),
                 ]
             )
-        lines += ["", _TITLES[target], "", *table(rows)]
-    return "\n".join(lines) + "\n"
-
-
-FORMATS = text_formats(
-    coverage_text, csv=lambda report: frame_csv(report.frame), json=lambda report: frame_json(report.frame)
-)
-"""How coverages are printed."""
+        body += ["", _TITLES[target], "", Grid(rows)]
+    return Document(body=body, records=report.frame, digits="%.6g")

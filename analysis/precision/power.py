@@ -11,16 +11,21 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, stats
 
-from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.scores_table import seed_scores
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.errors import UserError
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
 __all__ = [
-    "FORMATS", "SeedPlan", "detectable", "power_of", "power_of_paired", "power_table", "power_text", "seeds_needed",
+    "SeedPlan",
+    "detectable",
+    "plan_document",
+    "power_of",
+    "power_of_paired",
+    "power_table",
+    "seeds_needed",
     "seeds_needed_paired",
 ]  # fmt: skip
 
@@ -182,7 +187,7 @@ class SeedPlan:
     """The level of the test."""
 
 
-def power_text(plan: SeedPlan, table: Table = plain_table) -> str:
+def plan_document(plan: SeedPlan) -> Document:
     """Return the plan as a table under a sentence."""
     paired = "seeds_paired" in plan.table
     head = [
@@ -205,21 +210,15 @@ def power_text(plan: SeedPlan, table: Table = plain_table) -> str:
             alike = row["correlation"]
             cells += [f"{alike:+.2f}" if math.isfinite(alike) else "-", _count(row["seeds_paired"])]
         rows.append(cells)
-    lines = [
+    body: list[str | Grid] = [
         f"Seeds each model needs for a difference of {plan.effect:g} points to be found with power {plan.power:.0%} "
         f"at level {plan.alpha:g} (two-sided t test);",
         f"sd: standard deviation over seeds, median and upper quartile of the cells of {plan.source}, in points.",
         "",
-        *table(rows),
+        Grid(rows),
     ]
-    return "\n".join(lines) + "\n"
+    return Document(body=body, records=plan.table, digits="%.6g")
 
 
 def _count(value: float) -> str:
     return f"{int(value)}" if value == value else "-"
-
-
-FORMATS = text_formats(
-    power_text, csv=lambda plan: frame_csv(plan.table), json=lambda plan: frame_json(plan.table)
-)
-"""How a plan is printed."""

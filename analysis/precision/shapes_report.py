@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.formats import Table, frame_csv, frame_json, text_formats
 from analysis.precision.shapes import SHAPES
 from analysis.statistics.interval_kinds import LEVEL
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
-__all__ = ["FORMATS", "ShapesReport", "shapes_text"]
+__all__ = ["ShapesReport", "shapes_document"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,30 +24,30 @@ class ShapesReport:
     """Simulated cells of each shape and number of seeds."""
 
 
-def shapes_text(report: ShapesReport, table: Table = plain_table) -> str:
+def shapes_document(report: ShapesReport) -> Document:
     """Return a table of coverages for each shape, and one of widths for normal seeds."""
     error = (LEVEL * (1 - LEVEL) / report.trials) ** 0.5
-    lines = [
+    body: list[str | Grid] = [
         f"Coverage in % of nominal 95 % intervals over seeds; {report.trials:,} cells each (standard error "
         f"{100 * error:.1f}). In parentheses: too few seeds, so the value is that of its stand-in."
     ]
     for name in dict.fromkeys(report.frame["shape"]):
         part = report.frame[(report.frame["shape"] == name) & report.frame["width"].notna()]
-        lines += ["", f"{name}: {SHAPES[name].words}.", "", *table(_grid(part, _coverage))]
+        body += ["", f"{name}: {SHAPES[name].words}.", "", Grid(_rows(part, _coverage))]
     part = report.frame[report.frame["width"].isna()]
-    lines += ["", "Intervals over seeds and test instances, normal seeds: the mean over both.", ""]
-    lines += table(_grid(part, _coverage))
+    body += ["", "Intervals over seeds and test instances, normal seeds: the mean over both.", ""]
+    body.append(Grid(_rows(part, _coverage)))
     part = report.frame[(report.frame["shape"] == "normal") & report.frame["width"].notna()]
-    lines += [
+    body += [
         "",
         "Median width over that of t, normal seeds; after the slash the mean width over that of t.",
         "",
     ]
-    lines += table(_grid(part, lambda row: f"{row['width']:.2f}/{row['mean_width']:.2f}"))
-    return "\n".join(lines) + "\n"
+    body.append(Grid(_rows(part, lambda row: f"{row['width']:.2f}/{row['mean_width']:.2f}")))
+    return Document(body=body, records=report.frame, digits="%.6g")
 
 
-def _grid(part: pd.DataFrame, text: Callable[[dict[str, object]], str]) -> list[list[str]]:
+def _rows(part: pd.DataFrame, text: Callable[[dict[str, object]], str]) -> list[list[str]]:
     kinds = list(dict.fromkeys(part["interval"]))
     rows = [["seeds", *kinds]]
     for count, of_count in part.groupby("n_seeds"):
@@ -62,9 +61,3 @@ def _grid(part: pd.DataFrame, text: Callable[[dict[str, object]], str]) -> list[
 def _coverage(row: dict[str, object]) -> str:
     share = f"{100 * float(str(row['coverage'])):.1f}"
     return share if row["used"] == row["interval"] else f"({share})"
-
-
-FORMATS = text_formats(
-    shapes_text, csv=lambda report: frame_csv(report.frame), json=lambda report: frame_json(report.frame)
-)
-"""How coverages by shape are printed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -13,22 +12,18 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.multiverse import Forks
 from analysis.claims.pages.multiverse import forks_lines
 from analysis.claims.wording import format_p, how_tested
-from analysis.formats import Table, finite, frame_csv, text_formats
 from analysis.sensitivity.evidence import known_contrasts, with_errors
 from analysis.sensitivity.forks import base_of, forks_of
 from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
 from analysis.sensitivity.second_opinion import second_opinions
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
 __all__ = [
-    "FORMATS",
     "Sensitivity",
-    "sensitivity_csv",
-    "sensitivity_json",
+    "sensitivity_document",
     "sensitivity_of",
-    "sensitivity_text",
 ]
 
 
@@ -62,68 +57,56 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     )  # fmt: skip
 
 
-def sensitivity_text(result: Sensitivity, table: Table = plain_table) -> str:
+def sensitivity_document(result: Sensitivity) -> Document:
     """Return three tables: pretraining seeds, correlated seeds, forks; and what changes a verdict by itself."""
-    lines = [f"What overturns the verdicts from {result.source}.", ""]
-    lines += [
+    body: list[str | Grid] = [
+        f"What overturns the verdicts from {result.source}.",
+        "",
         "Spread between pretraining seeds (standard deviation of a task score, in points) that overturns a verdict:",
         "",
-        *table(_spread_rows(result)),
+        Grid(_spread_rows(result)),
     ]
     if any(one.states_by_rho for one in result.overturned):
-        lines += [
+        body += [
             "",
             "Correlation of two models' seeds, which printed cells do not show:",
             "",
-            *table(_rho_rows(result)),
+            Grid(_rho_rows(result)),
         ]
-    lines += ["", *forks_lines(result.forks, list(CLAIMS), table)]
-    lines += ["", _OPINION, "", *table(_opinion_rows(result))]
-    lines += ["", *result.tests]
-    return "\n".join(lines) + "\n"
+    body += ["", *forks_lines(result.forks, list(CLAIMS))]
+    body += ["", _OPINION, "", Grid(_opinion_rows(result)), "", *result.tests]
+    return Document(body=body, records=result.forks.analyses, digits="%.6g", data=_data(result))
 
 
-def sensitivity_csv(result: Sensitivity) -> str:
-    """Return a row for each claim and analysis."""
-    return frame_csv(result.forks.analyses)
-
-
-def sensitivity_json(result: Sensitivity) -> str:
+def _data(result: Sensitivity) -> dict[str, object]:
     """Return what overturns each verdict, the shares, and the single changes."""
     held, changes = result.forks.shares, result.forks.flips
-    content = {
+    return {
         "source": result.source,
         "analysis": result.base,
         "tests": list(result.tests),
         "claims": [
-            finite(
-                {
-                    "id": one.id,
-                    "verdict": one.state,
-                    "p": one.p,
-                    "pretraining_sd": one.spread,
-                    "verdict_alone": one.state_alone,
-                    "pretraining_sd_alone": one.spread_alone,
-                    "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
-                    "analyses": _shares_of(held, one.id),
-                    "probability": opinion.here,
-                    "probability_over_datasets": opinion.over_datasets,
-                    "flipped_by": [list(change) for change in changes[one.id]],
-                }
-            )
+            {
+                "id": one.id,
+                "verdict": one.state,
+                "p": one.p,
+                "pretraining_sd": one.spread,
+                "verdict_alone": one.state_alone,
+                "pretraining_sd_alone": one.spread_alone,
+                "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
+                "analyses": _shares_of(held, one.id),
+                "probability": opinion.here,
+                "probability_over_datasets": opinion.over_datasets,
+                "flipped_by": [list(change) for change in changes[one.id]],
+            }
             for one, opinion in zip(result.overturned, result.opinions, strict=True)
         ],
     }
-    return json.dumps(content, indent=1, allow_nan=False, default=bool) + "\n"
 
 
-FORMATS = text_formats(sensitivity_text, csv=sensitivity_csv, json=sensitivity_json)
-"""How it is printed."""
-
-
-def _shares_of(held: pd.DataFrame, name: str) -> dict[str, float | None]:
+def _shares_of(held: pd.DataFrame, name: str) -> dict[str, float]:
     place = [str(one) for one in held.index].index(name)
-    return finite({column: float(held[column].tolist()[place]) for column in held})
+    return {str(column): float(held[column].tolist()[place]) for column in held}
 
 
 def _points(spread: float | None, state: str) -> str:

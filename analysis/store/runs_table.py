@@ -25,7 +25,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.csv_text import csv_text
 from analysis.store.instances import RUN_FIELDS
 from analysis.store.runs_check import (
     ALIASES,
@@ -44,6 +43,7 @@ from common.errors import UserError, first_line
 from common.files import write_bytes
 from common.plain_text import name_fault, visible
 from common.reading import BadJsonError, read_bounded, strict_json
+from common.tables import csv_text
 
 __all__ = [
     "COLUMNS",

@@ -1,67 +1,50 @@
-"""The audit as text: Markdown, HTML and JSON."""
+"""The audit as a document: a page for people, and its cells as data."""
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
 
 from analysis.sources import Source
 from analysis.tables.audit import STATUSES, Audit, AuditedCell
 from benchmarks.protocol import AVERAGE, DATASETS
-from common.registry import Registry
-from common.text_tables import Format, fill_template, markdown_table, signed
+from common.tables import Document, fill_template, markdown_table, signed
 
-__all__ = ["FORMATS", "audit_html", "audit_json", "audit_markdown", "runs_of_stand_ins", "verdict"]
+__all__ = ["AUDIT_FORMATS", "audit_document", "runs_of_stand_ins", "verdict"]
+
+AUDIT_FORMATS = ("markdown", "html", "json")
+"""How the audit is printed."""
 
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html"
 _SUMMARY = ("table", "cells", *STATUSES)
 _CELLS = ("table", "model", "task", "dataset", "published", "recomputed", "difference", "runs", "status")
 
 
-def audit_json(result: Audit) -> str:
-    """Return `{"cells": [...], "arithmetic": [...], "summary": {"2": {...}, ..., "all": {...}}}`, and
-    where the runs come from."""
-    return json.dumps(result.as_dict(), indent=1) + "\n"
-
-
-def audit_markdown(result: Audit) -> str:
-    """Return the audit as a Markdown page: summary, arithmetic, cells; without runs, no list of cells."""
+def audit_document(result: Audit) -> Document:
+    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells); as HTML a page."""
     lines = [f"# Audit of arXiv 2507.00994v4 against {result.source}", "", verdict(result)]
     for title, rows in _sections(result):
-        lines += ["", f"## {title}", "", *markdown_table(rows, [" --- "] * len(rows[0]))]
-    return "\n".join(lines) + "\n"
+        head, _, *body = markdown_table(rows)
+        lines += ["", f"## {title}", "", head, f"|{'|'.join([' --- '] * len(rows[0]))}|", *body]
+    page = partial(
+        fill_template, _TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result)
+    )
+    return Document(body=lines, data=result.as_dict(), pages={"html": page})
 
 
-def audit_html(result: Audit) -> str:
-    """Return the audit as a self-contained HTML page."""
-    return fill_template(_TEMPLATE, source=result.source, verdict=verdict(result), sections=_sections(result))
-
-
-FORMATS: Registry[Format[Audit]] = Registry(
-    "format",
-    [
-        Format(name="markdown", ending="md", show=audit_markdown),
-        Format(name="html", ending="html", show=audit_html),
-        Format(name="json", ending="json", show=audit_json),
-    ],
-)
-"""How the audit is printed."""
-
-
-def runs_of_stand_ins(source: Source) -> str:
+def runs_of_stand_ins(source: Source) -> Document:
     """Return the runs of a small study: its numbers are of other networks, so that none is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
     own = {paper: name for name, paper in source.stand_ins.models.items()}
     counts = runs.groupby(["model", "dataset"], sort=False, observed=True).size()
     rows = [
-        f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}\n"
+        f"{own.get(model, model):32}{model if model in own else '-':32}{dataset:16}{number:>6}"
         for (model, dataset), number in zip(counts.index, counts, strict=True)
     ]
-    head = (
-        f"{source.own_words}\nIts numbers are not compared with the paper's. It holds {len(runs)} runs:\n\n"
-    )
-    return head + f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}\n" + "".join(rows) + "\n"
+    head = f"Its numbers are not compared with the paper's. It holds {len(runs)} runs:"
+    columns = f"{'model':32}{'stands for':32}{'dataset':16}{'runs':>6}"
+    return Document(body=[source.own_words, head, "", columns, *rows, ""])
 
 
 def verdict(result: Audit) -> str:

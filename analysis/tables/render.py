@@ -1,117 +1,108 @@
-"""Tables as Markdown, LaTeX (booktabs), CSV and HTML.
+"""Scores and the paper's tables as documents.
 
-A cell prints as the paper does, `91.42 (+-0.62)`; where runs exist the recomputed value stands below it, with
+A cell prints as the paper does, `91.42 (±0.62)`; where runs exist the recomputed value stands below it, with
 its interval in brackets and the number of seeds when it is not five.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.csv_text import csv_text
 from analysis.published_cells import N_SEEDS
+from analysis.records import records
+from analysis.statistics.interval import caption_of
 from analysis.statistics.interval_kinds import PAPER
 from analysis.tables.build import Cell, Table
-from analysis.tables.latex import latex_environment, tex
-from common.registry import Registry
-from common.text_tables import Format, fill_template, markdown_table
+from common.tables import Document, Grid, fill_template
 
-__all__ = ["FORMATS", "recomputed_text", "render_csv", "render_html", "render_latex", "render_markdown"]
+__all__ = ["TABLE_FORMATS", "recomputed_text", "scores_document", "table_document"]
+
+TABLE_FORMATS = ("markdown", "latex", "csv", "html")
+"""How the paper's tables are printed."""
 
 _TEMPLATE = Path(__file__).parent / "templates" / "table.html"
 
 
-def render_markdown(table: Table) -> str:
-    """Return a GitHub-flavoured Markdown table under its caption."""
-    rows = [[*label, *entries] for label, entries in _rows(table, lambda cell: _lines(cell, "±"), str)]
-    rules = ["---"] * len(table.stubs) + ["---:"] * len(table.columns)
-    caption = f"**{_title(table)}** {table.caption} {_note(table)}".rstrip()
-    return "\n".join([caption, "", *markdown_table([[*table.stubs, *table.columns], *rows], rules)]) + "\n"
+def table_document(table: Table) -> Document:
+    """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
 
-
-def render_latex(table: Table) -> str:
-    """Return a LaTeX `table` environment that needs the booktabs and graphicx packages."""
-    stubs, columns = len(table.stubs), len(table.columns)
-    head = " & ".join(tex(name) for name in [*table.stubs, *table.columns])
-    body = [f"{head} \\\\", "\\midrule"]
-    previous = ""
-    for label, entries in _rows(table, lambda cell: _lines(cell, "$\\pm$"), tex):
-        if previous and stubs > 1 and label[0] != previous:
-            body.append("\\midrule")
-        shown = label if stubs == 1 or label[0] != previous else ("", *label[1:])
-        previous = label[0]
-        stacked = [entry.split("\n") for entry in entries]
-        depth = max(len(entry) for entry in stacked)
-        for level in range(depth):
-            names = [tex(name) for name in shown] if level == 0 else [""] * stubs
-            values = [entry[level] if level < len(entry) else "" for entry in stacked]
-            body.append(f"{' & '.join([*names, *values])} \\\\")
-    caption = tex(f"{table.caption} {_note(table)}".rstrip())
-    columns_text = "l" * stubs + "r" * columns
-    return "\n".join(latex_environment(columns_text, body, caption=caption, label=str(table.number))) + "\n"
-
-
-def render_csv(table: Table) -> str:
-    """Return a CSV with one row a model and, for each column, published and recomputed numbers apart."""
-    if not table.cells:
-        head = [*table.stubs, *table.columns]
-        rows = [[*label, *texts] for label, texts in zip(table.labels, table.texts, strict=True)]
-    else:
-        parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
-        names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
-        head = ["model", *table.stubs, *names, "interval", "source"]
-        rows = [
-            [
-                model,
-                *label,
-                *(value for cell in cells for value in _csv_cell(cell)),
-                table.interval,
-                table.source,
-            ]
-            for model, label, cells in zip(table.models, table.labels, table.cells, strict=True)
-        ]
-    return csv_text(pd.DataFrame(rows, columns=head))
-
-
-def render_html(table: Table) -> str:
-    """Return a `<table>` element with caption, header cells and scopes; no styles of its own."""
-    return fill_template(
-        _TEMPLATE,
-        table=table,
-        title=_title(table),
-        note=_note(table),
-        rows=_rows(table, _html_cell, html.escape, "<br>"),
+    As HTML it is a `<table>` element with caption, header cells and scopes, and no styles of its own.
+    """
+    stubs, head = len(table.stubs), [*table.stubs, *table.columns]
+    texts = table.texts or tuple(tuple("\n".join(_lines(cell)) for cell in cells) for cells in table.cells)
+    rows = [[*label, *entries] for label, entries in zip(table.labels, texts, strict=True)]
+    note = _note(table)
+    grid = Grid(
+        [head, *rows],
+        numbers=range(stubs, len(head)),
+        caption=f"{table.caption} {note}".rstrip(),
+        label=str(table.number),
+        stubs=stubs,
+        grouped=stubs > 1,
+    )
+    return Document(
+        body=[f"**Table {table.number}.** {table.caption} {note}".rstrip(), "", grid],
+        records=_records(table) if table.cells else pd.DataFrame(rows, columns=head),
+        pages={"html": lambda: _html(table, note)},
     )
 
 
-FORMATS: Registry[Format[Table]] = Registry(
-    "format",
-    [
-        Format(name="markdown", ending="md", show=render_markdown),
-        Format(name="latex", ending="tex", show=render_latex),
-        Format(name="csv", ending="csv", show=render_csv),
-        Format(name="html", ending="html", show=render_html),
-    ],
-)
-"""How a table is printed; each text ends in a line break."""
+def _html(table: Table, note: str) -> str:
+    rows = [[html.escape(text) for text in texts] for texts in table.texts]
+    rows += [["<br>".join(_spans(cell)) for cell in cells] for cells in table.cells]
+    return fill_template(_TEMPLATE, table=table, note=note, rows=list(zip(table.labels, rows, strict=True)))
 
 
-def _rows(
-    table: Table, show: Callable[[Cell], list[str]], escape: Callable[[str], str], between: str = "\n"
-) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yield each row's labels and its entries as text: the lines of its cells, or the escaped texts of Table 1."""
-    for label, texts in zip(table.labels, table.texts, strict=False):
-        yield label, [escape(text) for text in texts]
-    for label, cells in zip(table.labels, table.cells, strict=False):
-        yield label, [between.join(show(cell)) for cell in cells]
+def _spans(cell: Cell) -> list[str]:
+    kinds = ("recomputed",) if cell.alone else ("published", "recomputed")
+    return [
+        f'<span class="{kind}">{text.replace("±", "&plusmn;")}</span>'
+        for kind, text in zip(kinds, _lines(cell), strict=False)
+    ]
 
 
-def _title(table: Table) -> str:
-    return f"Table {table.number}."
+def scores_document(scores: pd.DataFrame) -> Document:
+    """Return scores in percent (`analysis.statistics.scores_table.COLUMNS`), as the paper prints them and as data."""
+    rows = [[_text(value) for value in row] for row in scores.itertuples(index=False)]
+    words = caption_of(records(scores, "n_seeds", "interval"))
+    body: list[str | Grid] = [Grid([list(scores.columns), *rows]), "", f"low, high: {words}."]
+    return Document(body=body, records=scores, digits="%.6f")
+
+
+def recomputed_text(cell: Cell, unusual_seeds: str = " n={}") -> str:
+    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
+    if cell.recomputed is None:
+        return ""
+    mean, low, high = cell.recomputed
+    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
+    bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
+    return f"{mean:.2f}{bounds}{seeds}"
+
+
+def _text(value: object) -> str:
+    if value != value:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _records(table: Table) -> pd.DataFrame:
+    parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
+    names = [f"{cell.dataset}_{part}" for cell in table.cells[0] for part in parts]
+    rows = [
+        [model, *label, *(value for cell in cells for value in _numbers(cell)), table.interval, table.source]
+        for model, label, cells in zip(table.models, table.labels, table.cells, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["model", *table.stubs, *names, "interval", "source"])
+
+
+def _numbers(cell: Cell) -> list[str]:
+    published = [f"{value:.2f}" for value in cell.published or ()]
+    recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
+    seeds = str(cell.n_seeds) if recomputed else ""
+    return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
 
 
 def _note(table: Table) -> str:
@@ -128,38 +119,9 @@ def _note(table: Table) -> str:
     )
 
 
-def _published(cell: Cell, sign: str) -> str:
-    return f"{cell.published[0]:.2f} ({sign}{cell.published[1]:.2f})" if cell.published else "-"
-
-
-def recomputed_text(cell: Cell, unusual_seeds: str = " n={}") -> str:
-    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
-    if cell.recomputed is None:
-        return ""
-    mean, low, high = cell.recomputed
-    seeds = "" if cell.n_seeds == N_SEEDS else unusual_seeds.format(cell.n_seeds)
-    bounds = f" [{low:.2f}, {high:.2f}]" if low == low else ""
-    return f"{mean:.2f}{bounds}{seeds}"
-
-
-def _lines(cell: Cell, sign: str) -> list[str]:
+def _lines(cell: Cell) -> list[str]:
+    """Return the published text and below it the recomputed one; of a source of its own the recomputed one alone."""
     if cell.alone:
         return [recomputed_text(cell) or "-"]
-    return [_published(cell, sign), *([recomputed_text(cell)] if cell.recomputed else [])]
-
-
-def _html_cell(cell: Cell) -> list[str]:
-    published, *recomputed = _lines(cell, "&plusmn;")
-    if cell.alone:
-        return [f'<span class="recomputed">{published}</span>']
-    return [
-        f'<span class="published">{published}</span>',
-        *(f'<span class="recomputed">{text}</span>' for text in recomputed),
-    ]
-
-
-def _csv_cell(cell: Cell) -> list[str]:
-    published = [f"{value:.2f}" for value in cell.published or ()]
-    recomputed = [f"{value:.6f}" if value == value else "" for value in cell.recomputed or ()]
-    seeds = str(cell.n_seeds) if recomputed else ""
-    return [*(published or [""] * 2), *(recomputed or [""] * 3), seeds]
+    published = f"{cell.published[0]:.2f} (±{cell.published[1]:.2f})" if cell.published else "-"
+    return [published, *([recomputed_text(cell)] if cell.recomputed else [])]

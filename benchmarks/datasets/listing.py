@@ -17,7 +17,7 @@ from benchmarks.protocol import DATASETS, get_dataset
 from common.errors import UserError
 from common.progress import progress
 from common.registry import Registry
-from common.text_tables import plain_table
+from common.tables import plain_table
 
 __all__ = ["PREVIEWS", "Preview", "list_text", "show_text", "verify_all"]
 

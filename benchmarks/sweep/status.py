@@ -15,7 +15,7 @@ from benchmarks.sweep.run_provenance import timings
 from benchmarks.sweep.run_state import failure, is_done, lock_path
 from common.errors import UserError, nearest
 from common.locks import is_locked
-from common.text_tables import plain_table
+from common.tables import plain_table
 
 __all__ = [
     "CellStatus",

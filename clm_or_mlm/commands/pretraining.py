@@ -14,11 +14,12 @@ from common.cli import MANY, shared_options
 from common.errors import UserError
 from common.processes import AGAIN
 from common.settings import assignments, describe_settings, read_settings
+from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.model_names import FIGURES, Model
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import plan_of
-from pretraining.plan.report import FORMATS, render
+from pretraining.plan.report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_file import Study, load_study
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train"]
@@ -52,7 +53,7 @@ def plan(
     *,
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
-    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "tree",
+    format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
     device: str = "H100",
     mfu: float = 0.4,
     study: StudyOptions = StudyOptions(),
@@ -68,7 +69,7 @@ def plan(
     """
     chosen = load_study(study.study)
     models = _models(chosen, model, figure)
-    sys.stdout.write(render(plan_of(models, chosen), format, device=device, utilisation=mfu))
+    write(plan_document(plan_of(models, chosen), device=device, utilisation=mfu), format, None)
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:

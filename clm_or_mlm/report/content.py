@@ -12,24 +12,25 @@ from analysis.claims.answer import Answer, answer
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS, FAMILIES
 from analysis.claims.grades import Grade
-from analysis.claims.pages.by_dataset import dataset_sentences, datasets_csv
+from analysis.claims.pages.by_dataset import dataset_sentences, datasets_document
+from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.explain import explanations
-from analysis.claims.pages.records import contrasts_csv, verdicts_csv
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import sentence
 from analysis.letter.content import Letter, write_letter
-from analysis.letter.pages import letter_latex, letter_markdown
+from analysis.letter.pages import letter_document
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
 from analysis.tables.build import Cell, Table, build_table, table_numbers
-from analysis.tables.render import FORMATS as TABLE_FORMATS
+from analysis.tables.render import table_document
 from benchmarks.protocol import AVERAGE, DATASETS
 from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.forests import Forest, by_dataset_forest, claim_forest, overview
 from clm_or_mlm.report.links import compared, figures_of, tables_of
 from clm_or_mlm.report.pictures import Picture, pictures_in
+from common.tables import FORMATS, show
 from paper_figures.registry import FIGURES
 
 __all__ = ["Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
@@ -160,16 +161,20 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         answer=answer(assessment.verdicts, stand_ins=source.stand_ins is not None),
         findings=_findings(assessment, pictures, linked),
         findings_files=(
-            Download(name="claims.csv", label="CSV", content=verdicts_csv(assessment, assessment.verdicts)),
+            Download(
+                name="claims.csv",
+                label="CSV",
+                content=show(verdicts_document(assessment, assessment.verdicts), "csv"),
+            ),
             Download(
                 name="comparisons.csv",
                 label="CSV of every comparison",
-                content=contrasts_csv(assessment, assessment.verdicts),
+                content=show(verdicts_document(assessment, assessment.verdicts, explain=True), "csv"),
             ),
             Download(
                 name="comparisons-by-dataset.csv",
                 label="CSV by dataset",
-                content=datasets_csv(assessment, assessment.verdicts),
+                content=show(datasets_document(assessment, assessment.verdicts), "csv"),
             ),
         ),
         tests=assessment.tests,
@@ -182,8 +187,7 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
         tables=_tables(tables, audited, linked),
         letter=letter,
         letter_files=(
-            Download(name="letter.md", label="Markdown", content=letter_markdown(letter)),
-            Download(name="letter.tex", label="LaTeX", content=letter_latex(letter)),
+            Download(name="letter.md", label="Markdown", content=show(letter_document(letter), "markdown")),
         ),
         audit=audited,
         coverage=simulate(
@@ -230,8 +234,12 @@ def _tables(
     entries = []
     for table in tables:
         files = tuple(
-            Download(name=f"table{table.number:02d}.{form.ending}", label=label, content=form.show(table))
-            for form, label in ((TABLE_FORMATS["csv"], "CSV"), (TABLE_FORMATS["latex"], "LaTeX"))
+            Download(
+                name=f"table{table.number:02d}.{FORMATS[form].ending}",
+                label=label,
+                content=show(table_document(table), form),
+            )
+            for form, label in (("csv", "CSV"), ("latex", "LaTeX"))
         )
         models = {
             name: {model for model, _ in compared(CLAIMS[name])}

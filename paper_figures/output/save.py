@@ -16,10 +16,10 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from analysis.csv_text import csv_text
 from common.files import sha256_bytes, write_bytes
 from common.plain_text import redacted
 from common.provenance import provenance, provenance_path, write_provenance
+from common.tables import csv_text
 from paper_figures.drawing.style import paper_style
 from paper_figures.drawing.themes import THEMES, Theme, recolour
 from paper_figures.figure_types import FigureSpec
@@ -94,7 +94,7 @@ def save_figure(
         "x_axis": asdict(figure.x_axis),
     }
     texts = {
-        "csv": csv_text(rounded(table, inputs.source), float_format="%.12g"),
+        "csv": csv_text(rounded(table, inputs.source), digits="%.12g"),
         "txt": description + "\n",
         "json": json.dumps(record, indent=1, ensure_ascii=False) + "\n",
     }

@@ -1,39 +1,43 @@
-"""The plan for readers: a tree for terminals, JSON for programs, Mermaid for pages."""
+"""The plan as a document: a tree for terminals, JSON for programs, Mermaid for pages."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from common.errors import UserError, nearest
-from common.registry import Registry
+from common.tables import Document
 from pretraining.model_names import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, paper_totals, plan_of
 from pretraining.plan.study_file import PAPER_STUDY
 
-__all__ = ["FORMATS", "ReportFormat", "render"]
+__all__ = ["PLAN_FORMATS", "plan_document"]
+
+PLAN_FORMATS = ("tree", "json", "mermaid")
+"""How a plan is printed."""
 
 
-def render(plan: Plan, form: str = "tree", *, device: str = "H100", utilisation: float = 0.4) -> str:
-    """Return the plan as text.
+def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4) -> Document:
+    """Return the plan.
 
     Args:
         plan: the work to show.
-        form: a name in `FORMATS`.
         device: a device of `pretraining.plan.flops.PEAK_FLOPS`.
         utilisation: share of its peak that is reached (MFU), in (0, 1].
 
     Raises:
-        UserError: an unknown form or device, or a utilisation outside (0, 1].
+        UserError: an unknown device, or a utilisation outside (0, 1].
     """
     if device not in PEAK_FLOPS:
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}{nearest(device, PEAK_FLOPS)}; known are {known}")
     if not 0 < utilisation <= 1:
         raise UserError(f"--mfu must be in (0, 1], not {utilisation}")
-    return FORMATS[form].render(plan, device, utilisation)
+    return Document(
+        data=_data(plan, device, utilisation),
+        indent=2,
+        pages={"tree": lambda: _tree(plan, device, utilisation), "mermaid": lambda: _mermaid(plan)},
+    )
 
 
 def _tree(plan: Plan, device: str, utilisation: float) -> str:
@@ -124,8 +128,8 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def _json(plan: Plan, device: str, utilisation: float) -> str:
-    content = {
+def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
+    content: dict[str, object] = {
         "study": plan.study.name,
         "models": [
             {name: getattr(model, name) for name in ("name", "kind", "steps", "figures")}
@@ -143,11 +147,10 @@ def _json(plan: Plan, device: str, utilisation: float) -> str:
             "totals": [asdict(total) for total in paper_totals()],
             "gpu_hours": PAPER_GPU_HOURS,
         }
-    return json.dumps(content, indent=2) + "\n"
+    return content
 
 
-def _mermaid(plan: Plan, device: str, utilisation: float) -> str:
-    del device, utilisation
+def _mermaid(plan: Plan) -> str:
     ids = {item.name: f"t{number}" for number, item in enumerate(plan.stages)}
     names = {model.name for model in plan.models}
     lines = ["flowchart LR"]
@@ -159,18 +162,3 @@ def _mermaid(plan: Plan, device: str, utilisation: float) -> str:
         if item.parent is not None:
             lines.append(f"    {ids[item.parent]} -- {format_steps(item.start)} --> {ids[item.name]}")
     return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportFormat:
-    """One form of the plan."""
-
-    name: str
-    """Value of `--format`."""
-    render: Callable[[Plan, str, float], str]
-    """The text of a plan, with hours for a device at a utilisation."""
-
-
-_WRITERS = {"tree": _tree, "json": _json, "mermaid": _mermaid}
-FORMATS = Registry("format", [ReportFormat(name=name, render=write) for name, write in _WRITERS.items()])
-"""All forms, the default one first."""

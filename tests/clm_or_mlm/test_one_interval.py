@@ -18,16 +18,16 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.pages.formats import FORMATS as CLAIM_FORMATS
+from analysis.claims.pages.documents import verdicts_document
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.interval_kinds import INTERVALS, PAPER
 from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import write_runs
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import FORMATS as TABLE_FORMATS
-from analysis.tables.write_scores import FORMATS as SCORE_FORMATS
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
+from common.tables import PRINTED, show
 from paper_figures.figure_types import PaperFigure
 from paper_figures.inputs import Inputs
 from paper_figures.output.captions import alt_text, caption
@@ -36,7 +36,7 @@ from tests.analysis.made_up import made_up_runs, with_instances
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
 HOLDS = re.compile(r"of \d+ simulated seeds it holds the mean in \d+\s%")
-PRINTED = PAPER.caption(5)
+PAPERS = PAPER.caption(5)
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +59,16 @@ def texts(source: Source) -> dict[str, str]:
     """Every output of a source that has a 95 % interval, with the defaults of the commands."""
     found: dict[str, str] = {}
     scores = source.scores(Settings())
-    for name, form in SCORE_FORMATS.items():
-        if form.is_text:
-            found[f"scores.{name}"] = form.content(scores).decode()
+    for name in ("csv", "markdown"):
+        found[f"scores.{name}"] = show(scores_document(scores), name)
     own = None if source.is_published else scores
     for number in table_numbers()[1:]:
-        for name, form in TABLE_FORMATS.items():
-            found[f"table{number}.{name}"] = form.show(build_table(number, own, source=source))
+        document = table_document(build_table(number, own, source=source))
+        for name in TABLE_FORMATS:
+            found[f"table{number}.{name}"] = show(document, name)
     assessment = assess(source, Settings(), second_opinion=False)
-    for name, one in CLAIM_FORMATS.items():
-        found[f"claims.{name}"] = one.verdicts(assessment, assessment.verdicts)
+    for name in PRINTED:
+        found[f"claims.{name}"] = show(verdicts_document(assessment, assessment.verdicts), name)
     inputs = Inputs(source=source)
     for name, entry in FIGURES.items():
         figure = entry.load()
@@ -108,7 +108,7 @@ def test_every_output_has_the_default_of_its_kind_of_source_and_its_coverage(
             assert names_in(output, text) == {default.name}, output
             continue
         if output.startswith("table") and sources[kind].is_published:
-            assert PRINTED in text or PRINTED.replace("\u221a", "") in text, output
+            assert PAPERS in text or PAPERS.replace("\u221a", "") in text, output
             continue
         assert words in text or f"({default.name})" in text or f"| {default.name} |" in text, output
         if not output.startswith("scores."):
@@ -149,7 +149,7 @@ def test_few_seeds_are_flagged_wherever_they_are_printed(sources: dict[str, Sour
     few = Source(label="few", runs=runs[runs["seed"] < 2])
     scores = few.scores(Settings())
     assert set(scores["interval"]) == {"t"} and set(scores["n_seeds"]) == {2}
-    text = TABLE_FORMATS["markdown"].show(build_table(3, scores, source=few))
+    text = show(table_document(build_table(3, scores, source=few)), "markdown")
     assert INTERVALS["t"].caption(2) in text and "n=2" in text
     inputs = Inputs(source=few)
     figure = FIGURES["2"].load()

@@ -9,7 +9,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.sources import PUBLISHED
 from analysis.statistics.interval_kinds import INTERVALS
-from clm_or_mlm.options import ScoreOptions, SourceOptions, write_or_print
+from clm_or_mlm.options import ScoreOptions, SourceOptions
 from common.errors import UserError
 from tests.analysis.stores import RELEASED
 
@@ -48,11 +48,3 @@ def test_a_source_is_opened_as_named() -> None:
     ]
     with pytest.raises(UserError, match="nowhere: no such source"):
         SourceOptions(source="nowhere", instances=Path("x")).open()
-
-
-def test_text_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_or_print("a ± b\n", None)
-    write_or_print("a ± b\n", tmp_path / "new" / "file")
-    assert (tmp_path / "new" / "file").read_text("utf-8") == capsys.readouterr().out == "a ± b\n"
-    write_or_print(b"\x00\xff", tmp_path / "bytes")
-    assert (tmp_path / "bytes").read_bytes() == b"\x00\xff"

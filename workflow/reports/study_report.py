@@ -14,11 +14,11 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.csv_text import csv_text
 from analysis.sources import open_source
 from analysis.statistics.scores_table import Settings as ScoreSettings
 from common.cli import run
 from common.files import write_bytes, write_text
+from common.tables import csv_text
 from paper_figures.drawing.style import paper_style
 from paper_figures.output.formats import FORMATS
 from paper_figures.output.save import picture
@@ -102,8 +102,8 @@ def main(argv: Sequence[str]) -> int | None:
     losses = losses_of(arguments.pretraining or Path("pretraining"))
     table = score_table(scores)
     write_text(arguments.out / "study.md", table)
-    write_text(arguments.out / "study.csv", csv_text(scores, float_format="%.12g"))
-    write_text(arguments.out / "losses.csv", csv_text(losses, float_format="%.12g"))
+    write_text(arguments.out / "study.csv", csv_text(scores, digits="%.12g"))
+    write_text(arguments.out / "losses.csv", csv_text(losses, digits="%.12g"))
     description = f"Training loss by step and scores of {scores['model'].nunique()} models"
     for name, form in FORMATS.items():
         with paper_style():

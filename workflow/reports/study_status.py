@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.locks import holder_of
-from common.text_tables import plain_table
+from common.tables import plain_table
 from workflow.engine import LEASE, prefix_of, reconcile
 from workflow.jobs import WORKFLOW, Job, Workflow, load
 from workflow.path import critical_hours

@@ -13,14 +13,11 @@ from analysis.claims.by_dataset import DatasetReading, Heterogeneity
 from analysis.claims.evidence import Finding
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, format_p, readout, says
-from analysis.csv_text import csv_text
-from analysis.formats import Table
 from benchmarks.protocol import DATASETS
-from common.text_tables import plain_table
+from common.tables import Document, Grid, Heading
 
 __all__ = [
-    "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_csv", "datasets_json", "datasets_text",
-    "short_dataset_sentences",
+    "counted_by_dataset", "dataset_record", "dataset_sentences", "datasets_document", "short_dataset_sentences",
 ]  # fmt: skip
 
 _AXIS = 31
@@ -81,13 +78,28 @@ def _without(contrast: Heterogeneity, name: str) -> str:
     return f"{average.comparison.label}: {alone}, and without it {rest}"
 
 
-def datasets_text(assessment: Assessment, shown: Sequence[Verdict], table: Table = plain_table) -> str:
+def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Document:
     """Return a forest of each claim: a row a contrast and dataset, with how much the datasets differ."""
-    heading = "" if table is plain_table else "## "
-    lines = [f"Claims by dataset; source {assessment.source}."]
+    records = _table(assessment, shown)
+    return Document(
+        body=_body(assessment, shown),
+        records=records,
+        digits="%.10g",
+        data={
+            "source": assessment.source,
+            "interval": assessment.settings.interval,
+            "claims": {verdict.claim.id: dataset_record(assessment, verdict) for verdict in shown},
+            "contrasts": json.loads(records.to_json(orient="records", double_precision=10)),
+        },
+        indent=2,
+    )
+
+
+def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid | Heading]:
+    lines: list[str | Grid | Heading] = [f"Claims by dataset; source {assessment.source}."]
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
-        title = f"{heading}{verdict.claim.id}: {verdict.claim.statement}"
+        title = Heading(f"{verdict.claim.id}: {verdict.claim.statement}")
         lines += ["", title, "", *dataset_sentences(assessment, verdict)]
         if not reading.contrasts:
             lines += [] if reading.known_units else ["Not decidable from this source."]
@@ -96,9 +108,9 @@ def datasets_text(assessment: Assessment, shown: Sequence[Verdict], table: Table
         rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "says"]]
         for contrast in reading.contrasts:
             rows += _rows(contrast, reach)
-        lines += ["", *table(rows)]
+        lines += ["", Grid(rows)]
     legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
-    return "\n".join([*lines, "", legend, *assessment.tests]) + "\n"
+    return [*lines, "", legend, *assessment.tests]
 
 
 def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
@@ -166,11 +178,6 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     return frame.assign(source=assessment.source, interval=assessment.settings.interval)
 
 
-def datasets_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
-    """Return one row a contrast and dataset."""
-    return csv_text(_table(assessment, shown), float_format="%.10g")
-
-
 def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object] | None:
     """Return a claim by dataset in plain types: its grade and readout, and the sentences; None where not read."""
     reading = assessment.datasets.get(verdict.claim.id)
@@ -186,15 +193,3 @@ def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object
         "sentences": dataset_sentences(assessment, verdict),
         "made_by": sorted(reading.makers),
     }
-
-
-def datasets_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
-    """Return the grades by dataset and every contrast behind them."""
-    rows = json.loads(_table(assessment, shown).to_json(orient="records", double_precision=10))
-    content = {
-        "source": assessment.source,
-        "interval": assessment.settings.interval,
-        "claims": {verdict.claim.id: dataset_record(assessment, verdict) for verdict in shown},
-        "contrasts": rows,
-    }
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"

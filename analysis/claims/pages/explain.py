@@ -30,7 +30,7 @@ from analysis.claims.wording import (
     seeds_in_words,
     sentence,
 )
-from common.text_tables import plain_table
+from common.tables import plain_table
 
 __all__ = ["explanations", "findings_page", "verdicts_text"]
 

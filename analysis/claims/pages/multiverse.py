@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pandas as pd
@@ -10,12 +9,10 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES
 from analysis.claims.multiverse import Forks, Multiverse
-from analysis.csv_text import csv_text
-from analysis.formats import Table, finite
 from analysis.records import records
-from common.text_tables import plain_table
+from common.tables import Document, Grid
 
-__all__ = ["forks_lines", "multiverse_csv", "multiverse_json", "multiverse_text"]
+__all__ = ["forks_lines", "multiverse_document"]
 
 SYMBOLS = {grade.name: grade.symbol for grade in GRADES.values()}
 """One character a grade, for tables."""
@@ -27,36 +24,46 @@ _GAP = (
 """The columns of a row of gaps, but for where the numbers are from."""
 
 
-def multiverse_csv(multiverse: Multiverse, wanted: Sequence[str]) -> str:
+def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Document:
+    """Return a line a claim with a symbol an analysis, and the gaps by selection rule; all analyses as data."""
+    return Document(
+        body=_body(multiverse, wanted),
+        records=_records(multiverse, wanted),
+        digits="%.10g",
+        data=_data(multiverse, wanted),
+        indent=2,
+    )
+
+
+def _records(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
     """Return one row a claim and analysis; those of the other forks have a state in place of a grade."""
     rows = _verdicts(multiverse, wanted)
     if multiverse.forks is not None:
         others = multiverse.forks.analyses
         others = others[others["id"].isin(wanted)].rename(columns={"state": "verdict"})
         rows = pd.concat([rows, others], ignore_index=True)
-    return csv_text(rows, float_format="%.10g")
+    return rows
 
 
-def multiverse_json(multiverse: Multiverse, wanted: Sequence[str]) -> str:
+def _data(multiverse: Multiverse, wanted: Sequence[str]) -> dict[str, object]:
     """Return all analyses, the shares that support each claim, and the gaps."""
     content: dict[str, object] = {
         "source": multiverse.source,
-        "verdicts": _plain(_verdicts(multiverse, wanted)),
-        "shares": _plain(_shares(multiverse, wanted).reset_index()),
-        "gaps": _plain(multiverse.gaps),
+        "verdicts": _verdicts(multiverse, wanted).to_dict("records"),
+        "shares": _shares(multiverse, wanted).reset_index().to_dict("records"),
+        "gaps": multiverse.gaps.to_dict("records"),
     }
     if multiverse.forks is not None:
         analyses = multiverse.forks.analyses
         content["forks"] = {
-            "analyses": _plain(analyses[analyses["id"].isin(wanted)]),
-            "shares": _plain(multiverse.forks.shares.loc[list(wanted)].reset_index()),
+            "analyses": analyses[analyses["id"].isin(wanted)].to_dict("records"),
+            "shares": multiverse.forks.shares.loc[list(wanted)].reset_index().to_dict("records"),
             "single_changes": {name: [list(one) for one in multiverse.forks.flips[name]] for name in wanted},
         }
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    return content
 
 
-def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], table: Table = plain_table) -> str:
-    """Return a line a claim with a symbol an analysis, and the gaps by selection rule; for a terminal or Markdown."""
+def _body(multiverse: Multiverse, wanted: Sequence[str]) -> list[str | Grid]:
     frame, shares = _verdicts(multiverse, wanted), _shares(multiverse, wanted)
     keys = list(dict.fromkeys(records(frame, "protocol", "selection", "interval")))
     with_protocol = frame["protocol"].nunique() > 1
@@ -65,7 +72,7 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], table: Table 
         (name, *key): verdict
         for name, *key, verdict in records(frame, "id", "protocol", "selection", "interval", "verdict")
     }
-    lines = [
+    lines: list[str | Grid] = [
         f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
         "",
     ]
@@ -75,7 +82,7 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], table: Table 
         symbols = [SYMBOLS.get(cells.get((name, *key), ""), " ") for key in keys]
         rows.append([str(name), supporting, *symbols, CLAIMS[name].short])
     lines += [
-        *table(rows),
+        Grid(rows),
         "",
         f"{', '.join(f'{symbol} {name}' for name, symbol in SYMBOLS.items())}; blank: not among that analysis.",
         "",
@@ -94,16 +101,16 @@ def multiverse_text(multiverse: Multiverse, wanted: Sequence[str], table: Table 
             "",
             "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
             "",
-            *table(gaps),
+            Grid(gaps),
             "",
             "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
         ]
     if multiverse.forks is not None:
-        lines += ["", *forks_lines(multiverse.forks, wanted, table)]
-    return "\n".join(lines) + "\n"
+        lines += ["", *forks_lines(multiverse.forks, wanted)]
+    return lines
 
 
-def forks_lines(forks: Forks, wanted: Sequence[str], table: Table) -> list[str]:
+def forks_lines(forks: Forks, wanted: Sequence[str]) -> list[str | Grid]:
     """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
     of_claim = forks.analyses[forks.analyses["id"] == forks.analyses["id"].iloc[0]]
     valid = int(of_claim["valid"].sum())
@@ -114,11 +121,11 @@ def forks_lines(forks: Forks, wanted: Sequence[str], table: Table) -> list[str]:
             held[f"{word}_{way}"] for word in ("valid", "invalid") for way in ("supported", "contradicted")
         ]
         rows.append([name, *(f"{part:.0%}" for part in parts), CLAIMS[name].short])
-    lines = [
+    lines: list[str | Grid] = [
         f"{valid} valid analyses, {len(of_claim) - valid} invalid ones (too narrow an interval, no adjustment, a "
         "weaker claim):",
         "",
-        *table(rows),
+        Grid(rows),
         *_fewer(forks),
         "",
         "Single changes to the package's analysis that change a verdict:",
@@ -131,7 +138,7 @@ def forks_lines(forks: Forks, wanted: Sequence[str], table: Table) -> list[str]:
             for fork, option, state, fine in forks.flips[name]
         ]
         changes.append([name, "; ".join(words) or "none"])
-    return [*lines, *table(changes)]
+    return [*lines, Grid(changes)]
 
 
 def _fewer(forks: Forks) -> list[str]:
@@ -151,7 +158,3 @@ def _verdicts(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
 
 def _shares(multiverse: Multiverse, wanted: Sequence[str]) -> pd.DataFrame:
     return multiverse.shares().loc[[name for name in CLAIMS if name in wanted]]
-
-
-def _plain(rows: pd.DataFrame) -> list[dict[str, object]]:
-    return [finite(row) for row in rows.to_dict("records")]

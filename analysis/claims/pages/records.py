@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,9 +15,8 @@ from analysis.claims.grades import ALPHA, UNDECIDABLE, UNDECIDED
 from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
 from analysis.claims.wording import levels, mixed_notes, seeds_that_decide, sentence, shortfall
-from analysis.csv_text import csv_text
 
-__all__ = ["as_record", "contrasts_csv", "verdicts_csv", "verdicts_json"]
+__all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
 
 def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, object]:
@@ -116,9 +114,9 @@ def _opinion_record(assessment: Assessment, verdict: Verdict) -> dict[str, objec
     return _rounded({"probability": one.here, "probability_over_datasets": one.over_datasets})
 
 
-def verdicts_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
-    """Return everything about the verdicts as JSON."""
-    content = {
+def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str, object]:
+    """Return everything about the verdicts in plain types."""
+    return {
         "source": assessment.source,
         **({"note": assessment.own_words} if assessment.own_words else {}),
         **asdict(assessment.settings),
@@ -133,7 +131,6 @@ def verdicts_json(assessment: Assessment, shown: Sequence[Verdict]) -> str:
             for verdict in shown
         ],
     }
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 _CSV_CLAIM = (
@@ -147,14 +144,14 @@ _CSV_CONTRAST = (
 )  # fmt: skip
 
 
-def verdicts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+def verdicts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     """Return one row a claim."""
     more = ("probability", "probability_over_datasets") if assessment.opinions else ()
     rows = (as_record(verdict) | _opinion_record(assessment, verdict) for verdict in shown)
-    return _csv(assessment, (*_CSV_CLAIM, *more), rows)
+    return _frame(assessment, (*_CSV_CLAIM, *more), rows)
 
 
-def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
+def contrasts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     """Return one row a contrast."""
     rows = (
         {
@@ -168,13 +165,12 @@ def contrasts_csv(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         for branch in branches
         for finding in branch.findings
     )
-    return _csv(assessment, _CSV_CONTRAST, rows)
+    return _frame(assessment, _CSV_CONTRAST, rows)
 
 
-def _csv(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> str:
-    frame = pd.DataFrame(list(rows), columns=list(columns)).assign(
+def _frame(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=list(columns)).assign(
         source=assessment.source,
         selection=assessment.settings.selection,
         interval=assessment.settings.interval,
     )
-    return csv_text(frame)

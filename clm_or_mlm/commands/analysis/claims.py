@@ -10,12 +10,15 @@ from cyclopts import Parameter
 
 from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.formats import FORMATS
+from analysis.claims.pages.by_dataset import datasets_document
+from analysis.claims.pages.documents import verdicts_document
+from analysis.claims.pages.multiverse import multiverse_document
 from analysis.sources import open_source, standard_of
 from benchmarks.protocol import STANDARD
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError, nearest
+from common.tables import PRINTED, write
 
 __all__ = ["choose", "claims"]
 
@@ -32,7 +35,7 @@ def claims(
     opinion: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
     standard: Annotated[str | None, Parameter(metavar="PATH", group=_SHOWN)] = None,
-    format: Annotated[str, Parameter(choices=tuple(FORMATS), group=_SHOWN)] = "text",
+    format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
     """Judge the paper's findings F1-F15 against a source of scores.
@@ -78,7 +81,7 @@ def claims(
             else standard_of(opened)
         )
         explored = explore(opened, settings, standard=other)
-        text = FORMATS[format].multiverse(replace(explored, forks=forks_of(opened, settings)), wanted)
+        document = multiverse_document(replace(explored, forks=forks_of(opened, settings)), wanted)
     else:
         assessment = assess(opened, settings)
         if opinion:
@@ -86,10 +89,11 @@ def claims(
 
             assessment = replace(assessment, opinions=opinions_on(opened, settings))
         shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in wanted]
-        chosen = FORMATS[format]
-        show = chosen.datasets if datasets else chosen.explained if explain else chosen.verdicts
-        text = show(assessment, shown)
-    write_or_print(text, out)
+        if datasets:
+            document = datasets_document(assessment, shown)
+        else:
+            document = verdicts_document(assessment, shown, explain=explain)
+    write(document, format, out)
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:

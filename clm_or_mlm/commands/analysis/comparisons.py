@@ -11,10 +11,11 @@ from analysis.comparisons import best_report, report, wording
 from analysis.comparisons.best import best_of
 from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.comparison import compare as compared
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
 from common.files import write_bytes
+from common.tables import PRINTED, write
 from pretraining.model_names import MODELS
 
 __all__ = ["best", "compare"]
@@ -31,7 +32,7 @@ def compare(
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
     figure: Annotated[Path | None, Parameter(metavar="FILE.pdf")] = None,
-    format: Annotated[str, Parameter(choices=tuple(report.FORMATS))] = "text",
+    format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
     out: OutFile = None,
 ) -> None:
     """Compare two models, or rank many.
@@ -62,7 +63,7 @@ def compare(
     result = compared(opened, models, score.settings(opened), margin=margin, rho=rho)
     if figure is not None:
         write_bytes(figure, _forest(result, figure))
-    write_or_print(report.FORMATS[format].show(result), out)
+    write(report.comparison_document(result), format, out)
 
 
 def best(
@@ -71,7 +72,7 @@ def best(
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
-    format: Annotated[str, Parameter(choices=tuple(best_report.FORMATS))] = "text",
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
     """Print how likely each split, masking ratio, objective or model is the best, on every dataset and task.
@@ -88,7 +89,7 @@ def best(
     """
     opened = source.open(need_instances=score.needs_instances())
     answer = best_of(opened, score.settings(opened), question)
-    write_or_print(best_report.FORMATS[format].show(answer), out)
+    write(best_report.best_document(answer), format, out)
 
 
 def _forest(result: Comparison, path: Path) -> bytes:

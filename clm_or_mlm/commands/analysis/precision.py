@@ -11,8 +11,9 @@ from analysis.precision import power as seed_plans
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
 from analysis.statistics.interval_kinds import DEFAULT_SEED
-from clm_or_mlm.options import OutFile, Selection, SourceOptions, write_or_print
+from clm_or_mlm.options import OutFile, Selection, SourceOptions
 from common.errors import UserError
+from common.tables import PRINTED, write
 
 __all__ = ["coverage", "power"]
 
@@ -25,7 +26,7 @@ def coverage(
     trials: Annotated[int | None, Parameter(show_default=False)] = None,
     resamples: int = COVERAGE_RESAMPLES,
     seed: int = DEFAULT_SEED,
-    format: Annotated[str, Parameter(choices=tuple(coverage_report.FORMATS))] = "text",
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
     """Simulate cells and count how often each nominal 95 % interval holds the truth.
@@ -50,12 +51,12 @@ def coverage(
     if shapes:
         by_shape = simulate_shapes(trials=trials, resamples=resamples, seed=seed)
         report_of_shapes = shapes_report.ShapesReport(frame=by_shape, trials=trials)
-        write_or_print(shapes_report.FORMATS[format].show(report_of_shapes), out)
+        write(shapes_report.shapes_document(report_of_shapes), format, out)
         return
     opened = source.open(need_instances=True)
     frame = simulate(opened, trials=trials, resamples=resamples, seed=seed, selection=selection)
     report = coverage_report.CoverageReport(frame=frame, source=opened.label, trials=trials)
-    write_or_print(coverage_report.FORMATS[format].show(report), out)
+    write(coverage_report.coverage_document(report), format, out)
 
 
 def power(
@@ -65,7 +66,7 @@ def power(
     power: float = 0.8,
     alpha: float = 0.05,
     selection: Selection = "seed",
-    format: Annotated[str, Parameter(choices=tuple(seed_plans.FORMATS))] = "text",
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
     """Print how many fine-tuning seeds each model needs for a difference between two models to be found.
@@ -86,4 +87,4 @@ def power(
     opened = source.open()
     table = seed_plans.power_table(opened, effect, power=power, alpha=alpha, selection=selection)
     plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect, power=power, alpha=alpha)
-    write_or_print(seed_plans.FORMATS[format].show(plan), out)
+    write(seed_plans.plan_document(plan), format, out)

@@ -7,7 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from analysis.sensitivity import report
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions, write_or_print
+from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
+from common.tables import PRINTED, write
 
 __all__ = ["sensitivity"]
 
@@ -16,7 +17,7 @@ def sensitivity(
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
-    format: Annotated[str, Parameter(choices=tuple(report.FORMATS))] = "text",
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
     """Print what would overturn each verdict on the paper's findings.
@@ -31,4 +32,4 @@ def sensitivity(
     """
     opened = source.open(need_instances=score.needs_instances())
     result = report.sensitivity_of(opened, score.settings(opened))
-    write_or_print(report.FORMATS[format].show(result), out)
+    write(report.sensitivity_document(result), format, out)

@@ -11,21 +11,22 @@ from cyclopts import Parameter
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
 from analysis.tables import audit as audits
-from analysis.tables import audit_report, render, write_scores
+from analysis.tables.audit_report import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE, get_dataset
 from clm_or_mlm.options import (
     OutFile,
     ScoreOptions,
     Selection,
     SourceOptions,
-    write_or_print,
 )
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_text
 from common.plain_text import redacted
 from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
+from common.tables import FORMATS, show, write
 from pretraining.model_names import TABLES
 
 __all__ = ["audit", "report", "reproduce", "scores", "table"]
@@ -39,7 +40,7 @@ def scores(
     score: ScoreOptions = ScoreOptions(),
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
-    format: Annotated[str, Parameter(choices=tuple(write_scores.FORMATS))] = "csv",
+    format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",
     out: OutFile = None,
 ) -> None:
     """Print the scores of a source: mean and 95 % interval of every model and dataset, in percent.
@@ -51,9 +52,8 @@ def scores(
         dataset: only these datasets (or average)
         format: how they are written (parquet needs --out)
     """
-    form = write_scores.FORMATS[format]
-    if out is None and not form.is_text:
-        raise UserError(f"--format {form.name} is no text: name a file with --out scores.{form.ending}")
+    if out is None and not FORMATS[format].is_text:
+        raise UserError(f"--format {format} is no text: name a file with --out scores.{format}")
     opened = source.open(need_instances=score.needs_instances())
     for name in dataset:  # after opening, which makes a store's own datasets known
         if name != AVERAGE:
@@ -67,7 +67,7 @@ def scores(
         frame = frame[frame["model"].isin(model)]
     if dataset:
         frame = frame[frame["dataset"].isin(dataset)]
-    write_or_print(form.content(frame), out)
+    write(scores_document(frame), format, out)
 
 
 def table(
@@ -76,7 +76,7 @@ def table(
     *,
     source: SourceOptions = SourceOptions(),
     score: ScoreOptions = ScoreOptions(),
-    format: Annotated[str, Parameter(choices=tuple(render.FORMATS))] = "markdown",
+    format: Annotated[str, Parameter(choices=TABLE_FORMATS)] = "markdown",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> None:
     """Print the paper's tables.
@@ -94,13 +94,12 @@ def table(
     opened = source.open(models, need_instances=score.needs_instances()) if models else PUBLISHED
     settings = score.settings(opened) if models else None
     scores = None if settings is None or opened.is_published else opened.scores(settings)
-    form = render.FORMATS[format]
     for one in numbers:
-        text = form.show(build_table(one, scores, source=opened))
+        text = show(table_document(build_table(one, scores, source=opened)), format)
         if out is None:
             sys.stdout.write(text + ("\n" if one != numbers[-1] else ""))
         else:
-            path = out / f"table{one:02d}.{form.ending}"
+            path = out / f"table{one:02d}.{FORMATS[format].ending}"
             write_text(path, text)
             sys.stdout.write(f"{path}\n")
 
@@ -119,48 +118,46 @@ def audit(
     source: SourceOptions = SourceOptions(),
     selection: Selection = "seed",
     letter: bool = False,
-    format: Annotated[str, Parameter(choices=(*audit_report.FORMATS, "latex", "pdf"))] = "markdown",
+    format: Annotated[str, Parameter(choices=AUDIT_FORMATS)] = "markdown",
     out: OutFile = None,
 ) -> int:
     """Compare all 800 published cells with what a source's runs give, and redo the paper's own arithmetic.
 
     Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
 
-    a page for a reviewer to send:  python -m analysis audit --letter --source results/ --format pdf --out letter.pdf
+    a page for a reviewer to send:  python -m analysis audit --letter --source results/ --format html --out letter.html
 
     Args:
         letter: one page instead: what reproduces, what does not, the traps with their effects, the verdicts
-        format: how it is written; a letter as markdown, html, latex or pdf (pdf needs pdflatex and --out)
+        format: how it is written; a letter as markdown or html
     """
     if letter:
         return _letter(source, selection, format, out)
     opened = source.open()
-    form = audit_report.FORMATS[format]
     if opened.stand_ins is not None:
-        if form is not audit_report.FORMATS["markdown"]:
+        if format != "markdown":
             raise UserError(
                 f"{source.source}: a small study's runs are not compared with the paper's, only listed, and that as "
                 "text; leave --format out"
             )
-        write_or_print(audit_report.runs_of_stand_ins(opened), out)
+        write(runs_of_stand_ins(opened), format, out)
         return 0
     result = audits.audit(opened, selection=selection)
-    write_or_print(form.show(result), out)
+    write(audit_document(result), format, out)
     if out is not None:
-        sys.stdout.write(f"{out}: {audit_report.verdict(result)}\n")
+        sys.stdout.write(f"{out}: {verdict(result)}\n")
     return 1 if result.differs else 0
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
     from analysis.letter.content import write_letter
-    from analysis.letter.pages import FORMATS
+    from analysis.letter.pages import LETTER_FORMATS, letter_document
 
-    form = FORMATS[format]
-    if out is None and not form.is_text:
-        raise UserError(f"--format {form.name} is no text: name a file with --out letter.{form.ending}")
+    if format not in LETTER_FORMATS:
+        raise UserError(f"a letter is no {format}: take --format {' or '.join(LETTER_FORMATS)}")
     opened = source.open()
     written = write_letter(opened, opened.settled(Settings(selection=selection)))
-    write_or_print(form.content(written), out)
+    write(letter_document(written), format, out)
     return 1 if written.differs else 0
 
 

@@ -5,24 +5,25 @@ import io
 import json
 
 from analysis.comparisons.best import best_of
-from analysis.comparisons.best_report import FORMATS
+from analysis.comparisons.best_report import best_document
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
+from common.tables import PRINTED, show
 
 ANSWER = best_of(PUBLISHED, Settings(interval="t", resamples=500), ["split", "model"])
 
 
 def test_every_format_has_every_contest() -> None:
-    for form in FORMATS.values():
-        text = form.show(ANSWER)
+    for form in PRINTED:
+        text = show(best_document(ANSWER), form)
         assert text.endswith("\n") and "nan" not in text
         assert all(group in text for group in ("12k", "22k", "42k", "64k"))
-    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].show(ANSWER))))
-    assert len(rows) == len(json.loads(FORMATS["json"].show(ANSWER))["chances"]) == len(ANSWER.chances)
+    rows = list(csv.DictReader(io.StringIO(show(best_document(ANSWER), "csv"))))
+    assert len(rows) == len(json.loads(show(best_document(ANSWER), "json"))["chances"]) == len(ANSWER.chances)
 
 
 def test_the_text_has_chances_ranks_the_union_and_how_it_was_done() -> None:
-    lines = FORMATS["text"].show(ANSWER).splitlines()
+    lines = show(best_document(ANSWER), "text").splitlines()
     heads = [line for line in lines if "25-50 %" in line]
     assert len(heads) == 3
     line = next(line for line in lines if line.startswith("TC average"))

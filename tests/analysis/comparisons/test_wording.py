@@ -6,7 +6,7 @@ from analysis.comparisons.comparison import compare
 from analysis.comparisons.wording import about, difference_tables, footer, ranking_sentences
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
-from common.text_tables import signed
+from common.tables import signed
 from tests.analysis.comparisons.given import MADE_UP, REAL
 from tests.analysis.made_up import with_instances
 

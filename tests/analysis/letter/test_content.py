@@ -6,20 +6,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.letter.content import BY_CONSEQUENCE, write_letter
-from analysis.letter.pages import letter_markdown
+from analysis.letter.content import BY_CONSEQUENCE, Letter, write_letter
+from analysis.letter.pages import letter_document
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.paper_arithmetic import check_arithmetic
 from benchmarks.runs import RUN
 from common.errors import UserError
+from common.tables import show
 from tests.analysis.stores import MODELS, age, fill, released_source, scores_of
 
 SETTINGS = Settings(interval="t")
 
 
+def markdown(letter: Letter) -> str:
+    return show(letter_document(letter), "markdown")
+
+
 def text_of(source: Source) -> str:
-    return letter_markdown(write_letter(source, SETTINGS))
+    return markdown(write_letter(source, SETTINGS))
 
 
 def test_every_check_of_the_arithmetic_has_its_place() -> None:
@@ -36,7 +41,7 @@ def test_without_runs_nothing_is_said_to_agree_or_to_differ() -> None:
 
 def test_released_runs_are_named_and_counted_once() -> None:
     letter = write_letter(released_source(), SETTINGS)
-    text = letter_markdown(letter)
+    text = markdown(letter)
     assert "From 30 runs of" in text
     assert (
         "1 of the paper's 736 scores were recomputed (repeats counted once): 1 agree to the printed digits"
@@ -49,7 +54,7 @@ def test_released_runs_are_named_and_counted_once() -> None:
 def test_what_differs_is_listed_with_both_numbers() -> None:
     letter = write_letter(released_source(-0.02), SETTINGS)
     assert letter.differs
-    assert "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)" in letter_markdown(letter)
+    assert "Table 2, 610m-mlm40-42k, sst2: printed 91.42, recomputed 89.42 (-2.00)" in markdown(letter)
 
 
 def test_the_arithmetic_starts_with_what_makes_another_network() -> None:

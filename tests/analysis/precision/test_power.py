@@ -11,9 +11,9 @@ from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from analysis.precision.power import (
-    FORMATS,
     SeedPlan,
     detectable,
+    plan_document,
     power_of,
     power_of_paired,
     power_table,
@@ -22,6 +22,7 @@ from analysis.precision.power import (
 )
 from analysis.sources import Source
 from common.errors import UserError
+from common.tables import show
 from tests.analysis.made_up import made_up_runs
 
 
@@ -83,11 +84,12 @@ def test_published_cells_say_what_half_a_point_needs():
 def test_every_form_of_a_plan_has_the_same_rows():
     table = power_table(Source(label="published"), 0.5)
     plan = SeedPlan(table=table, source="published", effect=0.5, power=0.8, alpha=0.05)
-    rows = json.loads(FORMATS["json"].show(plan))
+    rows = json.loads(show(plan_document(plan), "json"))
     assert [row["seeds"] for row in rows] == table["seeds"].tolist()
-    assert len(FORMATS["csv"].show(plan).splitlines()) == 1 + len(rows)
+    assert len(show(plan_document(plan), "csv").splitlines()) == 1 + len(rows)
     assert (
-        len(FORMATS["markdown"].show(plan).splitlines()) == len(FORMATS["text"].show(plan).splitlines()) + 1
+        len(show(plan_document(plan), "markdown").splitlines())
+        == len(show(plan_document(plan), "text").splitlines()) + 1
     )
 
 

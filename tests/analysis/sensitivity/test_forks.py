@@ -10,7 +10,7 @@ from analysis.sensitivity.forks import FORKS, explore_forks, flips, shares, univ
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
-from common.text_tables import plain_table
+from common.tables import Document, show
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
 
 SETTINGS = Settings(interval="t")
@@ -69,11 +69,8 @@ def test_no_dataset_is_left_out_of_spreads() -> None:
         "F7": 12 * options, "F10": 12 * options,
     }  # fmt: skip
     assert set(FRAME.loc[FRAME["id"] == "F7", "datasets"]) == {"all"}
-    said = " ".join(
-        forks_lines(
-            Forks(analyses=FRAME, shares=shares(FRAME), flips=flips(FRAME, BASE)), ["F7"], plain_table
-        )
-    )
+    forks = Forks(analyses=FRAME, shares=shares(FRAME), flips=flips(FRAME, BASE))
+    said = show(Document(body=forks_lines(forks, ["F7"])), "text")
     assert "F7, F10: without the analyses that leave a dataset out" in said
 
 

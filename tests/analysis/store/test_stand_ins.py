@@ -11,14 +11,15 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims.assessment import assess
-from analysis.claims.pages import formats as claim_pages
+from analysis.claims.pages.documents import verdicts_document
 from analysis.sources import open_source
 from analysis.statistics.scores_table import Settings, seed_scores
 from analysis.store.runs_table import write_runs
 from analysis.store.stand_ins import STAND_INS
 from analysis.tables.build import build_table
-from analysis.tables.render import FORMATS
+from analysis.tables.render import TABLE_FORMATS, table_document
 from common.errors import UserError
+from common.tables import show
 
 MODELS = {
     "mini-m-mlm40-42": "610m-mlm40-42k",
@@ -62,14 +63,14 @@ def test_a_familys_average_is_its_one_dataset(table: Path) -> None:
             assert average.to_numpy() == pytest.approx(alone.to_numpy())
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 def test_tables_say_so_and_print_no_number_of_the_paper(table: Path, form: str) -> None:
     source = open_source(str(table))
     scores = source.scores(Settings(interval="t"))
     for number in (2, 5, 10):
         made = build_table(number, scores, source=source)
         assert all(cell.published is None for row in made.cells for cell in row)
-        text = FORMATS[form].show(made)
+        text = show(table_document(made), form)
         if form != "csv":
             assert "MINIATURE: not the paper" in text.replace("&#x27;", "'")
     shown = build_table(2, scores, source=source)
@@ -81,7 +82,7 @@ def test_claims_say_so(table: Path) -> None:
     source = open_source(str(table))
     found = assess(source, Settings(interval="t"))
     for form in ("text", "markdown", "json"):
-        assert "MINIATURE: not the paper" in claim_pages.FORMATS[form].verdicts(found, found.verdicts)
+        assert "MINIATURE: not the paper" in show(verdicts_document(found, found.verdicts), form)
     assert not found.mixed
 
 

@@ -16,7 +16,7 @@ from analysis.sources import open_source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import protocol_of, read_runs
-from analysis.tables.render import FORMATS
+from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RUN, RunKey, cell_keys, write_results
 from common.errors import UserError
@@ -153,7 +153,7 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
     assert protocol_of(tmp_path / "copy.parquet") == "standard"
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 def test_tables_by_the_standard_metrics_cannot_be_taken_for_the_papers(
     both: tuple[Path, list[RunKey]], cache: None, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:

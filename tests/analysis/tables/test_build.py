@@ -8,8 +8,9 @@ import pytest
 from analysis.published_cells import published_cells
 from analysis.statistics.scores_table import Settings, run_scores
 from analysis.tables.build import build_table
-from analysis.tables.render import FORMATS
+from analysis.tables.render import table_document
 from common.errors import UserError
+from common.tables import show
 from pretraining.paper_settings import SHAPES
 from tests.analysis.made_up import random_runs
 
@@ -59,7 +60,7 @@ def test_recomputed_values_stand_beside_the_published_ones() -> None:
                 assert cell.recomputed == (expected["mean"], expected["low"], expected["high"])
             else:
                 assert cell.recomputed is None
-    assert "runs.parquet" in FORMATS["markdown"].show(table)
+    assert "runs.parquet" in show(table_document(table), "markdown")
 
 
 def test_own_models_become_rows_of_the_table_of_their_kind() -> None:

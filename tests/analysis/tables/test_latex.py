@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from analysis.comparisons.comparison import compare
-from analysis.comparisons.report import comparison_latex
+from analysis.comparisons.report import comparison_document
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings, run_scores
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.latex import latex_table, tex
-from analysis.tables.render import render_latex
+from analysis.tables.render import table_document
+from common.tables import Document, Grid, show
 from tests.analysis.made_up import random_runs
 
 WIDTH = "5.5in"
@@ -44,8 +44,8 @@ def compiled(tables: list[str], folder: Path) -> str:
 @needs_tex
 def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
     scores = run_scores(random_runs(), Settings(interval="t"), source="my_runs")
-    tables = [render_latex(build_table(number)) for number in table_numbers()]
-    tables += [render_latex(build_table(number, scores)) for number in (2, 6)]
+    tables = [show(table_document(build_table(number)), "latex") for number in table_numbers()]
+    tables += [show(table_document(build_table(number, scores)), "latex") for number in (2, 6)]
     log = compiled(tables, tmp_path)
     assert not re.findall(r"Overfull \\[hv]box.*", log)
 
@@ -54,7 +54,8 @@ def test_no_table_of_the_paper_is_wider_than_the_text(tmp_path: Path) -> None:
 def test_a_comparison_fits_the_text(tmp_path: Path) -> None:
     settings = Settings(interval="t", resamples=200)
     pairs = [["610m-mlm40-42k", "610m-clm-42k"], ["610m-*-12k"]]
-    log = compiled([comparison_latex(compare(PUBLISHED, names, settings)) for names in pairs], tmp_path)
+    tables = [show(comparison_document(compare(PUBLISHED, names, settings)), "latex") for names in pairs]
+    log = compiled(tables, tmp_path)
     assert not re.findall(r"Overfull \\[hv]box.*", log)
 
 
@@ -65,8 +66,8 @@ def test_a_table_too_wide_is_what_the_test_would_find(tmp_path: Path) -> None:
 
 
 def test_what_is_special_is_escaped() -> None:
-    assert tex("50 % of a_b & ±1 < 2") == "50 \\% of a\\_b \\& $\\pm$1 $<$ 2"
-    table = latex_table([["a", "b"], ["x_1", "2"]], caption="50 %", label="x", stubs=1)
+    grid = Grid([["a", "b"], ["x_1", "50 % & ±1 < 2"]], caption="50 %", label="x")
+    table = show(Document(body=[grid]), "latex")
     assert "\\begin{tabular}{lr}" in table
-    assert "x\\_1 & 2 \\\\" in table
+    assert "x\\_1 & 50 \\% \\& $\\pm$1 $<$ 2 \\\\" in table
     assert "\\caption{50 \\%}" in table

@@ -7,31 +7,32 @@ import io
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from analysis.published_cells import published_cells
 from analysis.statistics.scores_table import Settings, run_scores
 from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import FORMATS
+from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
+from common.tables import FORMATS, show, written
 from tests.analysis.made_up import random_runs
 
 CELLS = published_cells()
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 @pytest.mark.parametrize("number", table_numbers())
 def test_every_format_shows_every_number(number: int, form: str) -> None:
-    text = FORMATS[form].show(build_table(number))
-    assert text == FORMATS[form].show(build_table(number))
+    text = show(table_document(build_table(number)), form)
+    assert text == show(table_document(build_table(number)), form)
     for cell in CELLS[CELLS["table"] == number].itertuples():
         assert f"{cell.mean:.2f}" in text
         assert f"{cell.ci95:.2f}" in text
-    assert FORMATS[form].ending in ("md", "tex", "csv", "html")
 
 
 def test_csv_can_be_read_back() -> None:
-    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].show(build_table(4)))))
+    rows = list(csv.DictReader(io.StringIO(show(table_document(build_table(4)), "csv"))))
     cells = CELLS[CELLS["table"] == 4].set_index(["model", "dataset"])
     for row in rows:
         for dataset in ("squad", "squad_v2", "record", "average"):
@@ -40,7 +41,7 @@ def test_csv_can_be_read_back() -> None:
 
 def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
     scores = run_scores(random_runs(), Settings(), source="x")
-    text = FORMATS["markdown"].show(build_table(2, scores))
+    text = show(table_document(build_table(2, scores)), "markdown")
     for line in text.splitlines()[2:]:
         assert line.count("|") == 7
     assert re.search(r"\| \d+\.\d\d \(±\d\.\d\d\)<br>\d+\.\d\d \[", text) and "&lt;" not in text
@@ -48,7 +49,7 @@ def test_markdown_rows_have_as_many_fields_as_the_head() -> None:
 
 def test_latex_is_balanced_and_escaped() -> None:
     scores = run_scores(random_runs(), Settings(), source="my_runs")
-    text = FORMATS["latex"].show(build_table(2, scores))
+    text = show(table_document(build_table(2, scores)), "latex")
     assert text.count("\\begin{") == text.count("\\end{") == 2
     assert text.count("{") == text.count("}")
     assert "my\\_runs" in text
@@ -72,10 +73,24 @@ def test_html_is_well_formed() -> None:
             assert self.open.pop() == tag
 
     checker = Checker()
-    checker.feed(FORMATS["html"].show(build_table(10, run_scores(random_runs(), Settings(), source="<x>"))))
+    table = build_table(10, run_scores(random_runs(), Settings(), source="<x>"))
+    checker.feed(show(table_document(table), "html"))
     assert checker.open == []
 
 
 def test_an_unknown_format_is_told_with_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'markdown'"):
         FORMATS["markdwn"]
+
+
+def test_every_format_of_scores_holds_every_row() -> None:
+    scores = run_scores(random_runs(), Settings(), source="x")
+    document = scores_document(scores)
+    csv = pd.read_csv(io.StringIO(show(document, "csv")))
+    pd.testing.assert_frame_equal(csv, scores.round(6), check_dtype=False, check_exact=False, atol=1e-6)
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(document, "parquet"))), scores)
+    *lines, empty, words = show(document, "markdown").splitlines()
+    assert empty == "" and len(lines) == len(scores) + 2
+    assert words.startswith("low, high: 95 % symmetric studentised") and "of 5 simulated seeds" in words
+    assert {line.count("|") for line in lines} == {len(scores.columns) + 1}
+    assert f"{scores['mean'].iloc[0]:.2f}" in lines[2]

@@ -231,7 +231,6 @@ def test_downloads_are_what_the_commands_write(
         "table02.tex": ["table", "2", "--format", "latex"],
         "claims.csv": ["claims", "--format", "csv"],
         "letter.md": ["audit", "--letter"],
-        "letter.tex": ["audit", "--letter", "--format", "latex"],
     }
     for name, command in commands.items():
         content = saved(page, name)

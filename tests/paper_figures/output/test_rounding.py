@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.csv_text import csv_text
 from analysis.sources import Source, open_source
+from common.tables import csv_text
 from paper_figures.inputs import Inputs
 from paper_figures.output.rounding import decimals, rounded
 from tests.paper_figures.made_up import made_up_runs, paper_figure

@@ -4,30 +4,20 @@ import json
 
 import pytest
 
-from common.errors import UserError
+from common.tables import show
 from pretraining.plan.flops import CONVENTIONS, Convention
 from pretraining.plan.plan import plan_of
-from pretraining.plan.report import FORMATS, ReportFormat, render
+from pretraining.plan.report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_file import PAPER_STUDY
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 
 
-@pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("form", PLAN_FORMATS)
 def test_every_format_names_every_stage(form: str) -> None:
-    text = render(WHOLE, form)
+    text = show(plan_document(WHOLE), form)
     assert all(item.name in text for item in WHOLE.stages)
     assert text.isascii()
-
-
-def test_a_made_up_format_is_used_under_its_name() -> None:
-    with pytest.raises(UserError, match="unknown format 'names'"):
-        render(WHOLE, "names")
-    FORMATS.register(ReportFormat(name="names", render=lambda plan, device, mfu: f"{device} at {mfu}"))
-    try:
-        assert render(WHOLE, "names", device="A100", utilisation=0.5) == "A100 at 0.5"
-    finally:
-        FORMATS.pop("names")
 
 
 def test_a_made_up_flop_count_is_in_every_plan() -> None:
@@ -36,8 +26,8 @@ def test_a_made_up_flop_count_is_in_every_plan() -> None:
     try:
         tokens = WHOLE.costs().tokens
         assert WHOLE.costs().flops["one"] == pytest.approx(tokens)
-        assert f"{tokens:.4g} at one a token" in render(WHOLE)
-        assert "one" in json.loads(render(WHOLE, "json"))["costs"]["flops"]
+        assert f"{tokens:.4g} at one a token" in show(plan_document(WHOLE), "tree")
+        assert "one" in json.loads(show(plan_document(WHOLE), "json"))["costs"]["flops"]
     finally:
         CONVENTIONS.pop("one")
     assert "one" not in WHOLE.costs().flops

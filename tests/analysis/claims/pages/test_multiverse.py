@@ -9,17 +9,18 @@ import pandas as pd
 import pytest
 
 from analysis.claims.multiverse import Forks, Multiverse, explore
-from analysis.claims.pages.formats import FORMATS
+from analysis.claims.pages.multiverse import multiverse_document
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
+from common.tables import PRINTED, show
 
 SETTINGS = Settings(interval="t", resamples=200)
 
 
-@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("form", PRINTED)
 def test_every_format_shows_the_share(form):
     found = explore(Source(label="published"), SETTINGS)
-    text = FORMATS[form].multiverse(found, ["F1", "F4"])
+    text = show(multiverse_document(found, ["F1", "F4"]), form)
     assert text.endswith("\n") and "F4" in text and "F5a" not in text
     if form == "json":
         content = json.loads(text)
@@ -48,12 +49,12 @@ FORKS = Forks(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("form", PRINTED)
 def test_every_format_has_the_forks_valid_and_invalid_apart(form):
     empty = Multiverse(
         source="x", verdicts=explore(Source(label="published"), SETTINGS).verdicts, gaps=pd.DataFrame()
     )
-    text = FORMATS[form].multiverse(replace(empty, forks=FORKS), ["F1", "F4"])
+    text = show(multiverse_document(replace(empty, forks=FORKS), ["F1", "F4"]), form)
     if form in ("text", "markdown"):
         assert "1 valid analyses, 1 invalid ones" in text
         assert "interval paper: contradicted (invalid)" in text and "none" in text

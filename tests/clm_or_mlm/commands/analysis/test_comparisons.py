@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from analysis.comparisons.report import FORMATS
 from analysis.store.runs_table import write_runs
 from common.errors import UserError
+from common.tables import PRINTED
 from tests.analysis.comparisons.given import RELEASED
 from tests.analysis.made_up import made_up_runs, with_instances
 
 PAIR = ["compare", "610m-mlm40-42k", "610m-clm-42k"]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*PRINTED, "latex"])
 def test_every_format_and_a_file(form, capsys, tmp_path):
     assert main([*PAIR, "--format", form]) == 0
     text = capsys.readouterr().out

@@ -46,8 +46,7 @@ def test_the_letter_is_printed_or_written(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--letter", "--format", "pdf"], "name a file with --out letter.pdf"),
-        (["--letter", "--format", "json"], "format of the letter"),
+        (["--letter", "--format", "json"], "take --format markdown or html"),
         (["--format", "latex"], "unknown format 'latex'"),
     ],
 )

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.tables.render import FORMATS
+from analysis.tables.render import TABLE_FORMATS
 from common.errors import UserError
+from common.tables import FORMATS
 
 
 def test_tables_are_printed_one_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,7 +21,7 @@ def test_tables_are_printed_one_below_the_other(capsys: pytest.CaptureFixture[st
     assert both == f"{first}\n{capsys.readouterr().out}"
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 def test_all_tables_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     assert main(["table", "all", "--format", form, "--out", str(tmp_path)]) == 0
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]

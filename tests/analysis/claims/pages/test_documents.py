@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.__main__ import main
 from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.pages.formats import FORMATS
+from analysis.claims.pages.documents import verdicts_document
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
 from clm_or_mlm.commands.analysis.claims import choose
 from common.errors import UserError
+from common.tables import PRINTED, show
 
 
 def test_ids_are_taken_in_any_case_and_f5_is_all_of_f5():
@@ -40,18 +39,11 @@ def assessment() -> Assessment:
     return assess(PUBLISHED, Settings(interval="t"))
 
 
-@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("form", PRINTED)
 @pytest.mark.parametrize("explain", [False, True])
 def test_every_format_names_the_claims_shown_and_ends_in_a_line_break(
     assessment: Assessment, form: str, explain: bool
 ) -> None:
     shown = [verdict for verdict in assessment.verdicts if verdict.claim.id in ("F1", "F7")]
-    show = FORMATS[form].explained if explain else FORMATS[form].verdicts
-    text = show(assessment, shown)
+    text = show(verdicts_document(assessment, shown, explain=explain), form)
     assert text.endswith("\n") and "F1" in text and "F7" in text and "F5a" not in text
-
-
-@given(st.text(max_size=9).filter(lambda name: name not in FORMATS))
-def test_an_unknown_format_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"unknown format .*; one of text, markdown, json, csv"):
-        FORMATS[name]

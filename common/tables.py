@@ -1,0 +1,324 @@
+"""Whatever a command shows, written in one place: text, Markdown, LaTeX, CSV, JSON, Parquet.
+
+A command builds a `Document`, one plain value: lines and tables for people, a frame and plain data for programs.
+`FORMATS` are the ways to write any document; `write` puts one of them on standard output or into a file.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common.files import write_bytes
+from common.plain_text import visible
+from common.registry import Registry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "FORMATS",
+    "PRINTED",
+    "Document",
+    "Format",
+    "Grid",
+    "Heading",
+    "Rows",
+    "TextOnly",
+    "csv_cell",
+    "csv_text",
+    "fill_template",
+    "markdown_table",
+    "plain_table",
+    "show",
+    "signed",
+    "write",
+    "written",
+]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a formula of a spreadsheet begins with."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9.](?:[0-9.,;:%()\[\]eE+ \u00b1\u2013-]| to )*)?")
+"""A number, its interval and its error are none, nor is the dash for what there is not."""
+_TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
+        "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "<": "$<$",
+        ">": "$>$", "\u221a": "$\\surd$", "\u2212": "$-$", "\u03c3": "$\\sigma$", "\u00d7": "$\\times$"})  # fmt: skip
+
+Rows = Sequence[Sequence[str]]
+"""Rows of texts of one length, the first of them the head."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    rows: Rows
+    """The first of them the head; a cell may have several lines."""
+    numbers: Container[int] = ()
+    """Columns that are aligned on the right."""
+    caption: str = ""
+    """Of a LaTeX table."""
+    label: str = ""
+    """Of a LaTeX table, after `tab:`."""
+    stubs: int = 1
+    """Columns of a LaTeX table that are aligned on the left."""
+    grouped: bool = False
+    """Whether LaTeX rules off rows whose first cell differs from the one above, and writes it once."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A title within a document: of second order in Markdown, a line in a text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TextOnly:
+    """Lines that only a text for a terminal has."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What a command shows."""
+
+    body: Sequence[str | Grid | Heading | TextOnly] = ()
+    """For people: lines, and tables among them."""
+    records: pd.DataFrame | None = None
+    """For programs: CSV and Parquet, and JSON when there is no `data`."""
+    digits: str | None = None
+    """How CSV writes numbers: `%.6g`; None: every digit."""
+    data: object = None
+    """What JSON holds; numbers that are none or infinite are null."""
+    indent: int = 1
+    """Of the JSON."""
+    pages: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """Formats that this document writes in its own way."""
+
+
+def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a table with aligned columns, those of `numbers` aligned on the right."""
+    rows = [[visible(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.rjust(width) if column in numbers else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def markdown_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
+    """Return the lines of a Markdown table, the first row its head; no cell is obeyed by a reader of Markdown."""
+    head, *body = ([_markdown_cell(text) for text in row] for row in rows)
+    rules = ("---:" if column in numbers else "---" for column in range(len(head)))
+    return [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(row)} |" for row in body)]
+
+
+def _markdown_cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table: `<br>` for line breaks, no HTML of its own, no separators."""
+    lines = (
+        visible(line).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+        for line in text.splitlines()
+    )
+    return "<br>".join(lines)
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as a cell of a CSV that no spreadsheet takes for a formula, and no terminal for a command."""
+    return f"'{visible(text)}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else visible(text)
+
+
+def csv_text(frame: pd.DataFrame, digits: str | None = None) -> str:
+    """Return the columns as CSV without an index, missing values as empty fields; equal frames give equal text."""
+    import pandas as pd
+
+    safe = {
+        csv_cell(str(name)): column
+        if pd.api.types.is_numeric_dtype(column)
+        else pd.Series(
+            [csv_cell(value) if isinstance(value, str) else value for value in column],
+            index=column.index,
+            dtype=object,
+        )
+        for name, column in frame.items()
+    }
+    return pd.DataFrame(safe, index=frame.index).to_csv(index=False, lineterminator="\n", float_format=digits)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Return a number with its sign, what rounds to zero without one; `-` for nan."""
+    if value != value:
+        return "-"
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
+
+
+def fill_template(path: Path, **values: object) -> str:
+    """Return a jinja2 template of HTML with its values filled in, escaped unless the template calls them `safe`."""
+    import jinja2  # not for those who print text
+
+    environment = jinja2.Environment(
+        finalize=lambda value: value if hasattr(value, "__html__") else html.escape(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(path.read_text("utf-8")).render(values)
+
+
+def _text(document: Document) -> str:
+    lines: list[str] = []
+    for part in document.body:
+        if isinstance(part, str):
+            lines.append(part)
+        elif isinstance(part, Grid):
+            lines += plain_table(part.rows, part.numbers)
+        else:
+            lines += part.lines if isinstance(part, TextOnly) else [part.text]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(document: Document) -> str:
+    lines: list[str] = []
+    for part in document.body:
+        if isinstance(part, str):
+            lines.append(part)
+        elif isinstance(part, Grid):
+            lines += markdown_table(part.rows, part.numbers)
+        elif isinstance(part, Heading):
+            lines.append(f"## {part.text}")
+    return "\n".join(lines) + "\n"
+
+
+def _latex(document: Document) -> str:
+    """Return the tables; they need booktabs and graphicx, and shrink to the width of the text."""
+    return "\n".join(_latex_table(part) for part in document.body if isinstance(part, Grid))
+
+
+def _latex_table(grid: Grid) -> str:
+    head, *others = grid.rows
+    body = [f"{' & '.join(_tex(head))} \\\\", "\\midrule"]
+    for place, row in enumerate(others):
+        if grid.grouped and place:
+            if row[0] == others[place - 1][0]:
+                row = ["", *row[1:]]
+            else:
+                body.append("\\midrule")
+        stacked = [cell.split("\n") for cell in row]
+        for level in range(max(map(len, stacked))):
+            cells = (cell[level] if level < len(cell) else "" for cell in stacked)
+            body.append(f"{' & '.join(_tex(cells))} \\\\")
+    columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
+    lines = [
+        "% needs \\usepackage{booktabs,graphicx}",
+        "\\begin{table}[t]",
+        "\\centering\\small\\setlength{\\tabcolsep}{4pt}",
+        f"\\caption{{{grid.caption.translate(_TEX)}}}",
+        f"\\label{{tab:{grid.label}}}",
+        # Shrinks a table that is wider than the text, and leaves the others as they are.
+        f"\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{\\begin{{tabular}}{{{columns}}}",
+        "\\toprule",
+        *body,
+        "\\bottomrule",
+        "\\end{tabular}}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tex(texts: Iterable[str]) -> list[str]:
+    return [text.translate(_TEX) for text in texts]
+
+
+def _csv(document: Document) -> str:
+    assert document.records is not None
+    return csv_text(document.records, document.digits)
+
+
+def _json(document: Document) -> str:
+    if document.data is None:
+        assert document.records is not None
+        return document.records.round(6).to_json(orient="records", indent=2) + "\n"
+    return json.dumps(_finite(document.data), indent=document.indent, allow_nan=False) + "\n"
+
+
+def _finite(value: object) -> object:
+    """Return plain data as JSON can hold them."""
+    if isinstance(value, Mapping):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    if hasattr(value, "item"):  # a number of NumPy
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _parquet(document: Document) -> bytes:
+    assert document.records is not None
+    content = BytesIO()
+    document.records.reset_index(drop=True).to_parquet(content, index=False)
+    return content.getvalue()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A way to write any document."""
+
+    name: str
+    """What `--format` calls it."""
+    ending: str
+    """The ending of its files, without a dot."""
+    write: Callable[[Document], str | bytes]
+    is_text: bool = True
+    """Whether it can be printed to a terminal."""
+
+
+FORMATS: Registry[Format] = Registry(
+    "format",
+    [
+        Format(name="text", ending="txt", write=_text),
+        Format(name="markdown", ending="md", write=_markdown),
+        Format(name="latex", ending="tex", write=_latex),
+        Format(name="html", ending="html", write=lambda document: document.pages["html"]()),
+        Format(name="csv", ending="csv", write=_csv),
+        Format(name="json", ending="json", write=_json),
+        Format(name="parquet", ending="parquet", write=_parquet, is_text=False),
+    ],
+)
+"""Every way to write a document; HTML only where the document has a page of its own."""
+
+PRINTED = ("text", "markdown", "csv", "json")
+"""The formats of most commands."""
+
+
+def written(document: Document, form: str) -> bytes:
+    """Return the document in a format: its own page where it has one, else as `FORMATS` writes any document."""
+    own = document.pages.get(form)
+    content = FORMATS[form].write(document) if own is None else own()
+    return content.encode() if isinstance(content, str) else content
+
+
+def show(document: Document, form: str) -> str:
+    """Return the document in a format of text; it ends in a line break."""
+    return written(document, form).decode()
+
+
+def write(document: Document, form: str, out: Path | None) -> None:
+    """Write the document to a file or, without one, to standard output."""
+    if out is None:
+        sys.stdout.write(show(document, form))
+    else:
+        write_bytes(out, written(document, form))

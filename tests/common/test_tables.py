@@ -1,0 +1,155 @@
+"""Documents in every format, and the pieces they are written with."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pandas as pd
+import pytest
+
+from common.tables import (
+    FORMATS,
+    PRINTED,
+    Document,
+    Grid,
+    Heading,
+    TextOnly,
+    csv_cell,
+    csv_text,
+    fill_template,
+    markdown_table,
+    plain_table,
+    show,
+    signed,
+    write,
+    written,
+)
+
+ROWS = [["name", "n"], ["a", "10"], ["long name", "1"]]
+
+
+def test_plain_columns_are_aligned_and_numbers_on_the_right_where_wanted() -> None:
+    assert plain_table(ROWS) == ["name       n", "a          10", "long name  1"]
+    assert plain_table(ROWS, numbers={1}) == ["name        n", "a          10", "long name   1"]
+
+
+def test_markdown_has_a_rule_for_each_column_and_escapes_its_separator() -> None:
+    assert markdown_table(ROWS)[:3] == ["| name | n |", "|---|---|", "| a | 10 |"]
+    assert markdown_table(ROWS, {1})[1] == "|---|---:|"
+    assert markdown_table([["a|b"], ["c|d"]]) == ["| a\\|b |", "|---|", "| c\\|d |"]
+
+
+def test_a_template_escapes_its_values_and_misses_none(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>{{ text }}</p>{{ markup|safe }}\n")
+    assert fill_template(page, text="a < 'b'", markup="<br>") == "<p>a &lt; &#x27;b&#x27;</p><br>\n"
+    with pytest.raises(jinja2.UndefinedError, match="markup"):
+        fill_template(page, text="a")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.004, "0.00"), (-0.004, "0.00"), (-0.006, "-0.01"), (2.0, "+2.00"), (math.nan, "-")]
+)
+def test_zero_has_no_sign(value, text):
+    assert signed(value) == text
+
+
+def test_nothing_in_a_cell_is_obeyed() -> None:
+    assert markdown_table([["a<b>&c\x1b[2J\nd|e"]])[0] == "| a&lt;b>&amp;c\\x1b[2J<br>d\\|e |"
+    assert plain_table([["a\x07"], ["b"]]) == ["a\\x07", "b"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@x", "\tx", "+cmd|' /C calc'!A0", "-2+3+cmd|'x'!A0", "-x"])
+def test_a_csv_cell_is_no_formula(text: str) -> None:
+    assert csv_cell(text).startswith("'")
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+0.12 (-0.3 to 0.1)", "-1e-05", "a=b", "", "-0.3 \u00b1 0.2"])
+def test_numbers_stay_as_they_are_in_a_csv(text: str) -> None:
+    assert csv_cell(text) == text
+
+
+FRAME = pd.DataFrame({"name": ["a", "b"], "value": [1 / 3, 2.0]})
+DOCUMENT = Document(
+    body=[
+        "Said.",
+        "",
+        Heading("Rows"),
+        Grid([["name", "n"], ["a", "1\n2"], ["a", "±3"]], numbers={1}),
+        TextOnly(["~"]),
+    ],
+    records=FRAME,
+    digits="%.6g",
+)
+
+
+def test_text_and_markdown_differ_in_tables_and_headings_alone() -> None:
+    assert (
+        show(Document(body=["x", Heading("y"), Grid([["a"], ["1"]]), TextOnly(["z"])]), "text")
+        == "x\ny\na\n1\nz\n"
+    )
+    assert show(DOCUMENT, "markdown").splitlines() == [
+        "Said.", "", "## Rows", "| name | n |", "|---|---:|", "| a | 1<br>2 |", "| a | ±3 |",
+    ]  # fmt: skip
+
+
+def test_latex_has_the_tables_with_lines_stacked_and_groups_ruled_off() -> None:
+    text = show(DOCUMENT, "latex")
+    assert "Said" not in text and "a & 1 \\\\\n & 2 \\\\\na & $\\pm$3" in text
+    grid = Grid([["g", "x"], ["a", "1"], ["a", "2"], ["b", "3"]], grouped=True)
+    assert "a & 1 \\\\\n & 2 \\\\\n\\midrule\nb & 3" in show(Document(body=[grid]), "latex")
+
+
+def test_data_hold_the_same_numbers() -> None:
+    assert show(DOCUMENT, "csv") == "name,value\na,0.333333\nb,2\n"
+    assert json.loads(show(DOCUMENT, "json")) == [
+        {"name": "a", "value": 0.333333},
+        {"name": "b", "value": 2.0},
+    ]
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(written(DOCUMENT, "parquet"))), FRAME)
+
+
+def test_json_holds_null_for_what_is_no_finite_number() -> None:
+    row = {
+        "nan": math.nan,
+        "most": [math.inf, np.float64("nan")],
+        1: np.bool_(True),
+        "count": np.int64(2),
+        "x": 0.5,
+    }
+    found = json.loads(show(Document(data=row), "json"))
+    assert found == {"nan": None, "most": [None, None], "1": True, "count": 2, "x": 0.5}
+
+
+def test_a_page_of_its_own_goes_before_what_any_document_is() -> None:
+    document = Document(body=["x"], pages={"html": lambda: "<p>", "markdown": lambda: "y"})
+    assert [show(document, form) for form in ("text", "markdown", "html")] == ["x\n", "y", "<p>"]
+
+
+def test_a_document_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = Document(body=["a ± b"])
+    write(document, "text", None)
+    write(document, "text", tmp_path / "new" / "file")
+    assert (tmp_path / "new" / "file").read_text("utf-8") == capsys.readouterr().out == "a ± b\n"
+    assert set(PRINTED) < set(FORMATS) and not FORMATS["parquet"].is_text
+
+
+def test_ordinary_frames_are_csv_as_pandas_writes_it() -> None:
+    frame = pd.DataFrame(
+        {"n": [1, 2], "x": [0.1, np.nan], "lower": [None, "-0.5 \u00b1 0.1"], "t": [True, False]}
+    )
+    assert csv_text(frame) == frame.to_csv(index=False, lineterminator="\n")
+    assert csv_text(frame, "%.3f") == frame.to_csv(index=False, lineterminator="\n", float_format="%.3f")
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    cells = ["=HYPERLINK(1)", "+cmd|' /C calc'!A0", "-2+3+cmd|'x'!A0", "@SUM(1)", "\tx", "a\x1b[2J"]
+    frame = pd.DataFrame({"=name": cells, "x": [-1.0] * len(cells)})
+    read = pd.read_csv(io.StringIO(csv_text(frame)), dtype=str)
+    assert all(cell[0] not in "=+-@\t" for cell in [*read.iloc[:, 0], *read.columns])
+    assert "\x1b" not in csv_text(frame) and list(read["x"]) == ["-1.0"] * len(cells)
