@@ -135,7 +135,6 @@ examples:
                 "container:build": "build an image into build/",
                 "container:run": "run a room in an image",
                 "container:test": "run an image's own test: imports, a figure, training",
-                "container:sign": "sign an image with a private key",
                 "container:verify": "compare an image with its record, the locks and the commit",
                 "container:doctor": "find wrong site settings before a job is submitted",
             },

@@ -1,68 +1,50 @@
-"""The Apptainer command: what it prints, an image's labels, and its output as it comes."""
+"""Apptainer: whether it can start here, and a command in an image with nothing of the user's leaking in."""
 
 from __future__ import annotations
 
 import functools
-import json
+import os
+import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from container.site import Site, program_of, version_of
+from container.site import Site
+from container.start import SCRATCH, scratch_of
 
-__all__ = ["apptainer", "execute", "labels", "stream", "version"]
+__all__ = ["apptainer", "command", "launch", "passed_on", "stream", "version_of"]
+
+SECONDS = 300.0
+"""Time that `apptainer --version` has to answer: where no user namespace can be made, as in a chroot, it or a site's
+wrapper around it may wait for ever; and a wrapper may set itself up at its first start."""
+
+
+def version_of(site: Site, seconds: float = SECONDS) -> tuple[str, str]:
+    """Return the path of the Apptainer (or Singularity) command and what it says of its version.
+
+    Raises:
+        UserError: it is not on PATH, does not answer in time, or fails.
+    """
+    program = site.which("apptainer") or site.which("singularity")
+    if program is None:
+        raise UserError(
+            "apptainer is not on PATH; load your site's module (often `module load apptainer`) or install it"
+        )
+    code, text = site.output([program, "--version"], seconds)
+    if code or not re.search(r"\d+\.\d+", text):
+        last = (text or "no message").splitlines()[-1]
+        raise UserError(
+            f"`{program} --version` ended with code {code}: {last}, so nothing can run in an image here; ask the site "
+            "for user namespaces or a setuid Apptainer"
+        )
+    return program, text.splitlines()[-1]
 
 
 @functools.cache
-def version() -> tuple[int, int]:
-    """Return Apptainer's version, asked once, within a time limit.
-
-    Raises:
-        UserError: it is not on PATH, cannot run here or does not answer.
-    """
-    return version_of(Site())[1]
-
-
 def apptainer() -> str:
-    """Return the path of the Apptainer (or Singularity) command.
-
-    Raises:
-        UserError: neither is on PATH, or it cannot run here.
-    """
-    version()
-    found = program_of(Site())
-    assert found is not None
-    return found
-
-
-def execute(image: Path, command: Sequence[str], options: Sequence[str] = ()) -> str:
-    """Run a command in an image without a home and return what it prints.
-
-    Raises:
-        UserError: it failed; the last line it printed is given.
-    """
-    line = ["exec", "--no-home", "--cleanenv", "--pwd", "/", *options, str(image), *command]
-    answer = subprocess.run([apptainer(), "--quiet", *line], capture_output=True, text=True)
-    if answer.returncode:
-        last = (answer.stdout + answer.stderr).strip().splitlines()[-1:] or ["no message"]
-        raise UserError(f"{image}: {' '.join(command[:3])} ... failed: {last[0]}")
-    return answer.stdout
-
-
-def labels(image: Path) -> dict[str, str]:
-    """Return the labels of an image.
-
-    Raises:
-        UserError: it is no image that Apptainer can read.
-    """
-    command = [apptainer(), "--quiet", "inspect", "--json", "--labels", str(image)]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    try:
-        found = json.loads(answer.stdout)["data"]["attributes"]["labels"]
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{image}: not an image that apptainer can read; build it again") from None
-    return dict(found or {})
+    """Return the path of the Apptainer command, asked once; `UserError` as `version_of` raises it."""
+    return version_of(Site())[0]
 
 
 def stream(words: Sequence[str]) -> Iterator[str]:
@@ -78,3 +60,63 @@ def stream(words: Sequence[str]) -> Iterator[str]:
         yield from process.stdout
     if process.returncode:
         raise UserError(f"apptainer {words[0]} ended with code {process.returncode}")
+
+
+_PASS = re.compile(
+    r"(SLURM|NCCL|RCCL|FI|UCX|GLOO|TORCH|PYTORCH|CUDA|HIP|ROCR|HSA|MIOPEN|AMD|GPU|NVIDIA|HF|WANDB|CLM_OR_MLM|OMP|MKL)_.*"
+    r"|(OPENBLAS|TORCHELASTIC|TRITON)_.*"
+    r"|MASTER_(ADDR|PORT)|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|TMPDIR|NO_COLOR|COLUMNS|TERM"
+    r"|(HTTPS?|NO)_PROXY|(https?|no)_proxy|SOURCE_DATE_EPOCH"
+)
+_GPU = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a command in an image gets from outside: devices, jobs, networks, caches."""
+    return {key: value for key, value in environ.items() if _PASS.fullmatch(key)}
+
+
+def command(image: Path, words: Sequence[str], site: Site, binds: Sequence[str] = ()) -> list[str]:
+    """Return the command line for a command in an image, without the name of the program.
+
+    The current folder is bound and stays current; no home is mounted.
+
+    Args:
+        image: the image file.
+        words: a room or shortcut and its arguments.
+        site: the machine, for its GPU and the caller's variables.
+        binds: more folders, as Apptainer's --bind takes them.
+
+    Raises:
+        UserError: no scratch can be written, or CLM_OR_MLM_GPU is unknown.
+    """
+    found = (
+        "nvidia"
+        if site.path("/dev/nvidiactl").exists()
+        else "rocm"
+        if site.path("/dev/kfd").exists()
+        else "none"
+    )
+    wish = site.environ.get("CLM_OR_MLM_GPU", "auto")
+    runtime = found if wish == "auto" else wish
+    if runtime not in _GPU:
+        raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {wish!r}")
+    places = dict.fromkeys([str(Path.cwd()), str(scratch_of(site.environ).parent), *binds])
+    shown = [word for place in places for word in ("--bind", place)]
+    line = ["run", "--no-home", "--cleanenv", "--pwd", str(Path.cwd()), *_GPU[runtime], *shown]
+    return [*line, str(image), *words]
+
+
+def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None:
+    """Become a command in an image, so that signals reach it; returns only by an error.
+
+    Raises:
+        UserError: no image, no Apptainer, no scratch folder.
+    """
+    if not image.is_file():
+        raise UserError(f"{image} does not exist; build it first: python -m container build {image.stem}")
+    program = apptainer()
+    line = command(image, words, Site(), binds)
+    inside = passed_on(os.environ) | {SCRATCH: str(scratch_of(os.environ).parent)}
+    # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1.
+    os.execve(program, [program, *line], os.environ | {f"APPTAINERENV_{k}": v for k, v in inside.items()})

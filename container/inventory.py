@@ -1,36 +1,31 @@
-"""What an image holds: Debian and Python packages, changed files, the source tree; as an SBOM.
+"""What an image holds: Debian and Python packages with versions, hashes and licences, as an SBOM.
 
-Runs inside the image, from the standard library and `common` alone. The SBOM is CycloneDX 1.5 without time
-stamps, so that equal images have equal files.
+`python -m container.inventory KEY=VALUE...` runs at the end of a build, inside the image. The SBOM is CycloneDX 1.5
+without time stamps, so that equal images have equal files.
 """
 
 from __future__ import annotations
 
-import argparse
-import base64
-import hashlib
 import json
-import os
-import platform
 import re
 import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from common.cli import run
 from common.errors import UserError
 from common.files import sha256_file, write_text
-from container.licences import debian_licences, python_licences
 
 __all__ = [
-    "altered_files", "blob_id", "debian_hashes", "debian_packages", "differences", "inventory",
-    "python_packages", "read_debian_lock", "read_requirements", "sbom", "source_files", "wheel_hashes",
+    "canonical", "debian_licences", "differences", "python_licences", "read_debian_lock", "read_requirements", "sbom",
+    "versions",
 ]  # fmt: skip
 
-ROOT = Path(__file__).resolve().parent.parent
-_SKIP = {"__pycache__", ".git", ".venv", "build"}
+CONTEXT = Path("/context")
+"""Where a build shows what was downloaded for it."""
+_DOCUMENTS = Path("/usr/share/doc")
 
 
 def canonical(name: str) -> str:
@@ -38,144 +33,82 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def python_packages() -> dict[str, str]:
-    """Return the version of every installed Python package by canonical name."""
-    return {canonical(dist.name): dist.version for dist in metadata.distributions()}
-
-
-def debian_packages() -> dict[str, str]:
-    """Return the version of every Debian package by name; empty where there is no dpkg."""
+def _debian_versions() -> dict[str, str]:
+    command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n"]
     try:
-        answer = subprocess.run(
-            ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except OSError:  # another system than Debian
         return {}
-    rows = [line.split() for line in answer.stdout.splitlines()]
-    return {row[0]: row[1] for row in rows if row[2].startswith("i")}
+    rows = [line.split() for line in text.splitlines()]
+    return {name: version for name, version, status, *_ in rows if status.startswith("i")}
 
 
-def debian_hashes(archives: Path = Path("/var/cache/apt/archives")) -> dict[str, str]:
-    """Return the SHA-256 of each Debian package file that the build downloaded, by package name."""
-    return {path.name.split("_")[0]: sha256_file(path) for path in sorted(archives.glob("*.deb"))}
+def versions() -> dict[str, dict[str, str]]:
+    """Return the versions of all packages by name, `pypi` and `deb/debian` apart."""
+    python = {canonical(dist.name): dist.version for dist in metadata.distributions()}
+    return {"deb/debian": _debian_versions(), "pypi": python}
 
 
-def wheel_hashes(folders: Iterable[Path], packages: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of the wheel that each Python package was installed from, by name.
-
-    Args:
-        folders: where the wheels are.
-        packages: versions by name.
-    """
-    found = {}
-    for folder in folders:
-        for path in sorted(folder.glob("*.whl")):
-            name, version = path.name.split("-")[:2]
-            if packages.get(canonical(name)) == version:
-                found[canonical(name)] = sha256_file(path)
-    return found
+def python_licences(dist: metadata.Distribution) -> list[str]:
+    """Return a Python package's licences: its SPDX expression, else its classifiers, else its own first words."""
+    fields = dist.metadata.json
+    if expression := fields.get("license_expression"):
+        return [str(expression)]
+    lines = [line for line in fields.get("classifier") or [] if line.startswith("License :: ")]
+    own = str(fields.get("license") or "").strip().splitlines()
+    return [line.rpartition(" :: ")[2] for line in lines] or [line[:120] for line in own[:1]]
 
 
-def altered_files() -> list[str]:
-    """Return installed files whose content is not what the package's own record says, or that are gone."""
-    found = []
-    for dist in metadata.distributions():
-        for file in dist.files or ():
-            # Bytecode is written by the installer, even where a wheel brought some.
-            if file.hash is None or file.hash.mode != "sha256" or file.suffix == ".pyc":
-                continue
-            path = Path(str(file.locate()))
-            digest = bytes.fromhex(sha256_file(path)) if path.is_file() else b""
-            if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
-                found.append(f"{canonical(dist.name)}: {file}")
-    return sorted(found)
-
-
-def blob_id(content: bytes) -> str:
-    """Return the name git gives to a file's content."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def source_files(root: Path = ROOT) -> dict[str, str]:
-    """Return git's name for the content of every file under `root`, by relative path."""
-    found = {}
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(set(folders) - _SKIP)
-        for name in sorted(names):
-            path = Path(folder, name)
-            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
-            found[path.relative_to(root).as_posix()] = blob_id(content)
-    return found
+def debian_licences(name: str, documents: Path = _DOCUMENTS) -> list[str]:
+    """Return a Debian package's licences: those that its copyright file names, or which file that is."""
+    path = documents / name / "copyright"
+    text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+    names = re.findall(r"^License:[ \t]*(\S.*)$", text, re.MULTILINE)
+    # Not every file is in Debian's machine-readable form; those name the common licences' files.
+    names = names or re.findall(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9+])", text)
+    return sorted({line.strip() for line in names}) or ([f"see {path}"] if text else [])
 
 
 def sbom(
-    python: Mapping[str, str],
-    debian: Mapping[str, str],
+    packages: Mapping[str, Mapping[str, str]],
     hashes: Mapping[str, str],
+    licences: Mapping[str, Sequence[str]],
     about: Mapping[str, str],
-    wheels: Mapping[str, str] | None = None,
-    licences: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    """Return the packages as a CycloneDX 1.5 document, sorted, without time stamps.
+) -> dict[str, Any]:
+    """Return packages as a CycloneDX 1.5 document, sorted, without time stamps.
 
     Args:
-        python: versions of Python packages.
-        debian: versions of Debian packages.
-        hashes: SHA-256 of each Debian package's file.
+        packages: as `versions` returns them.
+        hashes: SHA-256 of the files that they were installed from, by the first part of a purl, `pkg:pypi/numpy`.
+        licences: theirs, by the same.
         about: properties of the image.
-        wheels: SHA-256 of the wheel that each Python package was installed from.
-        licences: what `container.licences` found, by the first part of a purl, `pkg:pypi/numpy`.
     """
-
-    def component(kind: str, name: str, version: str) -> dict[str, object]:
-        key, known = f"pkg:{kind}/{name}", (wheels or {}) if kind == "pypi" else hashes
-        row: dict[str, object] = {
-            "type": "library",
-            "bom-ref": f"{key}@{version}",
-            "name": name,
-            "version": version,
-        }
-        row["purl"] = f"{key}@{version}"
-        if name in known:
-            row["hashes"] = [{"alg": "SHA-256", "content": known[name]}]
-        if licences and key in licences:
-            row["licenses"] = licences[key]
-        return row
-
+    components = []
+    for kind, found in sorted(packages.items()):
+        for name, version in sorted(found.items()):
+            key = f"pkg:{kind}/{name}"
+            row: dict[str, Any] = {"type": "library", "bom-ref": f"{key}@{version}", "name": name}
+            row |= {"version": version, "purl": f"{key}@{version}"}
+            if key in hashes:
+                row["hashes"] = [{"alg": "SHA-256", "content": hashes[key]}]
+            names = licences.get(key) or ["unknown: the package names none"]
+            row["licenses"] = [{"license": {"name": one}} for one in dict.fromkeys(names)]
+            components.append(row)
+    properties = [{"name": key, "value": value} for key, value in sorted(about.items())]
+    subject = {"component": {"type": "container", "name": "clm-or-mlm"}, "properties": properties}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": {
-            "component": {"type": "container", "name": "clm-or-mlm"},
-            "properties": [{"name": key, "value": about[key]} for key in sorted(about)],
-        },
-        "components": [
-            *(component("deb/debian", name, debian[name]) for name in sorted(debian)),
-            *(component("pypi", name, python[name]) for name in sorted(python)),
-        ],
-    }
-
-
-def inventory() -> dict[str, object]:
-    """Return everything `verify` compares: packages, altered files, source files, Python."""
-    return {
-        "python": platform.python_version(),
-        "packages": python_packages(),
-        "debian": debian_packages(),
-        "altered": altered_files(),
-        "source": source_files(),
+        "metadata": subject,
+        "components": components,
     }
 
 
 def read_debian_lock(path: Path) -> dict[str, tuple[str, str]]:
     """Return (version, SHA-256) by package from lines of `name version sha256`; `#` starts a comment."""
-    rows = [
-        line.split() for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")
-    ]
+    lines = path.read_text("utf-8").splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
     return {name: (version, digest) for name, version, digest in rows}
 
 
@@ -204,61 +137,41 @@ def read_requirements(path: Path) -> dict[str, str]:
     return pins
 
 
-def differences(what: str, expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Return a line for each name that is missing, unexpected, or there with another value."""
-    lines = []
-    for name in sorted({*expected, *found}):
-        if name not in found:
-            lines.append(f"{what} {name} {expected[name]} is missing")
-        elif name not in expected:
-            lines.append(f"{what} {name} {found[name]} is not expected")
-        elif found[name] != expected[name]:
-            lines.append(f"{what} {name} is {found[name]}, expected {expected[name]}")
+def differences(expected: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
+    """Return a clause for each name that is missing, unexpected, or there with another value."""
+    lines = [f"{name} {expected[name]} is missing" for name in expected if name not in found]
+    lines += [f"{name} {found[name]} is not expected" for name in found if name not in expected]
+    lines += [
+        f"{name} is {found[name]}, expected {value}"
+        for name, value in expected.items()
+        if name in found and found[name] != value
+    ]
     return lines
 
 
-def _check(debian_lock: Path | None, debian: Mapping[str, str], hashes: Mapping[str, str]) -> None:
-    if debian_lock is None or not debian_lock.is_file():
-        return
-    lock = read_debian_lock(debian_lock)
-    problems = differences("Debian package", {name: version for name, (version, _) in lock.items()}, debian)
-    wrong = {name: digest for name, digest in hashes.items() if name in lock and lock[name][1] != digest}
-    problems += [f"Debian package {name} has another SHA-256, {wrong[name]}" for name in sorted(wrong)]
-    if problems:
-        raise UserError(
-            f"the mirror does not hold the packages of {debian_lock.name}: {'; '.join(problems)}; "
-            "name a mirror of the recorded date (--mirror), or record the new set (--relock)"
-        )
-
-
 def main(argv: Sequence[str]) -> int | None:
-    text = "What this image or environment holds."
-    parser = argparse.ArgumentParser("python -m container.inventory", description=text, allow_abbrev=False)
-    parser.add_argument(
-        "--context", type=Path, default=Path("/context"), metavar="DIR", help="what the build has downloaded"
-    )
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write an SBOM (CycloneDX JSON) and stop")
-    parser.add_argument(
-        "--debian-lock", type=Path, metavar="FILE", help="refuse another set of Debian packages"
-    )
-    parser.add_argument(
-        "--about", action="append", default=[], metavar="KEY=VALUE", help="properties to record"
-    )
-    arguments = parser.parse_args(argv)
-    if arguments.write is None:
-        json.dump(inventory(), sys.stdout, indent=1, sort_keys=True)
-        return None
-    debian, hashes = debian_packages(), debian_hashes()
-    _check(arguments.debian_lock, debian, hashes)
-    python = python_packages()
-    wheels = wheel_hashes([arguments.context / name for name in ("wheels", "built", "extra")], python)
+    """Write the SBOM of the image that is being built, if its Debian packages are those of the lock."""
+    packages = versions()
+    debian = packages["deb/debian"]
+    archives = Path("/var/cache/apt/archives").glob("*.deb")
+    downloaded = {path.name.split("_")[0]: sha256_file(path) for path in archives}
+    if (lock := CONTEXT / "debian.lock").is_file():
+        found = {name: (version, downloaded.get(name, "unknown")) for name, version in debian.items()}
+        if problems := differences(read_debian_lock(lock), found):
+            raise UserError(
+                f"the mirror does not hold the packages of {lock.name}: {'; '.join(problems)}; "
+                "name a mirror of the recorded date (--mirror), or record the new set (--relock)"
+            )
+    hashes = {f"pkg:deb/debian/{name}": digest for name, digest in downloaded.items()}
+    for path in (CONTEXT / "wheels").glob("*.whl"):
+        hashes[f"pkg:pypi/{canonical(path.name.split('-')[0])}"] = sha256_file(path)
     licences = {f"pkg:deb/debian/{name}": debian_licences(name) for name in debian}
-    licences |= {
-        f"pkg:pypi/{canonical(dist.name)}": python_licences(dist) for dist in metadata.distributions()
-    }
-    about = dict(word.split("=", 1) for word in arguments.about)
-    document = sbom(python, debian, hashes, about, wheels, licences)
-    write_text(arguments.write, json.dumps(document, indent=1) + "\n")
+    for dist in metadata.distributions():
+        licences[f"pkg:pypi/{canonical(dist.name)}"] = python_licences(dist)
+    about = dict(word.split("=", 1) for word in argv)
+    text = json.dumps(sbom(packages, hashes, licences, about), indent=1) + "\n"
+    for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
+        write_text(folder / "sbom.json", text)
     return None
 
 

@@ -6,7 +6,6 @@ one form of command.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import stat
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError, nearest
-from container.site import SiteError
+from container.site import Site
 
 __all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_problem", "scratch_of"]
 
@@ -29,13 +28,13 @@ ROOMS = (
 )  # fmt: skip
 """What `ROOM` can be; the analysis image has no torch, so training asks for the full one."""
 
-SHORTCUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-    "reproduce-figure3": (("paper_figures", "3"), {"--source": "published", "--out": "build/figures"}),
-    "reproduce": (("analysis", "reproduce"), {"--source": "published", "--out": "build"}),
+SHORTCUTS = {
+    "reproduce-figure3": ("paper_figures", "3", "--source", "published", "--out", "build/figures"),
+    "reproduce": ("analysis", "reproduce", "--source", "published", "--out", "build"),
 }
-"""Short commands, each with the words and the defaults of the Make target of the same name."""
+"""Short commands, each with the words of the Make target of the same name; options after them count in their place."""
 
-_NEED_BYTES = 64 * 2**20
+_NEED_MB = 64
 _CACHES = {
     "XDG_CACHE_HOME": "cache",
     "MPLCONFIGDIR": "matplotlib",
@@ -53,7 +52,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
     Places are $CLM_OR_MLM_SCRATCH (then no other is tried), $SLURM_TMPDIR, $TMPDIR and /tmp.
 
     Raises:
-        SiteError: none can be written or has 64 MiB free; the sentence names each and why.
+        UserError: none can be written or has 64 MB free; the sentence names each and why.
     """
     usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
     places = [place for place in ([environ[SCRATCH]] if environ.get(SCRATCH) else usual) if place]
@@ -64,29 +63,26 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         if problem is None:
             return folder
         problems.append(f"{place} ({problem})")
-    raise SiteError(
-        f"no scratch folder can be used: {', '.join(problems)}",
-        f"set {SCRATCH} to a folder you can write to, and bind it into the image if it is elsewhere",
+    raise UserError(
+        f"no scratch folder can be used: {', '.join(problems)}; set {SCRATCH} to a folder you can write to, and bind "
+        "it into the image if it is elsewhere"
     )
 
 
 def _problem(folder: Path) -> str | None:
     """Return why the folder cannot hold caches, or None."""
-    probe = folder / f".probe-{os.getpid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
-        # In a shared /tmp another user could have laid a link or a folder of this name.
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            return "its folder belongs to someone else"
-        probe.write_bytes(b"\0" * 65_536)
-        free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
-    return f"{free / 2**20:.0f} MiB free" if free < _NEED_BYTES else None
+    # In a shared /tmp another user could have laid a link or a folder of this name.
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        return "its folder belongs to someone else"
+    if problem := Site().write_problem(folder):
+        return problem
+    free = 1000 * Site().free_gb(folder)
+    return f"{free:.0f} MB free" if free < _NEED_MB else None
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -99,8 +95,8 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
     if not home or not os.access(home, os.W_OK):
         chosen["HOME"] = str(scratch / "home")
         (scratch / "home").mkdir(exist_ok=True)
-    chosen.setdefault("PYTHONNOUSERSITE", "1")
-    chosen.setdefault("TOKENIZERS_PARALLELISM", environ.get("TOKENIZERS_PARALLELISM", "false"))
+    chosen["PYTHONNOUSERSITE"] = "1"
+    chosen["TOKENIZERS_PARALLELISM"] = environ.get("TOKENIZERS_PARALLELISM", "false")
     return chosen
 
 
@@ -111,10 +107,7 @@ def command_of(words: Sequence[str]) -> list[str]:
         UserError: neither a room nor a shortcut, with the nearest.
     """
     if words and words[0] in SHORTCUTS:
-        first, defaults = SHORTCUTS[words[0]]
-        given = {word.split("=")[0] for word in words[1:]}
-        missing = [part for option in defaults if option not in given for part in (option, defaults[option])]
-        return [*first, *missing, *words[1:]]
+        return [*SHORTCUTS[words[0]], *words[1:]]
     known = (*SHORTCUTS, *ROOMS)
     if not words or words[0] not in known:
         what = f"unknown command {words[0]!r}{nearest(words[0], known)}" if words else "no command"
@@ -141,8 +134,7 @@ def main(argv: Sequence[str]) -> int | None:
     if problem := driver_problem(os.environ):
         # Training would fall back to the CPU in silence and run for weeks.
         raise UserError(problem)
-    environ = dict(os.environ)
-    environ.update(cache_environment(scratch_of(environ), environ))
+    environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 
 

@@ -12,16 +12,14 @@ from cyclopts import Parameter
 from common.errors import UserError
 from container import build as images
 from container import doctor as machine
-from container import signing
 from container import verify as verification
-from container.apptainer import stream
+from container.apptainer import launch, stream
 from container.build import IMAGES
-from container.launch import launch
 from workflow.settings import load_settings
 from workflow.slurm.site_check import check_site
 from workflow.study import workflow_of
 
-__all__ = ["build", "doctor", "pass_on", "run", "sign", "test", "verify"]
+__all__ = ["build", "doctor", "pass_on", "run", "test", "verify"]
 
 WORD = "--inside-word"
 """The hidden option of `run` that carries the words of the command inside the image, options included."""
@@ -46,10 +44,6 @@ def build(
     *,
     mirror: Annotated[str | None, Parameter(metavar="URL")] = None,
     relock: bool = False,
-    flash_attn: Annotated[str | None, Parameter(metavar="WHEEL")] = None,
-    no_test: bool = False,
-    compression: str = "zstd",
-    out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> None:
     """Build an image into build/; the old one stays until the new one is whole.
 
@@ -57,20 +51,8 @@ def build(
         image: analysis or full
         mirror: Debian mirror ({snapshot} is replaced by the date)
         relock: record the Debian packages the mirror has today
-        flash_attn: a flash-attn wheel to put into the full image
-        no_test: leave the image's own test out
-        compression: zstd, or gzip for a site whose Apptainer or kernel is too old for it
-        out: where it goes (build/IMAGE.sif)
     """
-    path = images.build(
-        IMAGES[image],
-        mirror=mirror,
-        relock=relock,
-        flash_attn=flash_attn,
-        test=not no_test,
-        compression=compression,
-        target=out,
-    )
+    path = images.build(IMAGES[image], mirror=mirror, relock=relock)
     sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.0f} MB\n")
 
 
@@ -107,50 +89,14 @@ def test(image: str, /) -> None:
         sys.stdout.write(line)
 
 
-def sign(
-    image: str,
-    /,
-    *,
-    key: Annotated[Path, Parameter(metavar="PEM")],
-    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-) -> None:
-    """Sign an image with a private key; verify --key checks it with the public one.
-
-    example: openssl genpkey -algorithm ed25519 -out signing.pem && chmod 600 signing.pem
-             openssl pkey -in signing.pem -pubout -out signing.pub.pem
-
-    Args:
-        image: analysis or full
-        key: private key (PEM), readable by you alone
-        file: the image file (build/IMAGE.sif)
-    """
-    path = file or IMAGES[image].path
-    signing.sign(path, key)
-    sys.stdout.write(f"{path} is signed\n")
-
-
-def verify(
-    image: str,
-    /,
-    *,
-    file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    against: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    key: Annotated[Path | None, Parameter(metavar="PEM")] = None,
-) -> int:
+def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
     """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
 
     Args:
         image: analysis or full
         file: the image file (build/IMAGE.sif)
-        against: another build, for equal package sets
-        key: public key of whoever signed it
     """
-    one = IMAGES[image]
-    path = file or one.path
-    findings = [] if key is None else [verification.signature(path, key)]
-    findings += verification.verify(one, path)
-    if against is not None:
-        findings.append(verification.compare(path, against))
+    findings = verification.verify(IMAGES[image], file)
     sys.stdout.write(verification.report(findings))
     return int(any(finding.problems and finding.fatal for finding in findings))
 

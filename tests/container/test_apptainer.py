@@ -1,67 +1,130 @@
-"""The Apptainer command, on a made-up program."""
+"""Apptainer, on a made-up program: one that answers, hangs, fails; and the line for a command in an image."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from container.apptainer import apptainer, execute, labels, stream, version
+from common.provenance import ROOT
+from container import doctor
+from container.apptainer import apptainer, command, launch, passed_on, stream, version_of
+from container.site import Site
+
+
+def _program(folder: Path, text: str) -> Path:
+    path = folder / "apptainer"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An `apptainer` that reports a version and echoes all other words, and no `singularity`."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    path = folder / "apptainer"
-    path.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\n'
-        'echo "$@"\n[ "$1" = build ] && exit 7\n[ "$1" = inspect ] && exit 255\nexit 0\n'
-    )
-    path.chmod(0o755)
-    (folder / "unshare").symlink_to("/bin/true")
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin:/bin")
-    version.cache_clear()
-    yield path
-    version.cache_clear()
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The only folder with an `apptainer` on PATH, which echoes its words but for `--version`."""
+    (tmp_path / "bin").mkdir()
+    version = '[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\n'
+    _program(tmp_path / "bin", f'{version}echo "$@"\n[ "$1" = build ] && exit 7\nexit 0')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/usr/bin:/bin")
+    apptainer.cache_clear()
+    yield tmp_path / "bin"
+    apptainer.cache_clear()
 
 
-def test_the_version_is_asked_once(program: Path) -> None:
-    assert version() == (1, 4)
-    program.unlink()
-    assert version() == (1, 4)
-
-
-def test_no_program_called_singularity_is_needed(program: Path) -> None:
-    assert apptainer() == str(program)
-    lines = list(stream(["test", "x.sif"]))
-    assert "".join(lines).strip() == "test x.sif"
-
-
-def test_a_command_that_fails_is_one_sentence(program: Path) -> None:
+def test_one_that_answers_is_asked_once_and_its_output_comes_as_lines(folder: Path) -> None:
+    assert version_of(Site()) == (str(folder / "apptainer"), "apptainer version 1.4.5")
+    assert apptainer() == str(folder / "apptainer")
+    assert "".join(stream(["test", "x.sif"])).strip() == "test x.sif"
     with pytest.raises(UserError, match="apptainer build ended with code 7"):
         list(stream(["build", "x.sif"]))
+    (folder / "apptainer").unlink()
+    assert apptainer() == str(folder / "apptainer")
 
 
-def test_a_file_that_is_no_image_is_refused(program: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not an image that apptainer can read; build it again"):
-        labels(tmp_path / "x.sif")
+def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _program(folder, "sleep 600 & wait")
+    with pytest.raises(
+        UserError, match=r"code 124: no answer within 1 s, so nothing can run in an image here"
+    ):
+        version_of(Site(), 1.0)
+    monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
+    line = doctor.apptainer(Site())
+    assert line.status == "fail" and "user namespaces" in line.advice
+    _program(folder, "echo starter: permission denied; exit 13")
+    with pytest.raises(UserError, match=r"ended with code 13: starter: permission denied"):
+        version_of(Site())
+    with pytest.raises(UserError, match=r"apptainer is not on PATH; load your site's module"):
+        version_of(Site(environ={"PATH": str(folder.parent)}))
 
 
-def test_output_is_returned_and_a_failure_names_its_last_line(program: Path) -> None:
-    assert execute(Path("x.sif"), ["cat", "a"]).split()[-3:] == ["x.sif", "cat", "a"]
-    program.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && echo 1.4 && exit\necho first\necho why >&2\nexit 3\n'
+@pytest.mark.parametrize("words", [("run", "x.sif", "analysis"), ("test", "analysis")])
+def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, ...]) -> None:
+    _program(folder, "sleep 600 & wait")
+    for name in ("x.sif", "analysis.sif"):
+        (folder / name).touch()
+    # The image has to seem to be there, and the limit is the real one but for its length.
+    code = (
+        "import sys, pathlib\n"
+        "from container import apptainer, build, __main__ as m\n"
+        "from common.cli import run\n"
+        "apptainer.version_of.__defaults__ = (1.0,)\n"
+        "build.BUILD = pathlib.Path.cwd()\n"
+        "run(m.main, sys.argv[1:])\n"
     )
-    with pytest.raises(UserError, match=r"x\.sif: cat a \.\.\. failed: why"):
-        execute(Path("x.sif"), ["cat", "a"])
+    answer = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 2, answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert "no answer within 1 s" in answer.stderr
 
 
-def test_labels_are_read_as_apptainer_prints_them(program: Path) -> None:
-    answer = '{"data": {"attributes": {"labels": {"a": "1"}}}, "type": "container"}'
-    program.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 1.4 && exit\necho '{answer}'\n")
-    assert labels(Path("x.sif")) == {"a": "1"}
+def test_nothing_of_the_users_leaks_in_but_devices_and_jobs_do() -> None:
+    environ = {
+        "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "0,1", "MASTER_ADDR": "node1", "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": "/home/me", "LD_LIBRARY_PATH": "/home/me", "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "x",
+    }  # fmt: skip
+    assert set(passed_on(environ)) == {
+        *("SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "HF_HUB_OFFLINE")
+    }  # fmt: skip
+
+
+def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    site = Site(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
+    text = " ".join(command(Path("x.sif"), ["analysis", "--help"], site, ["/data"]))
+    assert text.startswith(f"run --no-home --cleanenv --pwd {tmp_path} --bind")
+    assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif analysis --help" in text
+
+
+@pytest.mark.parametrize(("device", "option"), [("nvidiactl", "--nv"), ("kfd", "--rocm")])
+def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, option: str) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / device).touch()
+
+    def line(**more: str) -> list[str]:
+        site = Site(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
+        return command(Path("x.sif"), [], site)
+
+    assert option in line()
+    assert option not in line(CLM_OR_MLM_GPU="none")
+    with pytest.raises(UserError, match="must be auto, nvidia, rocm or none"):
+        line(CLM_OR_MLM_GPU="nvdia")
+
+
+def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="python -m container build full"):
+        launch(tmp_path / "full.sif", [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,222 +9,120 @@ from pathlib import Path
 import pytest
 
 from container import doctor
-from container.doctor import CHECKS, Line, report
+from container.doctor import Line, report
 from container.site import Site
+
+Answers = dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FakeSite(Site):
     """A machine whose programs answer what a test says."""
 
-    answers: dict[str, tuple[int, str]] = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
     """Exit code and output by the first words of a command."""
 
     def which(self, program: str) -> str | None:
-        known = {words.split()[0].rsplit("/")[-1] for words in self.answers}
-        return f"/usr/bin/{program}" if program in known else None
+        return f"/usr/bin/{program}" if any(words.split()[0] == program for words in self.answers) else None
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         line = " ".join([Path(command[0]).name, *command[1:]])
-        for words, answer in self.answers.items():
-            if line.startswith(words):
-                return answer
-        return 127, "no such program"
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Callable[..., FakeSite]:
-    """Return a maker of healthy machines whose files are under tmp_path and whose parts a test breaks."""
-    for name in ("proc/sys/user", "proc/sys/kernel", "dev/shm", "tmp", "etc", "home/me", "study"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("10000\n")
-
-    def make(environ: dict[str, str] | None = None, **answers: tuple[int, str]) -> FakeSite:
-        healthy = {
-            "apptainer --version": (0, "apptainer version 1.4.5"),
-            "unshare --user true": (0, ""),
-        }
-        changed = {key.replace("_", " ").replace("  ", "--"): value for key, value in answers.items()}
-        return FakeSite(
-            environ={"HOME": str(tmp_path / "home/me"), "CLM_OR_MLM_SCRATCH": str(tmp_path / "tmp")}
-            | (environ or {}),
-            root=tmp_path,
-            study=tmp_path / "study",
-            answers=healthy | changed,
-        )
-
-    return make
+        return next((answer for words, answer in self.answers.items() if line.startswith(words)), (127, ""))
 
 
 Maker = Callable[..., FakeSite]
 
 
+@pytest.fixture
+def machine(tmp_path: Path) -> Maker:
+    """Return a maker of healthy machines whose files are under tmp_path and whose parts a test breaks."""
+    for name in ("dev/shm", "tmp", "home/me", "study"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def make(environ: dict[str, str] | None = None, answers: Answers | None = None) -> FakeSite:
+        return FakeSite(
+            environ={"HOME": str(tmp_path / "home/me"), "CLM_OR_MLM_SCRATCH": str(tmp_path / "tmp")}
+            | (environ or {}),
+            root=tmp_path,
+            study=tmp_path / "study",
+            answers={"apptainer --version": (0, "apptainer version 1.4.5")} | (answers or {}),
+        )
+
+    return make
+
+
+def _folders(site: Site) -> dict[str, Line]:
+    return {line.what: line for line in doctor.folders(site)}
+
+
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
-    lines = [check(machine()) for check in CHECKS]
+    site = machine()
+    checks = (doctor.apptainer, doctor.driver, doctor.fabric, doctor.slurm, doctor.tools)
+    lines = [*_folders(site).values(), *(check(site) for check in checks)]
     assert {line.status for line in lines} <= {"ok", "warn"}
     assert "0 fail" in report(lines)
 
 
-def test_no_apptainer(machine: Maker) -> None:
-    site = FakeSite(environ={}, root=machine().root)
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(None, "fail"), ((0, "singularity-ce version 4.1.1"), "warn"), ((1, "no namespaces"), "fail")],
+)
+def test_another_apptainer_or_none(machine: Maker, answer: tuple[int, str] | None, status: str) -> None:
+    site = FakeSite(environ={}, answers={"apptainer --version": answer} if answer else {})
     line = doctor.apptainer(site)
-    assert line.status == "fail"
-    assert "module load" in line.advice
+    assert line.status == status and line.advice
+    assert doctor.apptainer(machine({"APPTAINER_CONTAINER": "/x.sif"})).status == "ok"
 
 
-@pytest.mark.parametrize("version", ["apptainer version 1.0.3", "singularity-ce version 4.1.1"])
-def test_an_old_or_other_apptainer(machine: Maker, version: str) -> None:
-    site = FakeSite(environ={}, root=machine().root, answers={"apptainer --version": (0, version)})
-    assert doctor.apptainer(site).status == "warn"
-
-
-def test_no_user_namespaces_by_limit(machine: Maker) -> None:
-    site = machine()
-    (site.root / "proc/sys/user/max_user_namespaces").write_text("0\n")
-    line = doctor.user_namespaces(site)
-    assert (line.status, line.seen) == ("fail", "user.max_user_namespaces is 0")
-
-
-def test_no_user_namespaces_by_debians_switch(machine: Maker) -> None:
-    site = machine()
-    (site.root / "proc/sys/kernel/unprivileged_userns_clone").write_text("0\n")
-    assert doctor.user_namespaces(site).status == "fail"
-
-
-def test_no_user_namespaces_by_trying(machine: Maker) -> None:
-    site = FakeSite(environ={}, root=machine().root, answers={"unshare --user true": (1, "EPERM")})
-    assert doctor.user_namespaces(site).status == "fail"
-    (site.root / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
-    assert "AppArmor" in doctor.user_namespaces(site).seen
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
-def test_a_home_that_cannot_be_written_for_real(machine: Maker) -> None:
-    site = machine()
-    Path(site.environ["HOME"]).chmod(0o500)
-    assert doctor.home(site).status == "fail"
-
-
-def test_a_home_that_cannot_be_written(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "write_problem", lambda self, folder: "disk quota exceeded")
-    line = doctor.home(machine())
-    assert line.status == "fail"
-    assert "quota" in line.seen
-
-
-def test_no_home_at_all(machine: Maker) -> None:
-    line = doctor.home(machine({"HOME": "/no/such/home"}))
-    assert line.status == "warn"
-    assert "XDG_CACHE_HOME" in line.advice
-
-
-def test_packages_that_leak_in(machine: Maker) -> None:
-    assert doctor.python_leaks(machine({"PYTHONPATH": "/home/me/lib"})).status == "warn"
-    site = machine()
-    (Path(site.environ["HOME"]) / ".local/lib/python3.11/site-packages").mkdir(parents=True)
-    assert doctor.python_leaks(site).status == "warn"
-    assert doctor.python_leaks(machine({"PYTHONNOUSERSITE": "1"})).status == "ok"
-
-
-def test_a_scratch_that_cannot_be_written(machine: Maker, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_written(
+    machine: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
-    line = doctor.scratch(machine({"CLM_OR_MLM_SCRATCH": str(tmp_path / "file")}))
-    assert line.status == "fail"
-    assert "CLM_OR_MLM_SCRATCH" in line.advice
+    found = _folders(machine({"CLM_OR_MLM_SCRATCH": str(tmp_path / "file")}))
+    assert found["scratch"].status == "fail" and "CLM_OR_MLM_SCRATCH" in found["scratch"].advice
+    monkeypatch.setattr(Site, "write_problem", lambda self, folder: "disk quota exceeded")
+    found = _folders(machine())
+    assert {line.status for line in found.values()} == {"fail"}
+    assert "quota" in found["home"].seen and "--study" in found["study folder"].advice
 
 
-def test_a_full_tmp(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "free_bytes", lambda self, folder: 10_000_000)
-    line = doctor.temporary(machine())
-    assert (line.status, line.seen) == ("fail", "0.01 GB free")
-    monkeypatch.setattr(Site, "write_problem", lambda self, folder: "no space left on device")
-    assert "no space left" in doctor.temporary(machine()).seen
-
-
-def test_a_gpu_whose_driver_is_kept_out(machine: Maker) -> None:
-    site = machine({"CLM_OR_MLM_GPU": "none"})
-    (site.root / "dev/nvidiactl").touch()
-    line = doctor.driver(site)
-    assert line.status == "fail"
-    assert "--nv" in line.seen
+def test_folders_with_too_little_space(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Site, "free_gb", lambda self, folder: 0.3)
+    found = _folders(machine())
+    assert [what for what, line in found.items() if line.status == "warn"] == [
+        "temporary files", "study folder", "shared memory",
+    ] or found["scratch"].status == "warn"  # fmt: skip
+    assert "0.3 GB free" in found["shared memory"].seen
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has an NVIDIA driver")
-def test_an_image_started_without_nv(machine: Maker) -> None:
-    site = machine({"APPTAINER_CONTAINER": "/x/full.sif", "CLM_OR_MLM_IMAGE": "full"})
-    (site.root / "dev/nvidiactl").touch()
-    line = doctor.driver(site)
-    assert line.status == "fail"
-    assert "start it with --nv" in line.seen
+def test_an_image_started_without_nv_and_a_driver_kept_out(machine: Maker) -> None:
+    inside = machine({"APPTAINER_CONTAINER": "/x/full.sif", "CLM_OR_MLM_IMAGE": "full"})
+    (inside.root / "dev/nvidiactl").touch()
+    for site in (inside, machine({"CLM_OR_MLM_GPU": "none"})):
+        line = doctor.driver(site)
+        assert line.status == "fail" and "--nv" in line.seen
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"),
+    ("answer", "status", "seen"),
     [
-        ((9, "NVIDIA-SMI has failed"), "fail"),
-        ((0, "470.82.01"), "fail"),
-        ((0, "560.35.03\n560.35.03"), "warn"),
+        ((9, "NVIDIA-SMI has failed"), "fail", "nvidia-smi fails"),
+        ((0, "470.82.01, Disabled"), "fail", "driver 470.82.01"),
+        ((0, "560.35.03, Enabled\n560.35.03, Disabled"), "warn", "2 GPU(s), sliced"),
+        ((0, "560.35.03, Disabled"), "ok", "driver 560.35.03, 1 GPU(s)"),
     ],
 )
-def test_drivers(machine: Maker, answer: tuple[int, str], status: str) -> None:
-    site = FakeSite(environ={}, root=machine().root, answers={"nvidia-smi --query-gpu=driver": answer})
+def test_drivers(machine: Maker, answer: tuple[int, str], status: str, seen: str) -> None:
+    site = machine(
+        answers={"nvidia-smi": answer, "ldconfig -p": (0, "libcuda.so.1 => /usr/lib/libcuda.so.1")}
+    )
     (site.root / "dev/nvidiactl").touch()
-    assert doctor.driver(site).status == status
-
-
-def test_a_driver_that_nv_finds(machine: Maker) -> None:
-    answers = {
-        "nvidia-smi --query-gpu=driver": (0, "560.35.03"),
-        "ldconfig -p": (0, "libcuda.so.1 (libc6,x86-64) => /usr/lib/libcuda.so.1"),
-    }
-    site = FakeSite(environ={}, root=machine().root, answers=answers)
-    (site.root / "dev/nvidiactl").touch()
-    assert doctor.driver(site) == Line(status="ok", what="GPU driver", seen="driver 560.35.03, 1 GPU(s)")
-
-
-def test_sliced_gpus(machine: Maker) -> None:
-    answers = {"nvidia-smi --query-gpu=mig": (0, "Enabled\nEnabled")}
-    site = FakeSite(environ={}, root=machine().root, answers=answers)
-    assert doctor.mig(site).status == "ok"
-    (site.root / "dev/nvidiactl").touch()
-    line = doctor.mig(site)
-    assert (line.status, line.seen) == ("warn", "2 GPU(s) are sliced")
-
-
-def test_stale_shared_memory_of_streaming(machine: Maker) -> None:
-    site = machine()
-    for name in ("000000_barrier", "000001_shard_states", "sem.other"):
-        (site.root / "dev/shm" / name).touch()
-    # A living process maps the second one.
-    (site.root / "proc/42").mkdir()
-    (site.root / "proc/42/maps").write_text("7f00-7f01 rw-s 0 00:1 1 /dev/shm/000001_shard_states\n")
-    line = doctor.shared_memory(site)
-    assert line.status == "warn"
-    assert line.seen.startswith("1 block(s)")
-    assert "000000_barrier" in line.advice
-
-
-def test_a_file_server_with_another_clock(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "clock_skew", lambda self, folder: -37.0)
-    line = doctor.clock(machine())
-    assert line.status == "warn"
-    assert "-37 s" in line.seen
-
-
-def test_a_clock_before_this_code(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "clock_skew", lambda self, folder: 0.0)
-    monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
-    assert doctor.clock(machine()).status == "fail"
-
-
-def test_the_real_clock_agrees_with_the_real_disk(tmp_path: Path) -> None:
-    assert abs(Site(study=tmp_path).clock_skew(tmp_path)) < 1
-
-
-def test_a_study_folder_that_cannot_be_written(machine: Maker, tmp_path: Path) -> None:
-    site = FakeSite(environ={}, root=machine().root, study=tmp_path / "nowhere")
-    assert doctor.study_folder(site).status == "fail"
-    assert doctor.clock(site).status == "fail"
+    line = doctor.driver(site)
+    assert line.status == status and seen in line.seen
+    if status == "ok":
+        unlisted = machine(answers={"nvidia-smi": answer})
+        assert doctor.driver(unlisted).status == "warn"
 
 
 @pytest.mark.parametrize(
@@ -235,56 +131,41 @@ def test_a_study_folder_that_cannot_be_written(machine: Maker, tmp_path: Path) -
         ({}, "warn"),
         ({"sbatch": (0, ""), "sinfo": (1, "Unable to contact slurm controller")}, "fail"),
         ({"sbatch": (0, ""), "sinfo": (0, "")}, "fail"),
-        ({"sbatch": (0, ""), "sinfo": (0, "main* infinite 1 (null)"),
-          "scontrol show config": (0, "MinJobAge = 2 sec")}, "warn"),
-        ({"sbatch": (0, ""), "sinfo": (0, "gpu* 20:00:00 9 gpu:8"),
-          "scontrol show config": (0, "MinJobAge = 300 sec")}, "ok"),
+        ({"sbatch": (0, ""), "sinfo": (0, "gpu* 20:00:00 9 node(s) gpu:8")}, "ok"),
     ],
-)  # fmt: skip
-def test_slurm(machine: Maker, answers: dict[str, tuple[int, str]], status: str) -> None:
-    site = FakeSite(environ={}, root=machine().root, answers=answers)
-    assert doctor.slurm(site).status == status
+)
+def test_slurm(machine: Maker, answers: Answers, status: str) -> None:
+    assert doctor.slurm(machine(answers=answers)).status == status
 
 
 def test_missing_tools(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.util, "find_spec", lambda name: None)
     line = doctor.tools(machine())
-    assert line.status == "fail"
-    assert "make" in line.advice
+    assert line.status == "fail" and "make" in line.advice
 
 
 @pytest.mark.parametrize(
-    ("devices", "limit", "plugin", "inside", "status", "seen"),
+    ("devices", "limit", "plugin", "status", "seen"),
     [
-        ((), "65536", False, False, "ok", "nodes talk by TCP"),
-        (("sys/class/infiniband/mlx5_0",), "unlimited", False, False, "ok", "NET/IB"),
-        (("sys/class/infiniband/mlx5_0",), "65536", False, False, "warn", "limited to 65536 bytes"),
-        (("sys/class/infiniband/mlx5_0",), "unlimited", False, True, "fail", "lacks libibverbs"),
-        (
-            ("sys/class/infiniband/efa_0",),
-            "unlimited",
-            False,
-            False,
-            "warn",
-            "EFA (efa_0), and no OFI plugin",
-        ),
-        (("dev/cxi0", "dev/cxi1"), "unlimited", False, False, "warn", "Slingshot (cxi0, cxi1), and no OFI"),
-        (("dev/cxi0",), "unlimited", True, False, "ok", "librccl-net.so"),
+        ((), 65536, False, "ok", "nodes talk by TCP"),
+        (("sys/class/infiniband/mlx5_0",), -1, False, "ok", "NET/IB"),
+        (("sys/class/infiniband/mlx5_0",), 65536, False, "warn", "limited to 65536 bytes"),
+        (("sys/class/infiniband/efa_0",), -1, False, "warn", "efa_0, and no OFI plugin"),
+        (("dev/cxi0", "dev/cxi1"), -1, False, "warn", "Slingshot (cxi0, cxi1), and no OFI"),
+        (("dev/cxi0",), -1, True, "ok", "librccl-net.so"),
     ],
 )
 def test_the_network_between_nodes(
-    machine: Maker, tmp_path: Path, devices: tuple[str, ...], limit: str, plugin: bool, inside: bool,
-    status: str, seen: str,
+    machine: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    devices: tuple[str, ...], limit: int, plugin: bool, status: str, seen: str,
 ) -> None:  # fmt: skip
     for device in devices:
         (tmp_path / device).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / device).touch()
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/limits").write_text(f"Max locked memory         {limit}     {limit}     bytes\n")
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (limit, limit))
     if plugin:
         (tmp_path / "librccl-net.so").touch()
-    environ = {"LD_LIBRARY_PATH": f"/none:{tmp_path}"} | ({"APPTAINER_CONTAINER": "x.sif"} if inside else {})
-    line = doctor.fabric(machine(environ))
+    line = doctor.fabric(machine({"LD_LIBRARY_PATH": f"/none:{tmp_path}"}))
     assert line.status == status
     assert seen in line.seen
     assert bool(line.advice) == (status != "ok")

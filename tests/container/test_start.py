@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from container.site import Site
 from container.start import cache_environment, command_of, driver_problem, scratch_of
 
 
@@ -30,10 +31,7 @@ def test_a_named_place_is_never_replaced_in_silence(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, content: bytes) -> int:
-        raise OSError(28, "No space left on device", str(self))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Site, "write_problem", lambda *_: "no space left on device")
     with pytest.raises(UserError, match="no space left on device"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
 
@@ -53,12 +51,11 @@ def test_caches_go_to_the_scratch_but_the_users_choice_is_kept(tmp_path: Path) -
     assert "HOME" not in cache_environment(tmp_path, {"HOME": str(tmp_path)})
 
 
-def test_shortcuts_carry_the_make_targets_defaults_unless_given() -> None:
-    assert command_of(["reproduce-figure3"]) == [
-        *("paper_figures", "3", "--source", "published", "--out", "build/figures")
-    ]  # fmt: skip
-    assert command_of(["reproduce-figure3", "--source", "/data/results", "--out=x"]) == [
-        *("paper_figures", "3", "--source", "/data/results", "--out=x")
+def test_a_users_options_follow_a_shortcuts_and_count() -> None:
+    words = ("paper_figures", "3", "--source", "published", "--out", "build/figures")
+    assert command_of(["reproduce-figure3"]) == [*words]
+    assert command_of(["reproduce-figure3", "--source", "/data", "--out=x"]) == [
+        *(*words, "--source", "/data", "--out=x")
     ]  # fmt: skip
 
 

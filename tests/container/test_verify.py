@@ -1,4 +1,4 @@
-"""The real analysis image: built by `make image` or by the first of these tests, which takes minutes."""
+"""Images against their records; and the real analysis image, built by `make image` or here, which takes minutes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
-from common.provenance import PROVENANCE, ROOT
-from container.build import IMAGES, record_of
-from container.site import Site, namespace_problem, version_of
+from common.files import sha256_file
+from common.manifest import write_manifest
+from common.provenance import PROVENANCE, ROOT, git_commit
+from container.apptainer import version_of
+from container.build import IMAGES, Image, record_of
+from container.inventory import read_debian_lock, read_requirements, sbom
+from container.site import Site
+from container.verify import verify
 
-pytestmark = [
+REAL = [
     pytest.mark.apptainer,
     pytest.mark.slow,
     pytest.mark.timeout(1500),
@@ -24,15 +30,66 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _apptainer_starts() -> None:
-    why = namespace_problem(Site())
-    if why is not None:
-        pytest.skip(f"no user namespaces can be made here: {why}")
-    try:
-        version_of(Site())
-    except UserError as error:
-        pytest.skip(str(error))
+def _real(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test of the real image."""
+    for mark in REAL:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A file in an image's place, with the record and the SBOM of a build from the locks that are here."""
+    one = IMAGES["analysis"]
+    path, bom = tmp_path / "analysis.sif", tmp_path / "analysis.sbom.json"
+    path.write_bytes(b"image" * 1000)
+    debian = {name: version for name, (version, _) in read_debian_lock(one.debian_lock).items()}
+    packages = {"pypi": read_requirements(one.requirements), "deb/debian": debian}
+    bom.write_text(json.dumps(sbom(packages, {}, {}, {})))
+    record = {
+        "image": "analysis",
+        "commit": git_commit(),
+        "lock": sha256_file(one.requirements),
+        "debian": {"lock": sha256_file(one.debian_lock)},
+    }
+    write_manifest(record_of(path), record, {file.name: sha256_file(file) for file in (path, bom)})
+    return path
+
+
+def _problems(path: Path) -> dict[str, tuple[str, ...]]:
+    return {item.what: item.problems for item in verify(IMAGES["analysis"], path) if item.problems}
+
+
+def test_an_image_from_the_locks_that_are_here_is_what_it_says(built: Path) -> None:
+    assert _problems(built) == {}
+
+
+@pytest.mark.parametrize("name", ["analysis.sif", "analysis.sbom.json", "analysis.sif.json"])
+def test_every_flipped_bit_is_noticed(built: Path, name: str) -> None:
+    content = bytearray((built.parent / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (built.parent / name).write_bytes(content)
+    assert list(_problems(built)) == ["file"]
+
+
+def test_a_changed_lock_is_reported_by_package(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "analysis.txt"
+    text = IMAGES["analysis"].requirements.read_text()
+    version = text.split("\nnumpy==")[1].split(" ")[0]
+    lock.write_text(text.replace(f"numpy=={version}", "numpy==2.1.0"))
+    monkeypatch.setattr(Image, "requirements", lock)
+    found = _problems(built)
+    assert list(found) == ["locks", "Python packages"]
+    assert found["Python packages"] == (f"numpy is {version}, expected 2.1.0",)
+    monkeypatch.setattr("container.verify.git_commit", lambda: "abc")
+    commit = verify(IMAGES["analysis"], built)[-1]
+    assert commit.problems and not commit.fatal
+    with pytest.raises(UserError, match="does not exist; build it"):
+        verify(IMAGES["full"], tmp_path / "full.sif")
+    record_of(built).unlink()
+    assert list(_problems(built)) == ["file"]
 
 
 def _container(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -44,6 +101,10 @@ def _container(*words: str, **options: object) -> subprocess.CompletedProcess[st
 @pytest.fixture(scope="module")
 def image() -> Path:
     """The image of the commit that is checked out; built when there is none."""
+    try:
+        version_of(Site())
+    except UserError as error:
+        pytest.skip(str(error))
     path = IMAGES["analysis"].path
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True
@@ -55,37 +116,16 @@ def image() -> Path:
     return path
 
 
+@_real
 def test_the_image_is_small(image: Path) -> None:
     assert image.stat().st_size < 450_000_000
 
 
+@_real
 def test_it_is_what_the_locks_and_the_commit_say(image: Path) -> None:
     answer = _container("verify", "analysis", cwd=ROOT)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "DIFFERS" not in answer.stdout
-
-
-def test_a_changed_image_and_a_changed_lock_are_reported(
-    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from container import verify as module
-    from container.build import Image
-
-    copy = tmp_path / "analysis.sif"
-    shutil.copyfile(image, copy)
-    shutil.copyfile(record_of(image), record_of(copy))
-    with copy.open("ab") as file:
-        file.write(b"\0")
-    lock = tmp_path / "analysis.txt"
-    text = IMAGES["analysis"].requirements.read_text()
-    version = text.split("\nnumpy==")[1].split(" ")[0]
-    lock.write_text(text.replace(f"numpy=={version}", "numpy==2.1.0"))
-    monkeypatch.setattr(Image, "requirements", lock)
-    found = {item.what: item.problems for item in module.verify(IMAGES["analysis"], copy)}
-    assert "changed after its build" in found["file"][0]
-    assert found["lock file"]
-    assert found["Python packages"] == (f"package numpy is {version}, expected 2.1.0",)
-    assert not found["Debian packages"]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +137,7 @@ def moved(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@_real
 def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
@@ -121,6 +162,7 @@ def test_figure_3_has_the_same_bytes_inside_and_outside(moved: Path, tmp_path: P
         assert first[key] == second[key], key
 
 
+@_real
 def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path: Path) -> None:
     environ = os.environ | {"APPTAINERENV_CLM_OR_MLM_SCRATCH": "/proc/none"}
     command = ["apptainer", "run", "--no-home", str(moved), "analysis", "--help"]
@@ -129,6 +171,7 @@ def test_a_scratch_that_cannot_be_written_is_one_sentence(moved: Path, tmp_path:
     assert "no scratch folder can be used: /proc/none" in answer.stderr
 
 
+@_real
 def test_users_packages_do_not_leak_in(moved: Path, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('leaked')")
     environ = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Times, ids and users in an image file, on files in the SIF format made here."""
+"""How images are packed; times, ids and users in an image file, on files in the SIF format made here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from container.sif import BUILD_DATE, normalise, stamp
+from common.provenance import ROOT
+from container.same_bytes import labels_of, mksquashfs_words, normalise
 
 TIME = 1_700_000_000
+BUILD_DATE = "org.label-schema.build-date"
 
 
 def _image(path: Path, date: str, seed: int, signed: bool = False) -> Path:
@@ -53,7 +55,11 @@ def test_two_builds_of_the_same_content_are_the_same_bytes(tmp_path: Path) -> No
         normalise(path, TIME)
     assert first.read_bytes() == second.read_bytes()
     text = first.read_bytes()
-    assert stamp(TIME).encode() in text and b"squashfs" * 100 in text and b"definition" in text
+    assert (
+        b"Tuesday_14_November_2023_22:13:20_UTC" in text
+        and b"squashfs" * 100 in text
+        and b"definition" in text
+    )
     assert b"2026" not in text and b"2031" not in text
     assert len(text) == (tmp_path / "b").stat().st_size
 
@@ -87,5 +93,33 @@ def test_signed_and_other_files_are_refused_and_left_alone(tmp_path: Path) -> No
     assert signed.read_bytes()[4096:] == before[4096:]
 
 
-def test_the_date_is_written_as_apptainer_writes_it() -> None:
-    assert stamp(0) == "Thursday_01_January_1970_00:00:00_UTC"
+def test_labels_are_those_of_the_definition_filled_and_dated_by_the_commit() -> None:
+    definition = (ROOT / "container" / "analysis.def").read_text("utf-8")
+    found = labels_of(definition, {"COMMIT": "abc", "LOCK": "00", "SNAPSHOT": "2026"}, 0)
+    assert found["org.opencontainers.image.revision"] == "abc"
+    assert found["clm-or-mlm.debian"] == "bookworm 2026"
+    assert found["org.opencontainers.image.title"] == "clm-or-mlm analysis"
+    assert found[BUILD_DATE] == "Thursday_01_January_1970_00:00:00_UTC"
+
+
+def test_apptainers_own_labels_are_left_out_and_ours_laid_in_their_place(tmp_path: Path) -> None:
+    line = mksquashfs_words(tmp_path, {"b": "2", "a": "1"}, 7)
+    assert line.startswith("-comp zstd -Xcompression-level 6 -all-time 7 -mkfs-time 7 -ef ")
+    hidden = (tmp_path / "hidden").read_text().splitlines()
+    made = (tmp_path / "made").read_text().splitlines()
+    assert f"/.singularity.d/labels.json f 0644 0 0 cat {tmp_path}/labels.json" in made
+    assert "/tmp d 1777 0 0" in made and (tmp_path / "resolv.conf").read_text() == ""
+    # What is laid in a place is left out there first.
+    assert {line.split()[0].lstrip("/") for line in made} <= set(hidden)
+    assert {"etc/machine-id", "var/log", "var/cache/ldconfig/aux-cache"} <= set(hidden)
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"a": "1", "b": "2"}
+
+
+def test_a_builds_scripts_remove_nothing_where_the_machines_own_folders_are_shown() -> None:
+    """Apptainer shows /tmp, /var/tmp and the home of the machine while it builds."""
+    for name in ("post.sh", "analysis.def", "full.def"):
+        for line in (ROOT / "container" / name).read_text("utf-8").splitlines():
+            if line.strip().startswith(("rm ", "find ")):
+                assert all(
+                    word.startswith(("/var/lib/apt/lists/", "/usr/share/")) for word in line.split()[2:]
+                ), line
