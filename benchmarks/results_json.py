@@ -13,18 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from benchmarks.runs import SPLITS
+from benchmarks.runs import AGAIN, RUN, SPLITS
 from common.files import sha256_bytes
 from common.reading import BadJsonError, ChangingError, UnreadableError, read_bounded, strict_json
 
-__all__ = ["AGAIN", "MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
+__all__ = ["MEAN_TOLERANCE", "Results", "ResultsError", "Split", "parse_results", "read_results"]
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance between `score` and the mean of `scores_i`: room for a mean taken in float32, a
 hundredth of what the paper's two decimals in percent can show."""
-
-AGAIN = "run this evaluation again (`python -m benchmarks run` does)"
-"""What to do about a file that cannot be used."""
 
 _MOST = 1 << 28
 """Bytes of the largest file that is read; the release's largest has 3 MB."""
@@ -84,9 +81,7 @@ def read_results(path: Path, sha256: str | None = None) -> Results:
         raise ResultsError("unreadable", f"{error.reason}; make it readable and ingest again") from None
     if sha256 is not None and sha256_bytes(content) != sha256:
         _ = parse_results(content)  # a cut or broken file says so itself
-        raise ResultsError(
-            "changed", f"is not what its run wrote: its hash is not the one in provenance.json; {AGAIN}"
-        )
+        raise ResultsError("changed", f"is not what its run wrote: its hash is not the one in {RUN}; {AGAIN}")
     return parse_results(content)
 
 

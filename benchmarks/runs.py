@@ -3,8 +3,8 @@
     results/<model>/<task>/<dataset>/lr1e-04_sd0/results.json      (msmarco_pairs_lr1e-04_sd0 for retrieval)
 
 `results.json` has the release's shape and indent, `{"validation": {"score", "scores_i"}, "test": {...}}`;
-`run.json` next to it has what the release left out: what the run was made from, standard metrics, losses.
-`provenance.json` has what another machine or another day changes, and the hashes of the other two.
+`details.json` next to it has what the release left out: standard metrics instance by instance, and losses.
+`run.json` is the run's manifest: what it was made from, how and when, standard metrics, and the hashes of the others.
 A folder without a complete `results.json` is an unfinished run.
 """
 
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
+from common.errors import UserError
 from common.files import write_text
-from common.provenance import PROVENANCE
-from common.reading import BadJsonError, UnreadableError, read_bounded, strict_json
+from common.manifest import read_manifest
 
 __all__ = [
-    "MOST_RECORD",
+    "AGAIN",
+    "DETAILS",
     "RESULTS",
     "RESULTS_VERSION",
     "RUN",
@@ -31,19 +32,20 @@ __all__ = [
     "RunKey",
     "cell_keys",
     "found_keys",
-    "lacks_provenance",
     "parse_run_folder",
+    "read_run",
     "record_of",
     "results_text",
     "write_results",
 ]
 
 RESULTS = "results.json"
+DETAILS = "details.json"
 RUN = "run.json"
 SPLITS = ("validation", "test")
 
-MOST_RECORD = 1 << 28
-"""Bytes of the largest run.json that is read; it holds the standard metrics of every instance."""
+AGAIN = "run this evaluation again (`python -m benchmarks run` does)"
+"""What to do about a file that cannot be used."""
 
 RESULTS_VERSION = 2
 """Version of the code that decides a run's scores. Raise it with every change that gives a model other scores on the
@@ -124,21 +126,21 @@ def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]
     return path
 
 
-def record_of(folder: Path) -> dict[str, Any]:
-    """Return what a run's run.json holds; empty where there is none that can be read."""
-    try:
-        content = strict_json(read_bounded(folder / RUN, MOST_RECORD))
-    except (FileNotFoundError, UnreadableError, BadJsonError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run; empty where there is none, as in the release.
 
-
-def lacks_provenance(folder: Path) -> bool:
-    """Return whether a run was written with a `provenance.json` that is gone, and the hashes of its files with it.
-
-    The release and the first version wrote none; their runs have no `run.json`, or one without `results_version`.
+    Raises:
+        UserError: it cannot be read, or is not as it was written.
     """
-    if (folder / PROVENANCE).exists():
-        return False
-    settings = record_of(folder).get("settings")
-    return isinstance(settings, dict) and "results_version" in settings
+    try:
+        return read_manifest(folder / RUN, AGAIN)
+    except FileNotFoundError:
+        return {}
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run; empty where there is none that can be believed."""
+    try:
+        return read_run(folder)
+    except UserError:
+        return {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import found_keys
-from benchmarks.sweep.run_provenance import timings
+from benchmarks.sweep.run_state import timings
 from pretraining.plan.study_file import Study
 
 __all__ = ["Measured", "measure"]

@@ -8,16 +8,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.problems import Problem
 from analysis.store.scan import Cell, RunFiles, Stamp
 from analysis.store.standard_scores import read_standard
 from benchmarks.protocol import PAPER
-from benchmarks.results_json import AGAIN, ResultsError, read_results
-from benchmarks.runs import RESULTS, RUN, RunKey, lacks_provenance
+from benchmarks.results_json import ResultsError, read_results
+from benchmarks.runs import AGAIN, RESULTS, RUN, RunKey, read_run
 from common.errors import UserError
-from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
+from common.manifest import FILES
 
 __all__ = ["CellResult", "Run", "read_cell"]
 
@@ -87,12 +88,7 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     written = None
     if instances is not None and runs:
         written = Stamp.of(write_cell(instances, cell.model, cell.dataset, scores).stat())
-    stamps = [
-        stamp
-        for files in cell.runs
-        for stamp in (files.results, files.record, files.provenance)
-        if stamp is not None
-    ]
+    stamps = [stamp for files in cell.runs for stamp in (files.results, files.record) if stamp is not None]
     return CellResult(
         name=cell.name,
         files=cell.runs,
@@ -104,10 +100,10 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
 
 
 def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]:
-    hashes = _hashes(folder)
-    validation, test = read_results(folder / RESULTS, hashes.get(RESULTS))
+    record = _manifest(folder)
+    validation, test = read_results(folder / RESULTS, _hash_of_results(record))
     paper = validation.score, test.score
-    scores = paper if protocol == PAPER else read_standard(folder, key, hashes.get(RUN))
+    scores = paper if protocol == PAPER else read_standard(record, key)
     run = Run(
         folder=folder.name,
         lr=key.lr,
@@ -120,14 +116,16 @@ def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]
     return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    """Return what a run recorded of its files."""
-    if lacks_provenance(folder):
-        raise ResultsError("changed", f"lacks the {PROVENANCE} that was written with it; {AGAIN}")
+def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        return dict(read_provenance(provenance_path(folder, folder=True)).get(FILES, {}))
+        return read_run(folder)
     except UserError:
-        raise ResultsError("changed", f"has a {PROVENANCE} that was changed or damaged; {AGAIN}") from None
+        raise ResultsError("changed", f"has a {RUN} that was changed or damaged; {AGAIN}") from None
+
+
+def _hash_of_results(record: dict[str, Any]) -> str | None:
+    """Return the hash that a run recorded, none for a run without a manifest, as in the release."""
+    return record.get(FILES, {}).get(RESULTS, "") if record else None
 
 
 def _usual_names_first(cell: Cell) -> list[tuple[RunKey, RunFiles]]:

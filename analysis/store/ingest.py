@@ -105,7 +105,7 @@ def ingest(
     """
     if count := check_crate(store, "results/"):
         logger.info("%s is an RO-Crate, and its %s result files are what it says", store, f"{count:,}")
-    scan = scan_store(store, add_models, records=protocol != PAPER)
+    scan = scan_store(store, add_models)
     _check_outputs(out, instances, scan, protocol)
     state = State(state_path(out), scan.results, instances, protocol)
     results = {cell.name: known for cell in scan.cells if (known := state.known(cell)) is not None}

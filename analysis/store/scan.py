@@ -17,10 +17,9 @@ from analysis.store.foreign_models import model_error
 from analysis.store.problems import Problem
 from benchmarks.own_datasets.definitions import register_stored
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
-from benchmarks.runs import RESULTS, RUN, parse_run_folder
+from benchmarks.runs import DETAILS, RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
-from common.provenance import PROVENANCE
 
 __all__ = ["Cell", "RunFiles", "Scan", "Stamp", "results_folder", "scan_store"]
 
@@ -63,9 +62,7 @@ class RunFiles:
     results: Stamp
     """Of its `results.json`."""
     record: Stamp | None = None
-    """Of its `run.json`; None when there is none, or when the scores are not read from it."""
-    provenance: Stamp | None = None
-    """Of its `provenance.json`, which has the hashes of the other two; None when there is none."""
+    """Of its `run.json`, which has the hashes of the others; None when there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,27 +115,25 @@ def results_folder(store: Path) -> Path:
     return store / "results" if (store / "results").is_dir() else store
 
 
-def scan_store(store: Path, add_models: Sequence[str] = (), *, records: bool = False) -> Scan:
+def scan_store(store: Path, add_models: Sequence[str] = ()) -> Scan:
     """Look through a store.
 
     Args:
         store: the store, or its `results` folder.
         add_models: names or shell patterns of models that are taken although their names say nothing.
-        records: whether scores are read from `run.json`, so that a change of it counts.
 
     Raises:
         UserError: there is no store, it holds no model's folder at all, or it is a model's own folder.
     """
     results = results_folder(store)
     register_stored(results.parent if results.name == "results" else store)
-    return _Scanner(results, add_models, records).scan()
+    return _Scanner(results, add_models).scan()
 
 
 class _Scanner:
-    def __init__(self, results: Path, add_models: Sequence[str], records: bool) -> None:
+    def __init__(self, results: Path, add_models: Sequence[str]) -> None:
         self.results = results
         self.add_models = add_models
-        self.records = records
         self.problems: list[Problem] = []
         self.cells: list[Cell] = []
         self.added: set[str] = set()
@@ -224,7 +219,7 @@ class _Scanner:
                 folder.path, "unknown", f"is no run of {dataset}; a run's folder reads {expected}lr1e-04_sd0"
             )
             return None
-        results = record = provenance = None
+        results = record = None
         for entry in self.entries(folder.path):
             if entry.name == RESULTS:
                 try:
@@ -236,30 +231,19 @@ class _Scanner:
                     self.report(entry.path, "unreadable", "is no file; the run is left out")
                     return None
             elif entry.name == RUN:
-                if self.records:
-                    with contextlib.suppress(OSError):
-                        record = Stamp.of(entry.stat())
-            elif entry.name == PROVENANCE:
                 with contextlib.suppress(OSError):
-                    provenance = Stamp.of(entry.stat())
+                    record = Stamp.of(entry.stat())
             elif _TEMPORARY.fullmatch(entry.name):
                 sentence = "is being written, or was broken off; delete it if no process is writing it"
                 self.report(entry.path, "unfinished", sentence)
-            elif not _OS_LITTER.fullmatch(entry.name):
+            elif entry.name != DETAILS and not _OS_LITTER.fullmatch(entry.name):
                 self.report(
-                    entry.path, "stray", f"is ignored; a run's folder holds {RESULTS}, {RUN} and {PROVENANCE}"
+                    entry.path, "stray", f"is ignored; a run's folder holds {RESULTS}, {DETAILS} and {RUN}"
                 )
         if results is None:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFiles(
-            folder=folder.name,
-            lr=parsed[1],
-            seed=parsed[2],
-            results=results,
-            record=record,
-            provenance=provenance,
-        )
+        return RunFiles(folder=folder.name, lr=parsed[1], seed=parsed[2], results=results, record=record)
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:

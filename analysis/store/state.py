@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _MOST = 1 << 30
 """Bytes of the largest state that is read; that of the whole release has 6 MB."""
-_FORMAT = 4
+_FORMAT = 5
 """Raised whenever the reading of files changes, so that older states are not believed."""
 
 
@@ -106,11 +106,7 @@ def _result(entry: dict[str, Any]) -> CellResult:
     return CellResult(
         name=entry["name"],
         files=tuple(
-            RunFiles(
-                **files
-                | {"results": Stamp(**files["results"])}
-                | {name: _stamp(files[name]) for name in ("record", "provenance")}
-            )
+            RunFiles(**files | {"results": Stamp(**files["results"])} | {"record": _stamp(files["record"])})
             for files in entry["files"]
         ),
         settled=entry["settled"],

@@ -1,8 +1,8 @@
 """Whether the runs of a store may stand in one table: the same code, locks, data, protocol and hardware.
 
-Every run made by this package says in its `run.json` what it was made from, and in its `provenance.json` by what code
-and on what machine. Within one table all runs must agree on it; what a few runs differ in is reported with their
-paths, since it is they that were made otherwise.
+Every run made by this package says in its `run.json` what it was made from, by what code and on what machine. Within
+one table all runs must agree on it; what a few runs differ in is reported with their paths, since it is they that were
+made otherwise.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import Any
 
 from benchmarks.own_datasets.definitions import register_stored
 from benchmarks.protocol import DATASETS, PAPER_DATASETS, TASKS
-from benchmarks.runs import MOST_RECORD, RESULTS, RUN, parse_run_folder
+from benchmarks.runs import RESULTS, parse_run_folder, read_run
 from common.crates import check_crate
 from common.errors import UserError
 from common.progress import progress
-from common.provenance import provenance_path, read_provenance
-from common.reading import BadJsonError, read_bounded, strict_json
 from common.registry import Registry
 
 __all__ = [
@@ -102,11 +100,11 @@ ASPECTS: Registry[Aspect] = Registry(
         Aspect("python", "Python", ("provenance.python",)),
         Aspect("versions", "package versions", ("provenance.versions",)),
         Aspect("protocol", "protocol", ("protocol",)),
-        Aspect("tuning", "fine-tuning settings", ("settings.tuning", "settings.pooling")),
+        Aspect("tuning", "fine-tuning settings", ("description.tuning", "description.pooling")),
         Aspect("precision", "precision", ("machine.precision",)),
         Aspect("device", "hardware", ("machine.device",)),
-        Aspect("training_data", "training data", ("settings.training_data",), of_dataset=True),
-        Aspect("evaluation_data", "evaluation data", ("settings.evaluation_data",), of_dataset=True),
+        Aspect("training_data", "training data", ("description.training_data",), of_dataset=True),
+        Aspect("evaluation_data", "evaluation data", ("description.evaluation_data",), of_dataset=True),
     ],
 )
 """What is compared."""
@@ -132,7 +130,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         logs: folder of the workflow's logs; `logs` next to the store's `results` when left out.
 
     Raises:
-        UserError: no run is there, a record is no JSON, the definition of a dataset is damaged, or the store is an
+        UserError: no run is there, a record is damaged, the definition of a dataset is damaged, or the store is an
             RO-Crate and not what that says.
     """
     results = store if store.name == "results" else store / "results"
@@ -148,9 +146,9 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         if parse_run_folder(folder.name) is None or dataset not in DATASETS:
             continue
         name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
-        record = _read(folder)
+        record = read_run(folder)
         runs += done
-        if record is None:
+        if not record:
             continue
         if not done and record.get("status") == "failed":
             failed.append(_failed(name, record, logs))
@@ -166,21 +164,6 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     ]
     recorded = sum(len(by_run) for by_run in facts.values())
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
-
-
-def _read(folder: Path) -> dict[str, Any] | None:
-    """Return what a run's `run.json` and `provenance.json` say, or None without the former."""
-    path = folder / RUN
-    try:
-        content = strict_json(read_bounded(path, MOST_RECORD))
-    except FileNotFoundError:
-        return None
-    except BadJsonError as error:
-        raise UserError(f"{path}: no JSON: {error}; delete its folder and do the run again") from None
-    if not isinstance(content, dict):
-        return None
-    around = read_provenance(provenance_path(folder, folder=True))
-    return content | ({"provenance": around, "machine": around.get("machine")} if around else {})
 
 
 def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) -> Iterable[Mismatch]:

@@ -185,8 +185,10 @@ class Evaluation:
 
     scores: list[float]
     """The paper's score of each instance, in the split's order."""
-    standard: dict[str, Any] = field(default_factory=dict)
-    """The standard metrics by name; under `instances` what they are made of, one list a measure."""
+    standard: dict[str, float] = field(default_factory=dict)
+    """The standard metrics by name."""
+    instances: dict[str, Any] = field(default_factory=dict)
+    """What they are made of: for each measure one entry an instance."""
 
 
 def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
@@ -210,10 +212,10 @@ def evaluate(dataset: Dataset, predictions: object) -> Evaluation:
     """
     (paper,) = metrics_of(dataset, PAPER)
     scores = list(paper.score(predictions).instances[Metric.SCORES_I])
-    values: dict[str, Any] = {}
+    values: dict[str, float] = {}
     instances: dict[str, Any] = {}
     for metric in metrics_of(dataset, STANDARD):
         score = metric.score(predictions)
         values[metric.key] = score.value
         instances |= score.instances
-    return Evaluation(scores=scores, standard={**values, "instances": instances})
+    return Evaluation(scores=scores, standard=values, instances=instances)

@@ -20,14 +20,14 @@ from benchmarks.finetuning.device import PRECISIONS, choose_kind
 from benchmarks.finetuning.heads import POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import DATASETS, PROTOCOL_VERSION
-from benchmarks.runs import RESULTS, RESULTS_VERSION, RunKey, parse_run_folder
+from benchmarks.runs import RESULTS_VERSION, RunKey, found_keys, record_of
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_provenance import model_source
-from benchmarks.sweep.run_state import is_done, read_record
+from benchmarks.sweep.run_state import folder_of, is_done
+from common.description import difference
 from common.errors import UserError
-from common.plain_text import redacted
+from common.plain_text import redacted, visible
 
-__all__ = ["check_finished", "difference", "identities"]
+__all__ = ["check_finished", "identities"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _OF_MODEL = ("weights", "tokenizer")
 
 
 def identities(request: Request) -> dict[str, dict[str, Any]]:
-    """Return, for each dataset of a request, what its runs are made from, as `run.json` records it under `settings`.
+    """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
 
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown; where the store has runs of the model,
@@ -51,7 +51,7 @@ def identities(request: Request) -> dict[str, dict[str, Any]]:
         raise UserError(f"{error}; {_was_made_from(request.store, before)}") from None
     kind = choose_kind(request.device)
     shared = {
-        "tuning": json.loads(json.dumps(dataclasses.asdict(request.fine_tuning))),
+        "tuning": dataclasses.asdict(request.fine_tuning),
         "pooling": POOLINGS[request.pooling].name,
         "head": HEADS[request.head].name,
         "precision": PRECISIONS[kind.precision if request.precision == "auto" else request.precision].name,
@@ -85,15 +85,16 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
         UserError: a run was made from something else, or does not say what from and `request.adopt` is off.
     """
     unsaid: list[RunKey] = []
+    anywhere = next(iter(wanted.values()))
     for key in _finished(request.store, request.name):
-        settings = read_record(request.store, key).get("settings")
-        # The first version was not recorded.
-        settings = {"protocol_version": 1} | settings if isinstance(settings, dict) and settings else {}
-        now = wanted.get(key.dataset) or {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
-        if (found := difference(settings, now)) is not None:
+        before, now = record_of(folder_of(request.store, key)).get("description"), wanted.get(key.dataset)
+        if before is None:
+            unsaid += [key] if now else []
+            continue
+        if now is None:
+            before, now = ({name: of[name] for name in _OF_MODEL} for of in (before, anywhere))
+        if (found := difference(before, now)) is not None:
             _refuse(request, key, *found)
-        if key.dataset in wanted and any(name not in settings for name in now):
-            unsaid.append(key)
     if not unsaid:
         return
     first = request.store / "results" / unsaid[0].folder
@@ -109,31 +110,10 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
     )  # fmt: skip
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """Return (name, before, now) of the first thing in which two records differ, of what both say."""
-    for name, value in now.items():
-        if name not in before or before[name] == value:
-            continue
-        old = before[name]
-        if isinstance(old, dict) and isinstance(value, dict):
-            inner = next((key for key in value if old.get(key) != value[key]), None)
-            if inner is not None:
-                return inner, old.get(inner), value[inner]
-        return name, old, value
-    return None
-
-
 def _finished(store: Path, model: str) -> Iterator[RunKey]:
     """Yield the finished runs of a model, by dataset and folder."""
-    for dataset in DATASETS.values():
-        cell = store / "results" / model / dataset.task / dataset.name
-        for path in sorted(cell.glob(f"*/{RESULTS}")):
-            parsed = parse_run_folder(path.parent.name)
-            if parsed is None or parsed[0] != dataset.run_prefix:
-                continue
-            key = RunKey(model=model, dataset=dataset.name, lr=parsed[1], seed=parsed[2])
-            if key.folder.name == path.parent.name and is_done(store, key):
-                yield key
+    for name in DATASETS:
+        yield from (key for key in found_keys(store, model, name) if is_done(store, key))
 
 
 def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:
@@ -151,8 +131,9 @@ def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> Non
 
 
 def _was_made_from(store: Path, key: RunKey) -> str:
-    source = model_source(store, key)
-    return f"{store / 'results' / key.folder} was made from {source or 'a model'}"
+    folder = folder_of(store, key)
+    source = record_of(folder).get("model_source")
+    return f"{folder} was made from {visible(str(source))[:300] if source else 'a model'}"
 
 
 def _short(value: Any) -> str:

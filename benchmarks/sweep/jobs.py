@@ -20,20 +20,20 @@ from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest
 from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
 from benchmarks.protocol import DATASETS, PROTOCOLS, format_lr
-from benchmarks.runs import RESULTS, RUN, SPLITS, RunKey, results_text
+from benchmarks.runs import DETAILS, RESULTS, RUN, SPLITS, RunKey, record_of, results_text
 from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
-from benchmarks.sweep.identity import difference
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_provenance import folder_of
-from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record
+from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path
 from benchmarks.tasks.base import Evaluator
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
+from common.description import description_hash, difference
 from common.errors import UserError
 from common.files import sha256_bytes, write_text
+from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.progress import progress
-from common.provenance import provenance, provenance_path, write_provenance
+from common.provenance import provenance
 
 __all__ = [
     "Job", "Outcome", "Prepared", "check_labels", "check_sources", "jobs_of", "pending", "prepare", "remove_leftovers",
@@ -111,9 +111,8 @@ def pending(job: Job) -> list[RunKey]:
 def _failed(job: Job, key: RunKey) -> bool:
     if failure(job.request.store, key) is None:
         return False
-    settings = read_record(job.request.store, key).get("settings")
-    now = job.identities.get(key.dataset, {})
-    return not isinstance(settings, dict) or difference(settings, now) is None
+    before = record_of(folder_of(job.request.store, key)).get("description")
+    return before is None or difference(before, job.identities.get(key.dataset, before)) is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +132,7 @@ class Prepared:
     todo: tuple[RunKey, ...]
     """Runs to do."""
     provenance: dict[str, object]
-    """Code, versions and command, as each `provenance.json` records them."""
+    """Code, versions and command, as each run records them."""
 
     @property
     def fine_tunings(self) -> list[tuple[float, int]]:
@@ -151,10 +150,7 @@ class Prepared:
             words = f"failed: {error}"
             failed = [key for key in keys if not is_done(self.job.request.store, key)]
             for key in failed:
-                content = {
-                    "status": "failed", "reason": str(error), "settings": self.job.identities[key.dataset]
-                }  # fmt: skip
-                _write_run(self, key, content, {})
+                _write_run(self, key, {"status": "failed", "reason": str(error)}, {})
         return Outcome(
             done=len(keys) - len(failed),
             failed=len(failed),
@@ -234,19 +230,10 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
         evaluations = prepared.evaluators[key.dataset].evaluate(model, device)
         content = {
             "status": "complete",
-            "model": key.model,
-            "dataset": key.dataset,
-            "task": key.task,
-            "lr": lr,
-            "seed": seed,
             "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
-            "settings": prints[key.dataset],
             "standard": {split: evaluations[split].standard for split in SPLITS},
             "limits": dataclasses.asdict(resettable.loaded.limits),
             "steps": record.steps,
-            "losses": [round(loss, 6) for loss in record.losses],
-        }
-        circumstances = {
             "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
             "machine": {
                 **device.description,
@@ -255,7 +242,12 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
             },
         }
         scores = {split: evaluations[split].scores for split in SPLITS}
-        _write_run(prepared, key, content, circumstances, results_text(scores))
+        details = {
+            "losses": [round(loss, 6) for loss in record.losses],
+            "standard": {split: evaluations[split].instances for split in SPLITS},
+        }
+        texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
+        _write_run(prepared, key, content, texts)
         means = (100 * sum(scores[split]) / len(scores[split]) for split in SPLITS)
         words.append(
             f"{key.dataset} " + ", ".join(f"{s} {m:.2f}" for s, m in zip(SPLITS, means, strict=True))
@@ -264,27 +256,25 @@ def _one(prepared: Prepared, keys: list[RunKey], watch: Watch | None) -> str:
     return "; ".join(words)
 
 
-def _write_run(
-    prepared: Prepared,
-    key: RunKey,
-    content: dict[str, Any],
-    circumstances: dict[str, Any],
-    results: str | None = None,
-) -> None:
+def _write_run(prepared: Prepared, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Write a run's files, results.json last: where that is whole, so are the others."""
     folder = folder_of(prepared.job.request.store, key)
-    texts = {RUN: json.dumps(content, indent=1) + "\n"} | ({} if results is None else {RESULTS: results})
+    description = prepared.job.identities[key.dataset]
     record = {
-        **prepared.provenance,
+        **content,
+        **{name: getattr(key, name) for name in ("model", "dataset", "task", "lr", "seed")},
+        "description": description,
+        "description_sha256": description_hash(description),
+        "provenance": prepared.provenance,
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "model_source": redacted(prepared.resettable.loaded.source),
-        **circumstances,
     }
-    write_text(folder / RUN, texts[RUN])
-    hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
-    write_provenance(provenance_path(folder, folder=True), record, hashes)
-    if results is not None:
-        write_text(folder / RESULTS, results)
+    for name, text in texts.items():
+        if name != RESULTS:
+            write_text(folder / name, text)
+    write_manifest(folder / RUN, record, {name: sha256_bytes(text.encode()) for name, text in texts.items()})
+    if RESULTS in texts:
+        write_text(folder / RESULTS, texts[RESULTS])
 
 
 def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:

@@ -25,8 +25,7 @@ from benchmarks.sweep.identity import check_finished, identities
 from benchmarks.sweep.jobs import Job, check_sources, jobs_of, pending, remove_leftovers
 from benchmarks.sweep.model_reset import ResettableModel
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_provenance import folder_of, measured
-from benchmarks.sweep.run_state import failure, fault, is_done
+from benchmarks.sweep.run_state import failure, fault, folder_of, is_done, measured
 from benchmarks.sweep.scheduler import do_jobs
 from benchmarks.sweep.share import Share
 from common.errors import UserError

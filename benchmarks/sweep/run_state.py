@@ -1,6 +1,6 @@
-"""The state of single runs in a store: done, failed with a reason, or missing. Light: no torch.
+"""The state of single runs in a store: done, failed with a reason, or missing; and what they took. Light: no torch.
 
-Done means: results.json parses, is complete, agrees with itself, and is what the run wrote.
+Done means: results.json parses, is complete, agrees with itself, and all files are what the run's manifest says.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import MOST_RECORD, RESULTS, RUN, RunKey, lacks_provenance, record_of
-from benchmarks.sweep.run_provenance import folder_of
+from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run, record_of
 from common.errors import UserError
-from common.files import sha256_bytes
-from common.provenance import FILES, PROVENANCE, provenance_path, read_provenance
-from common.reading import read_bounded
+from common.manifest import FILES, check_files
 
-__all__ = ["failure", "fault", "is_done", "lock_path", "read_record", "read_score"]
+__all__ = ["failure", "fault", "folder_of", "is_done", "lock_path", "measured", "read_score", "timings"]
 
 
 class _Looked(NamedTuple):
@@ -26,6 +23,11 @@ class _Looked(NamedTuple):
 
     scores: tuple[float, float] | None
     fault: str | None
+
+
+def folder_of(store: Path, key: RunKey) -> Path:
+    """Return the folder of a run."""
+    return store / "results" / key.folder
 
 
 def is_done(store: Path, key: RunKey) -> bool:
@@ -43,17 +45,23 @@ def read_score(store: Path, key: RunKey) -> tuple[float, float] | None:
     return _look(store, key).scores
 
 
-def read_record(store: Path, key: RunKey) -> dict[str, Any]:
-    """Return what `run.json` says about a run; empty when there is none that can be believed."""
-    return record_of(folder_of(store, key))
-
-
 def failure(store: Path, key: RunKey) -> str | None:
     """Return the recorded reason of a run that failed; None for any other."""
     if is_done(store, key):
         return None
-    content = read_record(store, key)
-    return str(content.get("reason", "unknown")) if content.get("status") == "failed" else None
+    record = record_of(folder_of(store, key))
+    return str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
+
+
+def timings(store: Path, key: RunKey) -> dict[str, float]:
+    """Return the seconds that a run took, by part; empty where nothing says it."""
+    seconds: dict[str, float] = record_of(folder_of(store, key)).get("seconds", {})
+    return seconds
+
+
+def measured(store: Path, key: RunKey, name: str) -> int:
+    """Return a number that a run recorded of its machine, such as its memory; 0 where nothing says it."""
+    return int(record_of(folder_of(store, key)).get("machine", {}).get(name, 0))
 
 
 def lock_path(store: Path, model: str, trained_on: str) -> Path:
@@ -63,11 +71,7 @@ def lock_path(store: Path, model: str, trained_on: str) -> Path:
 
 def _look(store: Path, key: RunKey) -> _Looked:
     folder = folder_of(store, key)
-    return _looked(folder, *(_stamp(path) for path in _files(folder)))
-
-
-def _files(folder: Path) -> tuple[Path, Path, Path]:
-    return folder / RESULTS, folder / RUN, provenance_path(folder, folder=True)
+    return _looked(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -79,21 +83,18 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _looked(folder: Path, results: object, record: object, provenance: object) -> _Looked:
+def _looked(folder: Path, results: object, *_: object) -> _Looked:
     """Look into a folder; the stamps of its files make a look at other files another one."""
     if results is None and not os.path.lexists(folder / RESULTS):
         return _Looked(None, None)
     try:
-        hashes = read_provenance(provenance_path(folder, folder=True)).get(FILES, {})
-        if lacks_provenance(folder):
-            return _Looked(None, f"lacks the {PROVENANCE} that was written with it")
-        found = read_results(folder / RESULTS, hashes.get(RESULTS))
-        if RUN in hashes and sha256_bytes(read_bounded(folder / RUN, MOST_RECORD)) != hashes[RUN]:
-            return _Looked(None, f"has a {RUN} that is not what its run wrote")
+        record: dict[str, Any] = read_run(folder)
+        files = dict(record.get(FILES, {}))
+        # The release has no manifests.
+        found = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
+        check_files(folder, files, AGAIN)
     except ResultsError as error:
         return _Looked(None, error.sentence)
-    except FileNotFoundError:
-        return _Looked(None, f"lacks the {RUN} that was written with it")
     except UserError as error:
         return _Looked(None, str(error))
     return _Looked((found.validation.score, found.test.score), None)

@@ -11,8 +11,7 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, cell_keys, found_keys
-from benchmarks.sweep.run_provenance import timings
-from benchmarks.sweep.run_state import failure, is_done, lock_path
+from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.tables import plain_table

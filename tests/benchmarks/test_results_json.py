@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import results_json
-from benchmarks.results_json import AGAIN, MEAN_TOLERANCE, ResultsError, parse_results, read_results
+from benchmarks.results_json import MEAN_TOLERANCE, ResultsError, parse_results, read_results
+from benchmarks.runs import AGAIN
 from common.reading import ChangingError
 
 entries = st.lists(

@@ -28,11 +28,11 @@ from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import ResultsError, parse_results, read_results
-from benchmarks.runs import RESULTS, RunKey, results_text, write_results
+from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import write_manifest
-from common.provenance import provenance, provenance_path, read_provenance, write_provenance
+from common.provenance import read_provenance, write_provenance
 from paper_figures.training_curves import training_losses
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat
@@ -52,19 +52,15 @@ def two_runs(store: Path) -> Path:
     """Make a cell of two runs as the sweep writes them; return the folder of the first."""
     for key in KEYS:
         folder, results = folder_of(store, key), results_text(SCORES)
-        metrics = {split: {"entity_f1": 0.5, "instances": {"entity_f1": [0.5]}} for split in SCORES}
-        content = {
+        record = {
             "dataset": key.dataset,
             "lr": key.lr,
             "seed": key.seed,
-            "standard": metrics,
-            "settings": {"a": 1},
+            "standard": {split: {"entity_f1": 0.5} for split in SCORES},
+            "description": {"a": 1},
         }
-        record = json.dumps(content, indent=1)
         folder.mkdir(parents=True)
-        (folder / "run.json").write_text(record)
-        hashes = {"run.json": sha256_bytes(record.encode()), RESULTS: sha256_bytes(results.encode())}
-        write_provenance(provenance_path(folder, folder=True), provenance("analysis"), hashes)
+        write_manifest(folder / RUN, record, {RESULTS: sha256_bytes(results.encode())})
         (folder / RESULTS).write_text(results)
     return folder_of(store, KEYS[0])
 
@@ -74,7 +70,7 @@ def of_cell(protocol: str) -> Callable[[Path], Any]:
 
     def read(path: Path) -> Any:
         results = path.parents[4]
-        (cell,) = scan_store(results, records=protocol != "paper").cells
+        (cell,) = scan_store(results).cells
         found = read_cell(results, cell, None, protocol)
         runs = {run.lr: run for run in found.runs}
         assert KEYS[1].lr in runs, "a good neighbour is lost"
@@ -279,12 +275,6 @@ FORMATS = [
     FileFormat(
         name="run.json",
         make=lambda folder: two_runs(folder) / "run.json",
-        read=of_cell("standard"),
-        sealed=True,
-    ),
-    FileFormat(
-        name="provenance.json of a run",
-        make=lambda folder: two_runs(folder) / "provenance.json",
         read=of_cell("standard"),
         sealed=True,
     ),

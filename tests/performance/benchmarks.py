@@ -114,7 +114,7 @@ SPLITS = ("validation", "test")
 def ours_of(folder: Path, dataset: str, lr: float, seed: int) -> dict[str, Any]:
     """Return the scores of one of our runs, and the seconds it took."""
     from benchmarks.runs import RESULTS, RunKey
-    from benchmarks.sweep.run_provenance import timings
+    from benchmarks.sweep.run_state import timings
 
     key = RunKey(model="ours", dataset=dataset, lr=lr, seed=seed)
     results = json.loads((folder / "results" / key.folder / RESULTS).read_text())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from common.manifest import manifest_text
 from common.registry import UnknownNameError
 from workflow.jobs import KINDS, WORKFLOW, Job, Kind, Workflow, by_marker, load, save
 from workflow.settings import Settings
@@ -74,7 +75,12 @@ def test_a_job_is_complete_when_all_its_files_are_there(kind: Kind, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("record", "counts"),
-    [('{"status": "failed"}', True), ('{"status": "done"}', False), ("[", False), ("[]", False)],
+    [
+        (manifest_text({"status": "failed"}), True),
+        (manifest_text({"status": "done"}), False),
+        ('{"status": "failed"}', False),
+        ("[", False),
+    ],
 )
 def test_a_cell_counts_runs_that_are_recorded_as_failed(record: str, counts: bool, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()

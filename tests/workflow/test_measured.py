@@ -12,8 +12,8 @@ import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoMo
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.runs import RUN, RunKey
-from benchmarks.sweep.run_provenance import timings
-from common.provenance import PROVENANCE, write_provenance
+from benchmarks.sweep.run_state import timings
+from common.manifest import write_manifest
 from pretraining.model_names import MODELS
 from tests.benchmarks.command import command
 from tests.benchmarks.tiny import make_config, make_tokenizer
@@ -25,7 +25,7 @@ from workflow.study import study_of, tuning_gpu_hours, workflow_of
 def _ran(folder: Path, model: str, dataset: str, tuning: float, evaluation: float, seed: int = 0) -> None:
     path = folder / "results" / RunKey(model=model, dataset=dataset, lr=1e-4, seed=seed).folder
     path.mkdir(parents=True)
-    write_provenance(path / PROVENANCE, {"seconds": {"tuning": tuning, "evaluation": evaluation}}, {})
+    write_manifest(path / RUN, {"seconds": {"tuning": tuning, "evaluation": evaluation}}, {})
 
 
 def test_a_run_leaves_what_is_measured(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def _graph(
         "@id": "results/",
         "@type": "Dataset",
         "name": "Runs",
-        "description": "Scores of every fine-tuning, with how each was made (provenance.json).",
+        "description": "Scores of every fine-tuning, with how each was made (run.json).",
         "exampleOfWork": {"@id": "#results"},
     }
     runs = f"{len(jobs)} jobs, {len(made)} of their files, by {commit}"

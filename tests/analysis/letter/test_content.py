@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,10 @@ from analysis.letter.pages import letter_document
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.paper_arithmetic import check_arithmetic
-from benchmarks.runs import RUN
+from benchmarks.runs import RESULTS, RUN
 from common.errors import UserError
+from common.files import sha256_file
+from common.manifest import write_manifest
 from common.tables import show
 from tests.analysis.stores import MODELS, age, fill, released_source, scores_of
 
@@ -79,7 +80,8 @@ def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
     for key in keys:
         standard = {split: {"entity_f1": 0.25} for split in ("validation", "test")}
         content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard}
-        (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+        files = {RESULTS: sha256_file(store / "results" / key.folder / RESULTS)}
+        write_manifest(store / "results" / key.folder / RUN, content, files)
     age(store)
     by_seed: dict[int, list[tuple[float, float, float]]] = {}
     for key in keys:

@@ -15,9 +15,9 @@ import pytest
 
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import RESULTS, cell_keys, write_results
+from benchmarks.runs import RESULTS, RUN, cell_keys, write_results
 from common.errors import UserError
-from common.provenance import write_provenance
+from common.manifest import write_manifest
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
 
 
@@ -251,8 +251,8 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     odd = os.fsencode(store / "results") + b"/not-utf8-\xff\x1b[31m"
     Path(os.fsdecode(odd + b"/SC/sst2/lr1e-04_sd0")).mkdir(parents=True)
     ingested = read(store, tmp_path / "out", add_models=["*"])
-    assert len(ingested.runs) == 180 - 2
-    assert sorted(set(kinds(ingested))) == ["unknown", "unreadable"]
+    assert len(ingested.runs) == 180 - 3
+    assert sorted(set(kinds(ingested))) == ["changed", "unknown", "unreadable"]
     told = [str(problem) for problem in ingested.problems]
     assert all(sentence.isprintable() for sentence in told)
     assert any(
@@ -286,13 +286,15 @@ def test_an_edited_state_is_read_afresh(store: Path, tmp_path: Path, clock: None
 def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:
     folder = run_folder(store)
     whole = (folder / RESULTS).read_bytes()
-    write_provenance(folder / "provenance.json", {}, {RESULTS: hashlib.sha256(whole).hexdigest()})
+    write_manifest(folder / RUN, {}, {RESULTS: hashlib.sha256(whole).hexdigest()})
     assert kinds(read(store, tmp_path / "whole")) == []
     other = run_folder(store, name="lr1e-05_sd0") / RESULTS
     shutil.copyfile(other, folder / RESULTS)
     assert kinds(read(store, tmp_path / "copied")) == ["changed"]
-    (folder / "provenance.json").unlink()
+    (folder / RESULTS).write_bytes(whole)
+    write_manifest(folder / RUN, {"status": "failed"}, {})
+    assert kinds(read(store, tmp_path / "unnamed")) == ["changed"]
+    (folder / RUN).write_text('{"status": "complete"}')
+    assert kinds(read(store, tmp_path / "damaged")) == ["changed"]
+    (folder / RUN).unlink()
     assert kinds(read(store, tmp_path / "taken away")) == [], "as a run of the release"
-    (folder / "run.json").write_text('{"settings": {"results_version": 2}}')
-    (problem,) = (problem for problem in read(store, tmp_path / "missed").problems if not problem.harmless)
-    assert problem.kind == "changed" and "lacks the provenance.json that was written with it" in str(problem)

@@ -6,6 +6,7 @@ import html
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import protocol_of, read_runs
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RUN, RunKey, cell_keys, write_results
+from benchmarks.runs import RESULTS, RUN, RunKey, cell_keys, write_results
 from common.errors import UserError
+from common.files import sha256_file
+from common.manifest import write_manifest
 from paper_figures.__main__ import main as draw
 from tests.analysis.stores import MODELS, age, fill, run_folder
 
@@ -32,12 +35,13 @@ def score(key: RunKey, split: str) -> float:
 def record(store: Path, key: RunKey, **changes: object) -> None:
     metrics = {"accuracy": "SC", "entity_f1": "TC", "f1": "QA", "ndcg_at_10": "IR"}
     name = next(metric for metric, task in metrics.items() if task == key.task)
-    standard = {
-        split: {name: score(key, split), "exact_match": 0.0, "instances": {"x": [1]}}
-        for split in ("validation", "test")
-    }
+    standard = {split: {name: score(key, split), "exact_match": 0.0} for split in ("validation", "test")}
     content = {"dataset": key.dataset, "lr": key.lr, "seed": key.seed, "standard": standard, **changes}
-    (store / "results" / key.folder / RUN).write_text(json.dumps(content))
+    seal(store / "results" / key.folder, content)
+
+
+def seal(folder: Path, content: dict[str, object]) -> None:
+    write_manifest(folder / RUN, content, {RESULTS: sha256_file(folder / RESULTS)})
 
 
 @pytest.fixture
@@ -82,24 +86,24 @@ def test_runs_without_it_are_told_and_the_others_used(
     both: tuple[Path, list[RunKey]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, keys = both
-    spoiled = {
-        "lr1e-05_sd0": lambda path: path.unlink(),
-        "lr1e-05_sd1": lambda path: path.write_text("{"),
-        "lr1e-05_sd2": lambda path: path.write_text('{"status": "failed"}'),
-        "lr1e-05_sd3": lambda path: path.write_text('{"standard": {"validation": {"accuracy": NaN}}}'),
-        "lr2e-05_sd0": lambda path: path.write_text(json.dumps({"dataset": "qqp"})),
-        "lr2e-05_sd1": lambda path: path.write_text(
-            json.dumps({"standard": {name: {"accuracy": 91.4} for name in ("validation", "test")}})
-        ),
+    several: dict[str, Any] = {
+        "lr1e-05_sd0": None,
+        "lr1e-05_sd2": {"status": "complete"},
+        "lr2e-05_sd0": {"dataset": "qqp"},
+        "lr2e-05_sd1": {"standard": {name: {"accuracy": 91.4} for name in ("validation", "test")}},
     }
-    for name, spoil in spoiled.items():
-        spoil(run_folder(store, name=name) / RUN)
+    for name, content in several.items():
+        folder = run_folder(store, name=name)
+        if content is None:
+            (folder / RUN).unlink()
+        else:
+            seal(folder, content)
     found = ingest(store, tmp_path / "x.parquet", protocol="standard")
     told = {Path(p.path).name: p.sentence for p in found.problems if p.kind in ("standard", "value")}
     told |= {Path(p.path).parent.name: p.sentence for p in found.problems if p.kind == "value"}
-    assert set(spoiled) <= set(told) and found.status == 1
+    assert set(several) <= set(told) and found.status == 1
     assert "holds no run.json" in told["lr1e-05_sd0"] and "of another run" in told["lr2e-05_sd0"]
-    assert len(found.runs) == len(keys) - len(spoiled)
+    assert len(found.runs) == len(keys) - len(several)
     assert ingest(store, tmp_path / "y.parquet").status == 0  # the paper's scores need none of it
 
 

@@ -7,6 +7,7 @@ from analysis.__main__ import main
 from analysis.tables.provenance import audit_provenance, provenance_text
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
+from common.manifest import write_manifest
 from tests.analysis.stores import fill_own
 
 
@@ -14,7 +15,7 @@ def _record(**changes: object) -> dict[str, object]:
     record = {
         "status": "complete",
         "protocol": {"results.json": "paper"},
-        "settings": {
+        "description": {
             "tuning": {"steps": 1000},
             "pooling": "mean",
             "training_data": "aa",
@@ -37,7 +38,7 @@ def _record(**changes: object) -> dict[str, object]:
 def _run(store: Path, dataset: str, seed: int, **changes: object) -> Path:
     key = RunKey(model="610m-clm-42k", dataset=dataset, lr=1e-4, seed=seed)
     path = write_results(store, key, {"validation": [1.0], "test": [1.0, 0.0]})
-    (path.parent / "run.json").write_text(json.dumps(_record(**changes)))
+    write_manifest(path.parent / "run.json", _record(**changes))
     return path.parent
 
 
@@ -63,10 +64,10 @@ def test_a_store_made_with_one_thing_agrees(store: Path, capsys: pytest.CaptureF
         ("lock", {"provenance": {"commit": "c1", "lock": {"sha256": "11"}, "python": "3.11.2",
                                  "versions": {"torch": "2.7.0"}}}, "SC"),
         ("commit", {"provenance__commit": "c2-dirty"}, "SC"),
-        ("training_data", {"settings__training_data": "cc"}, "sst2"),
+        ("training_data", {"description__training_data": "cc"}, "sst2"),
         ("protocol", {"protocol": {"results.json": "standard"}}, "SC"),
         ("device", {"machine__device": "NVIDIA A100"}, "SC"),
-        ("tuning", {"settings__tuning": {"steps": 10}}, "SC"),
+        ("tuning", {"description__tuning": {"steps": 10}}, "SC"),
     ],
 )  # fmt: skip
 def test_what_one_run_differs_in_is_flagged_with_its_path(
@@ -83,14 +84,14 @@ def test_what_one_run_differs_in_is_flagged_with_its_path(
 
 def test_data_of_different_datasets_may_differ(store: Path) -> None:
     for seed in range(3):
-        _run(store, "qqp", seed, settings__training_data="another")
+        _run(store, "qqp", seed, description__training_data="another")
     assert audit_provenance(store).mismatches == ()
 
 
 def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _run(store, "sst2", 4)
     (folder / "results.json").unlink()
-    (folder / "run.json").write_text(json.dumps({"status": "failed", "reason": "the loss is NaN at step 7"}))
+    write_manifest(folder / "run.json", {"status": "failed", "reason": "the loss is NaN at step 7"})
     log = store / "logs" / "cell" / "610m-clm-42k__sst2.log"
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {number}\n" for number in range(9)))
@@ -104,7 +105,7 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
 @pytest.mark.usefixtures("no_definitions_left")
 def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
     for folder, commit in zip(fill_own(store), ("c1", "c2"), strict=True):
-        (folder / "run.json").write_text(json.dumps(_record(provenance__commit=commit, settings__tuning={})))
+        write_manifest(folder / "run.json", _record(provenance__commit=commit, description__tuning={}))
     found = audit_provenance(store / "results")
     assert (found.runs, found.recorded) == (11, 11)
     (mismatch,) = found.mismatches  # not the tuning: in no table do they stand with the paper's
@@ -124,5 +125,5 @@ def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run store"):
         audit_provenance(tmp_path)
     (_run(tmp_path, "sst2", 0) / "run.json").write_text("{")
-    with pytest.raises(UserError, match=r"run.json: no JSON"):
+    with pytest.raises(UserError, match=r"run.json: is damaged"):
         audit_provenance(tmp_path)

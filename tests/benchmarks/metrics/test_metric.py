@@ -44,9 +44,9 @@ def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
     )
     METRICS.register(metric)
     try:
-        standard = evaluate(get_dataset("sst2"), PREDICTIONS).standard
-        assert standard["errors"] == pytest.approx(1 / 3) and standard["accuracy"] == pytest.approx(2 / 3)
-        assert standard["instances"] == {"predicted": [1, 1, 0], "wrong": [0, 1, 0]}
+        found = evaluate(get_dataset("sst2"), PREDICTIONS)
+        assert found.standard == pytest.approx({"errors": 1 / 3, "accuracy": 2 / 3})
+        assert found.instances == {"predicted": [1, 1, 0], "wrong": [0, 1, 0]}
         assert "errors" not in evaluate(get_dataset("qqp"), PREDICTIONS).standard
         assert metric not in metrics_of(get_dataset("squad"), STANDARD)
         with pytest.raises(ValueError, match="there is already a metric called 'standard SC errors'"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.finetuning.trainer import FineTuningError
+from benchmarks.runs import DETAILS, read_run
 from benchmarks.sweep import jobs
 from tests.benchmarks.command import command
 
@@ -23,7 +24,12 @@ def results(store: Path) -> dict[str, bytes]:
 
 
 def record(store: Path, folder: str) -> dict[str, Any]:
-    return json.loads((store / "results" / folder / "run.json").read_text())  # type: ignore[no-any-return]
+    return read_run(store / "results" / folder)
+
+
+def details(store: Path, folder: str) -> dict[str, Any]:
+    """Losses, and standard metrics instance by instance."""
+    return json.loads((store / "results" / folder / DETAILS).read_text())  # type: ignore[no-any-return]
 
 
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -13,10 +12,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from benchmarks.runs import RunKey, write_results
-from benchmarks.sweep.run_provenance import folder_of
-from benchmarks.sweep.run_state import failure, is_done, lock_path, read_record, read_score
+from benchmarks.runs import RUN, RunKey, record_of, write_results
+from benchmarks.sweep.run_state import failure, folder_of, is_done, lock_path, measured, read_score, timings
 from common.locks import is_locked, try_lock
+from common.manifest import write_manifest
 from common.provenance import ROOT
 
 KEY = RunKey(model="m", dataset="sst2", lr=1e-4, seed=0)
@@ -26,10 +25,12 @@ def test_a_run_is_missing_failed_or_done(tmp_path: Path) -> None:
     assert not is_done(tmp_path, KEY) and failure(tmp_path, KEY) is None and read_score(tmp_path, KEY) is None
     folder = folder_of(tmp_path, KEY)
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text("not json")
-    assert read_record(tmp_path, KEY) == {} and failure(tmp_path, KEY) is None
-    (folder / "run.json").write_text(json.dumps({"status": "failed", "reason": "the loss is nan"}))
-    assert failure(tmp_path, KEY) == "the loss is nan"
+    for damaged in ("", "[1]", "not json", '{"status": "failed"}'):
+        (folder / RUN).write_text(damaged)
+        assert record_of(folder) == {} == timings(tmp_path, KEY) and failure(tmp_path, KEY) is None
+    write_manifest(folder / RUN, {"status": "failed", "reason": "the loss is nan"}, {})
+    assert failure(tmp_path, KEY) == "the loss is nan" and measured(tmp_path, KEY, "memory") == 0
+    (folder / RUN).unlink()
     write_results(tmp_path, KEY, {"validation": [1, 0], "test": [1, 1]})
     assert is_done(tmp_path, KEY) and failure(tmp_path, KEY) is None
     assert read_score(tmp_path, KEY) == (0.5, 1.0)

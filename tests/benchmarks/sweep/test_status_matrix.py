@@ -12,7 +12,8 @@ import pytest
 from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RUN, RunKey, write_results
-from benchmarks.sweep.run_provenance import folder_of
+from benchmarks.sweep.run_state import folder_of
+from common.manifest import write_manifest
 from tests.benchmarks.sweep.stores import status
 
 pytestmark = pytest.mark.usefixtures("no_definitions_left")
@@ -37,7 +38,7 @@ def put(store: Path, key: RunKey, state: str) -> None:
         if state == "damaged":
             path.write_text(path.read_text()[:-9])
     elif state == "failed":
-        (folder / RUN).write_text(json.dumps({"status": "failed", "reason": "the loss is nan at step 2"}))
+        write_manifest(folder / RUN, {"status": "failed", "reason": "the loss is nan at step 2"}, {})
 
 
 def define(folder: Path) -> Path:

@@ -43,11 +43,11 @@ def test_the_right_tokens_score_one_in_both_protocols() -> None:
     )
     found = evaluated(split, Oracle("brown", "fox"), CPU)
     assert found.scores == [1.0, 0.0]
-    assert found.standard["instances"]["predicted"] == ["brown fox", "brown fox"]
-    assert found.standard["instances"]["f1"] == [1.0, 0.0]
+    assert found.instances["predicted"] == ["brown fox", "brown fox"]
+    assert found.instances["f1"] == [1.0, 0.0]
     silent = evaluated(split, Oracle(), CPU)
     assert silent.scores == [0.0, 1.0]
-    assert silent.standard["instances"]["predicted"] == ["", ""]
+    assert silent.instances["predicted"] == ["", ""]
     assert silent.standard["f1"] == 0.5
 
 
@@ -55,7 +55,7 @@ def test_a_dataset_without_unanswerable_questions_always_gets_an_answer() -> Non
     split = QuestionAnswering().split(
         get_dataset("squad"), questions((CONTEXT, "brown fox")), (), loaded(), CPU
     )
-    assert evaluated(split, Oracle(), CPU).standard["instances"]["predicted"] != [""]
+    assert evaluated(split, Oracle(), CPU).instances["predicted"] != [""]
 
 
 def test_predictions_on_padding_count_as_in_batches_of_four() -> None:
@@ -86,10 +86,10 @@ def test_an_answer_cut_off_is_abstention_in_the_paper_and_found_in_a_window_in_s
     assert split.owners.tolist() and set(split.owners.tolist()) == {0}
     found = evaluated(split, Oracle("Malmo", "dog"), CPU)
     assert "Malmo" not in TOKENIZER.decode(split.questions.ids[0])
-    assert found.standard["instances"]["exact_match"][1] == 1.0
+    assert found.instances["exact_match"][1] == 1.0
     alone = evaluated(split, Oracle("Malmo"), CPU)
     assert alone.scores[0] == 1.0
-    assert alone.standard["instances"]["predicted"][0] == "Malmo"
+    assert alone.instances["predicted"][0] == "Malmo"
 
 
 @given(st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=12))

@@ -31,6 +31,6 @@ def test_qqp_has_f1_and_the_others_do_not() -> None:
     assert found.scores == [1, 1, 1, 0]
     assert found.standard["accuracy"] == 0.75
     assert found.standard["f1"] == pytest.approx(2 * 3 / 7)
-    assert found.standard["instances"]["predicted"] == [1, 1, 1, 1]
+    assert found.instances["predicted"] == [1, 1, 1, 1]
     other = evaluated("mnli_m", Constant(), rows)
     assert "f1" not in other.standard

@@ -23,7 +23,7 @@ def test_words_cut_off_vanish_in_the_paper_and_are_o_in_standard() -> None:
     split = TokenClassification().split(UNER, table("TC", "test", rows), names, loaded(tokens), CPU)
     cut = evaluate(UNER, split.predict(oracle, CPU))
     assert cut.scores == [1.0]
-    assert cut.standard["instances"] == {
+    assert cut.instances == {
         "entities_right": [1], "entities_predicted": [1], "entities_gold": [2],
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.manifest import write_manifest
 from common.provenance import ROOT
 from workflow.engine import LEASE, _status_words, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
@@ -52,7 +53,7 @@ def test_a_cell_with_a_failed_run_starts_again_only_where_that_is_asked_for(tmp_
         kind=KINDS["analysis"], name="all", commands=(words[1],), makes=(made[1],), needs=(cell.marker,)
     )
     (tmp_path / "run").mkdir()
-    (tmp_path / "run/run.json").write_text('{"status": "failed"}')
+    write_manifest(tmp_path / "run/run.json", {"status": "failed"})
     for retry in (False, True):
         workflow = Workflow(target="all", jobs=by_marker([cell, last]))
         assert run_workflow(workflow, tmp_path, words=("--quiet",), retry_failed=retry)

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.runs import write_results
 from common.files import write_text
+from common.manifest import write_manifest
 from pretraining.plan.plan import plan_of
 from workflow import engine
 from workflow.engine import reconcile
@@ -84,7 +85,7 @@ def _fail(made: Made, number: int) -> Job:
     job = made[0].of_kind("cell")[number]
     folder = made[2] / "results" / cell_runs(job.name, made[1])[0].folder
     (folder / "results.json").unlink()
-    (folder / "run.json").write_text('{"status": "failed", "reason": "NaN"}')
+    write_manifest(folder / "run.json", {"status": "failed", "reason": "NaN"})
     return job
 
 

@@ -21,8 +21,8 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.run_state import read_record, read_score
-from tests.benchmarks.sweep.stores import run
+from benchmarks.sweep.run_state import read_score
+from tests.benchmarks.sweep.stores import details, record, run
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
 MEASURED = ("qqp", "conll2003_en", "squad_v2", "msmarco")
@@ -47,11 +47,12 @@ def ends(folder: Path) -> dict[str, Any]:
     runs: dict[str, Any] = {}
     for name in MEASURED:
         key = RunKey(model="model", dataset=DATASETS[name].name, lr=1e-3, seed=0)
-        record = read_record(folder, key)
-        standard = {
-            metric: value for metric, value in record["standard"]["test"].items() if metric != "instances"
+        where = str(key.folder)
+        runs[name] = {
+            "losses": details(folder, where)["losses"],
+            "scores": read_score(folder, key),
+            "standard": record(folder, where)["standard"]["test"],
         }
-        runs[name] = {"losses": record["losses"], "scores": read_score(folder, key), "standard": standard}
     return {"results_version": RESULTS_VERSION, "runs": runs}
 
 

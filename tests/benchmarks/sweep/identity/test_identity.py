@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.protocol import DATASETS, PROTOCOL_VERSION
+from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
 from benchmarks.sweep import jobs
-from benchmarks.sweep.identity import difference
 from benchmarks.sweep.run import COMPLETE
+from common.description import description_hash
 from common.errors import UserError
-from common.provenance import read_provenance
+from common.manifest import write_manifest
 from tests.benchmarks.finetuning.test_model_files import flip
 from tests.benchmarks.sweep.stores import record, results, run
 
@@ -127,19 +126,6 @@ def test_results_of_another_version_of_the_code_are_refused(
     assert f"results_version {RESULTS_VERSION}, this command has {RESULTS_VERSION + 1}" in sentence
 
 
-def test_settings_without_a_version_are_of_the_first_protocol(
-    finished: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "results" / FOLDER / "run.json"
-    content = json.loads(path.read_text())
-    assert content["settings"].pop("protocol_version") == PROTOCOL_VERSION
-    assert content["settings"].pop("results_version") == RESULTS_VERSION
-    path.write_text(json.dumps(content))
-    path.with_name("provenance.json").unlink()
-    sentence = refused([*finished, "--adopt"], capsys)
-    assert f"protocol_version 1, this command has {PROTOCOL_VERSION}" in sentence
-
-
 @pytest.mark.parametrize(
     ("field", "name", "other"), [("prompt", "prompt", "Say {text}"), ("headline", "metric", "f1")]
 )
@@ -169,7 +155,7 @@ def test_a_cut_result_is_made_again_with_the_same_bytes(
     assert f"{FOLDER} is " in caplog.text and "the run is made again" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["results.json", "run.json", "provenance.json"])
+@pytest.mark.parametrize("name", ["results.json", "details.json", "run.json"])
 def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path: Path) -> None:
     path = tmp_path / "results" / FOLDER / name
     before = results(tmp_path)
@@ -177,42 +163,37 @@ def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path
         flip(path, bit)
         assert run(finished) == COMPLETE
         assert results(tmp_path) == before
-        assert read_provenance(path.with_name("provenance.json"))["files"].keys() == {
-            "run.json",
-            "results.json",
-        }
+        assert record(tmp_path, FOLDER)["files"].keys() == {"details.json", "results.json"}
 
 
-def test_a_run_whose_provenance_was_taken_away_is_made_again(
-    finished: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
+    finished: list[str], tmp_path: Path
 ) -> None:
-    path = tmp_path / "results" / FOLDER / "provenance.json"
     before = results(tmp_path)
-    path.unlink()
-    flip(path.with_name("results.json"))
-    assert run(finished) == COMPLETE
-    assert "lacks the provenance.json that was written with it" in caplog.text
-    assert results(tmp_path) == before and path.exists()
+    write_manifest(tmp_path / "results" / FOLDER / "run.json", {"status": "failed", "reason": "x"}, {})
+    assert run([*finished, "--retry-failed"]) == COMPLETE
+    assert results(tmp_path) == before and record(tmp_path, FOLDER)["status"] == "complete"
 
 
-def test_a_run_holds_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
-    """Made again elsewhere, results.json and run.json have the same bytes; provenance.json alone differs."""
+def test_results_hold_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
+    """Made again elsewhere, all but the manifest has the same bytes."""
     folder = tmp_path / "results" / FOLDER
-    first = {name: (folder / name).read_bytes() for name in ("results.json", "run.json")}
+    first = {name: (folder / name).read_bytes() for name in ("results.json", "details.json")}
     copy = tmp_path / "elsewhere" / "model"
     shutil.copytree(finished[1], copy)
     out = str(tmp_path / "again" / "results")
     assert run(replaced(replaced(finished, "--model", str(copy)), "--out", out)) == COMPLETE
     again = tmp_path / "again" / "results" / FOLDER
     assert {name: (again / name).read_bytes() for name in first} == first
-    around = read_provenance(again / "provenance.json")
-    assert around["model_source"] == str(copy) and around["seconds"].keys() == {"tuning", "evaluation"}
+    one, other = record(tmp_path, FOLDER), record(tmp_path / "again", FOLDER)
+    assert other["model_source"] == str(copy) and other["description"] == one["description"]
+    assert other["description_sha256"] == description_hash(one["description"])
 
 
 def test_runs_without_a_record_are_never_extended_without_a_word(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the release has them, or as the first version wrote them."""
+    """As the release has them."""
     words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
     key = RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0)
     write_results(tmp_path, key, {"validation": [1.0], "test": [0.5]})
@@ -221,11 +202,11 @@ def test_runs_without_a_record_are_never_extended_without_a_word(
     assert not (tmp_path / "results" / CELL / "lr1e-03_sd1").exists()
     assert run([*words, "--adopt"]) == COMPLETE
     assert "do not say what they were made from" in caplog.text
-    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["settings"]["results_version"] == RESULTS_VERSION
-    first_version = {"settings": {"pooling": "last"}, "status": "complete"}
-    (tmp_path / "results" / FOLDER / "run.json").write_text(json.dumps(first_version))
+    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["description"]["results_version"] == RESULTS_VERSION
     capsys.readouterr()
-    assert 'pooling "last"' in refused([*words, "--adopt"], capsys), "what it says is compared all the same"
+    assert 'pooling "mean"' in refused([*words, "--adopt", "--pooling", "last"], capsys), (
+        "what is said counts"
+    )
 
 
 def test_a_failure_under_other_settings_is_no_reason_not_to_try(
@@ -241,10 +222,3 @@ def test_a_failure_under_other_settings_is_no_reason_not_to_try(
     monkeypatch.setattr(jobs, "fine_tune", real)
     assert run(words) == FAILED
     assert run([*words, "--steps", "2"]) == COMPLETE
-
-
-def test_the_first_difference_is_named_down_to_the_setting() -> None:
-    before = {"a": 1, "tuning": {"steps": 3, "batch": 32}}
-    assert difference(before, {"a": 1, "tuning": {"steps": 3, "batch": 32}, "new": 1}) is None
-    assert difference(before, {"a": 1, "tuning": {"steps": 4, "batch": 32}}) == ("steps", 3, 4)
-    assert difference(before, {"a": 2}) == ("a", 1, 2)

@@ -18,8 +18,8 @@ from benchmarks.protocol import DATASETS, FINE_TUNING
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run import COMPLETE, run_on
 from common.errors import UserError
-from common.provenance import ROOT, read_provenance
-from tests.benchmarks.sweep.stores import record, results, run
+from common.provenance import ROOT
+from tests.benchmarks.sweep.stores import details, record, results, run
 
 
 def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
@@ -48,11 +48,11 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
         standard = recorded["standard"]["test"]
         assert 0 <= standard[expected[recorded["task"]]] <= 1
         n_test = len(json.loads(found[folder])["test"]["scores_i"])
-        assert all(len(values) == n_test for values in standard["instances"].values())
-        assert recorded["steps"] == len(recorded["losses"]) == 3
-        around = read_provenance(tmp_path / "results" / folder / "provenance.json")
-        assert set(around["seconds"]) == {"tuning", "evaluation"}
-        assert around["versions"]["torch"]
+        more = details(tmp_path, folder)
+        assert all(len(values) == n_test for values in more["standard"]["test"].values())
+        assert recorded["steps"] == len(more["losses"]) == 3
+        assert set(recorded["seconds"]) == {"tuning", "evaluation"}
+        assert recorded["provenance"]["versions"]["torch"]
     assert "f1" in record(tmp_path, "tiny/SC/qqp/lr5e-04_sd0")["standard"]["test"]
 
 
@@ -67,8 +67,7 @@ def test_a_run_does_not_depend_on_the_runs_beside_it(arguments: list[str], tmp_p
     assert len(together) == 20 and len(single) == 5
     for folder, text in single.items():
         assert together[folder] == text
-        one, other = record(tmp_path, folder), record(tmp_path / "alone", folder)
-        assert one["losses"] == other["losses"] and one["standard"] == other["standard"]
+        assert details(tmp_path, folder) == details(tmp_path / "alone", folder)
     assert len(set(together.values())) > 5
 
 
