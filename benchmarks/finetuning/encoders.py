@@ -28,8 +28,7 @@ from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError, first_line, nearest
 from pretraining.model.modeling import EuroBertModel
-from pretraining.model.sealed_model import check_model
-from pretraining.model.state_dict_adapter import MODEL_TYPES, load_encoder
+from pretraining.model.state_dict_adapter import MODEL_TYPES, check_model, load_encoder
 
 __all__ = ["Encoder", "LoadedModel", "load", "looks_both_ways"]
 

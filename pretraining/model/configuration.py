@@ -8,7 +8,6 @@ from typing import Any
 from transformers import PretrainedConfig
 
 from common.errors import UserError, nearest
-from pretraining.model.pooling import POOLINGS
 from pretraining.paper_settings import SHAPES, TINY, Shape
 from pretraining.special_tokens import SPECIAL_TOKENS
 
@@ -71,7 +70,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
         their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
         the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
-        `classifier_pooling` is a name in `pretraining.model.pooling.POOLINGS`. Activation, biases and dropout are
+        `classifier_pooling` is a name in `pretraining.model.heads.POOLINGS`. Activation, biases and dropout are
         there to be refused when they are not this architecture's.
 
         Raises:
@@ -147,7 +146,6 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
             raise UserError(
                 f"config: the head dimension must be even for the rotary embedding, not {self.head_dim}"
             )
-        POOLINGS[self.classifier_pooling]
 
 
 def config_for(size: str, **overrides: object) -> EncoderConfig:

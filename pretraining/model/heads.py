@@ -7,7 +7,8 @@ same, but only ours follow `is_causal` in padded batches, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,17 +31,47 @@ from transformers.modeling_outputs import (
 from transformers.utils import ModelOutput
 
 from common.errors import UserError, nearest
+from common.registry import Registry
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
-from pretraining.model.pooling import POOLINGS
 
 __all__ = [
-    "HEAD", "EuroBertForCausalLM", "EuroBertForMaskedLM", "EuroBertForSequenceClassification",
-    "EuroBertForTokenClassification", "check_state", "parameter_shapes",
+    "HEAD", "POOLINGS", "EuroBertForCausalLM", "EuroBertForMaskedLM", "EuroBertForSequenceClassification",
+    "EuroBertForTokenClassification", "Pooling", "check_state", "parameter_shapes",
 ]  # fmt: skip
 
 HEAD = "lm_head.weight"
 """Name of the head's weight, the only parameter that a state dict may lack."""
+
+Classify = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """One way to pool."""
+
+    name: str
+    """Value of `classifier_pooling`."""
+    logits: Callable[[Tensor, Tensor | None, Classify], Tensor]
+    """Logits (B, labels) of hidden states (B, L, H), an attention mask (B, L) or None, and the classifier."""
+
+
+def _mean(values: Tensor, attention_mask: Tensor | None) -> Tensor:
+    if attention_mask is None:
+        return values.mean(dim=1)
+    weights = attention_mask.to(values.dtype).unsqueeze(-1)
+    return (values * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+POOLINGS = Registry(
+    "classifier_pooling",
+    [
+        Pooling(name="mean", logits=lambda hidden, mask, classify: classify(_mean(hidden, mask))),
+        Pooling(name="bos", logits=lambda hidden, mask, classify: classify(hidden[:, 0])),
+        Pooling(name="late", logits=lambda hidden, mask, classify: _mean(classify(hidden), mask)),
+    ],
+)
+"""`mean` of the hidden states, the first one (`bos`), or the mean of the tokens' logits (`late`)."""
 
 
 class _Headed(EuroBertPreTrainedModel):
@@ -146,6 +177,7 @@ class EuroBertForSequenceClassification(_Headed):
     _output = SequenceClassifierOutput
 
     def _add_head(self, config: EncoderConfig) -> None:
+        self.pooling = POOLINGS[config.classifier_pooling]
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = nn.GELU()
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
@@ -153,7 +185,7 @@ class EuroBertForSequenceClassification(_Headed):
     def _logits(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         if hidden.dim() != 3:
             raise ValueError("a sequence classifier takes padded batches, not packed ones")
-        return POOLINGS[self.config.classifier_pooling].logits(hidden, attention_mask, self._classify)
+        return self.pooling.logits(hidden, attention_mask, self._classify)
 
     def _classify(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.activation(self.dense(hidden)))

@@ -7,7 +7,6 @@ and whenever it is made; `provenance.json` alone says where and when that was.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,11 +18,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from common.files import atomic_folder, sha256_file, write_text
+from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
+from common.manifest import FILES, write_manifest
 from common.provenance import provenance, provenance_path, write_provenance
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import HEAD, check_state
-from pretraining.model.sealed_model import FILES, check_model, file_seals, seal_model
+from pretraining.model.state_dict_adapter import MANIFEST, check_model
 
 __all__ = ["PACKAGES", "export", "model_card", "native_config"]
 
@@ -68,7 +68,7 @@ def export(
     """
     check_state(checkpoint_state, config, "to export")
     texts = texts or {}
-    records = {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in texts.items()}
+    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     content: dict[str, Any] = json.loads(json.dumps({**manifest, "records": records}))
     if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
         raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
@@ -88,20 +88,21 @@ def export(
                 for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
                     if file.is_file():
                         shutil.copyfile(file, making / file.name)
-            files = file_seals(making, [path.name for path in making.iterdir()])
-            seal_model(making, content, files)
+            write_manifest(making / MANIFEST, content, _hashes(making))
             write_text(making / "README.md", model_card(config, manifest))
             for name, text in texts.items():
                 write_text(making / name, text)
-            made = {path.name: sha256_file(path) for path in sorted(making.iterdir())}
-            write_provenance(
-                provenance_path(making, folder=True), origin or provenance("full", PACKAGES), made
-            )
+            origin = origin or provenance("full", PACKAGES)
+            write_provenance(provenance_path(making, folder=True), origin, _hashes(making))
     except SafetensorError as error:
         raise UserError(
             f"{out}: could not be written: {error}; correct that and run the same command again"
         ) from None
     return out
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    return {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
 
 
 def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> dict[str, Any]:

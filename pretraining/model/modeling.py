@@ -21,9 +21,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from pretraining.model.attention import Layout, attention, packed_layout, padded_layout
-from pretraining.model.attention_backends import BACKENDS
-from pretraining.model.attention_choice import resolve_backend
+from pretraining.model.attention import (
+    BACKENDS,
+    Layout,
+    attention,
+    packed_layout,
+    padded_layout,
+    resolve_backend,
+)  # fmt: skip
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 

@@ -12,7 +12,7 @@ import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -20,23 +20,24 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from common.errors import UserError
+from common.manifest import FILES, SEAL, check_files, read_manifest
 from common.plain_text import visible
-from common.reading import BadJsonError, read_bounded, strict_json
+from common.reading import BadJsonError, read_bounded, read_json, strict_json
 from pretraining.formats import Count, Format, Positive, Text
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
-from pretraining.model.sealed_model import check_model
 from pretraining.paper_settings import SHAPES
 
 __all__ = [
-    "from_optimus", "from_released", "load_encoder", "read_config", "read_optimus", "read_state", "to_optimus",
-    "to_released",
+    "MANIFEST", "check_model", "from_optimus", "from_released", "load_encoder", "read_config", "read_optimus",
+    "read_state",
 ]  # fmt: skip
 
 logger = logging.getLogger(__name__)
 
-_MOST_JSON = 2**28
+MANIFEST = "manifest.json"
+"""Name of the manifest in a folder that this package wrote."""
 
 MODEL_TYPES = ("eurobert", "sl_model")
 
@@ -82,7 +83,7 @@ def read_config(folder: Path) -> EncoderConfig:
     """
     path = folder / "config.json"
     try:
-        fields = strict_json(read_bounded(path, _MOST_JSON))
+        fields = strict_json(read_bounded(path))
     except FileNotFoundError:
         raise UserError(f"{folder} holds no config.json: a checkpoint is a folder with one") from None
     except BadJsonError as error:
@@ -129,9 +130,7 @@ def read_state(folder: Path) -> State:
         files = [single]
     elif index.is_file():
         try:
-            names = {
-                str(name) for name in strict_json(read_bounded(index, _MOST_JSON))["weight_map"].values()
-            }
+            names = {str(name) for name in strict_json(read_bounded(index))["weight_map"].values()}
         except (BadJsonError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{index} is no index of safetensors ({error}); fetch it again") from None
         if strays := [name for name in names if Path(name).name != name]:
@@ -154,11 +153,6 @@ def from_released(state: Mapping[str, Tensor], config: EncoderConfig, where: str
     named = {f"model.{name}" if bare and name != HEAD else name: tensor for name, tensor in state.items()}
     check_state(named, config, where)
     return named
-
-
-def to_released(state: Mapping[str, Tensor]) -> State:
-    """Return our tensors under the names of a base model, without the head: the form the authors released."""
-    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name != HEAD}
 
 
 def from_optimus(state: Mapping[str, Tensor], config: EncoderConfig, where: str = "state dict") -> State:
@@ -193,16 +187,6 @@ def from_optimus(state: Mapping[str, Tensor], config: EncoderConfig, where: str 
     return named
 
 
-def to_optimus(state: Mapping[str, Tensor], config: EncoderConfig) -> State:
-    """Return our tensors under Optimus' names, queries, keys and values fused."""
-    check_state(state, config, "state dict")
-    return {
-        theirs: torch.cat([state[name] for name in ours]) if len(ours) > 1 else state[ours[0]]
-        for ours, theirs in _optimus_names(config)
-        if ours[0] in state
-    }
-
-
 def read_optimus(path: Path, config: EncoderConfig | None = None) -> tuple[State, EncoderConfig]:
     """Read Optimus' `model.pt`; without a configuration, its size follows from its tensors' shapes.
 
@@ -220,6 +204,31 @@ def read_optimus(path: Path, config: EncoderConfig | None = None) -> tuple[State
         raise UserError(f"{path} holds no state dict, a mapping of names to tensors")
     config = config or _size_of_optimus(state, path)
     return from_optimus(state, config, str(path)), config
+
+
+def check_model(folder: Path, remedy: str = "fetch or export the model again") -> dict[str, Any] | None:
+    """Compare the files of a model folder with its manifest, where that is one of this package.
+
+    Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
+
+    Returns:
+        The manifest; None where there is none of ours.
+
+    Raises:
+        UserError: the manifest or a file is missing or damaged.
+    """
+    path = folder / MANIFEST
+    try:
+        content = read_json(path, remedy)
+    except FileNotFoundError:
+        return None
+    if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
+        return None
+    manifest = read_manifest(path, remedy)
+    if not manifest.get(FILES):
+        raise UserError(f"{path}: it names no files; {remedy}")
+    check_files(folder, manifest[FILES], remedy)
+    return manifest
 
 
 def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:

@@ -14,17 +14,15 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import UserError
 from common.files import atomic_folder, sha256_file
-from common.manifest import DamagedError, check_file, read_manifest, write_manifest
-from pretraining.formats import Count, Format, Hash, Positive, Text
+from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
@@ -35,55 +33,7 @@ __all__ = [
 _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _REMEDY = "remove its folder to resume from the checkpoint before"
-
-_Setting = str | int | float | bool | None
-
-
-class _File(Format):
-    bytes: Positive
-    sha256: Hash
-
-
-class _Stage(Format):
-    name: Text
-    objective: Text
-    ratio: Annotated[int, Field(ge=0, le=100)] | None
-    start: Count
-    end: Count | None
-    phase: Text
-
-
-class _Attention(Format):
-    backend: Text
-    measured: bool
-
-
-_Change = Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)]
-
-
-class _Interventions(Format):
-    skip: Annotated[list[_Change], Field(max_length=500)]
-    peak_lr_from: Annotated[list[_Change], Field(max_length=500)]
-
-
-class _State(Format):
-    format: Literal[2]
-    step: Count
-    files: dict[Literal["model.safetensors", "optimizer.safetensors"], _File]
-    stage: Text
-    objective: Text
-    ratio: Annotated[int, Field(ge=0, le=100)] | None
-    tokens: Count
-    precision: Text
-    compile: str
-    attention: _Attention
-    results: Positive
-    shape: dict[Text, int | float]
-    science: dict[Text, _Setting]
-    data: Hash
-    tokenizer: Hash
-    stages: Annotated[list[_Stage], Field(min_length=1, max_length=100)]
-    interventions: _Interventions
+_FORMAT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,11 +122,8 @@ def write(folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]) -
         with atomic_folder(final) as making:
             save_file(tensors.weights, making / _MODEL)
             save_file(tensors.moments, making / _OPTIMIZER)
-            files = {
-                name: {"bytes": (making / name).stat().st_size, "sha256": sha256_file(making / name)}
-                for name in (_MODEL, _OPTIMIZER)
-            }
-            write_manifest(making / _STATE, {"format": 2, "step": step, "files": files, **state})
+            files = {name: sha256_file(making / name) for name in (_MODEL, _OPTIMIZER)}
+            write_manifest(making / _STATE, {"format": _FORMAT, "step": step, **state}, files)
     except SafetensorError as error:
         raise UserError(
             f"{final}: could not be written: {error}; earlier checkpoints are untouched"
@@ -199,8 +146,9 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
         state = read_manifest(path, _REMEDY)
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; {_REMEDY}") from None
-    read = _State.of(state, path, _REMEDY)
-    if read.step != checkpoint.step or len(read.files) != 2:
+    if state.get("format") != _FORMAT:
+        raise UserError(f"{path}: was written by another version; {_REMEDY}")
+    if state.get("step") != checkpoint.step or {*state.get(FILES, ())} != {_MODEL, _OPTIMIZER}:
         raise UserError(f"{path}: belongs to another checkpoint; {_REMEDY}")
     return state
 
@@ -211,8 +159,7 @@ def check(checkpoint: Checkpoint) -> None:
     Raises:
         UserError: one is missing or damaged.
     """
-    for name in (_MODEL, _OPTIMIZER):
-        _check(checkpoint, name)
+    check_files(checkpoint.path, load_state(checkpoint)[FILES], _REMEDY)
 
 
 def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -253,19 +200,9 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _check(checkpoint: Checkpoint, name: str) -> Path:
-    path, wanted = checkpoint.path / name, load_state(checkpoint)["files"][name]
-    try:
-        check_file(path, wanted["sha256"])
-    except FileNotFoundError:
-        raise UserError(f"{path}: is missing; {_REMEDY}") from None
-    except DamagedError as problem:
-        raise UserError(f"{path}: is damaged: {problem}; {_REMEDY}") from None
-    return path
-
-
 def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
-    path = _check(checkpoint, name)
+    path = checkpoint.path / name
+    check_files(checkpoint.path, {name: load_state(checkpoint)[FILES][name]}, _REMEDY)
     try:
         tensors: dict[str, torch.Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from common.description import difference
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
 from pretraining.data.remote_shards import find_shards
@@ -64,10 +65,10 @@ class TrainingContext:
         """Return what a stage's checkpoint must agree with to resume from it."""
         return {
             "results": RESULTS,
+            "tokenizer": self.data.manifest["tokenizer"]["sha256"],
+            "data": self.data.manifest["sha256"],
             "shape": asdict(self.shape),
             "science": self.config.science(),
-            "data": self.data.manifest["sha256"],
-            "tokenizer": self.data.manifest["tokenizer"]["sha256"],
             "stages": self.plan.lineage(stage),
         }
 
@@ -80,37 +81,26 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        mine = self.identity(stage)
-        if state.get("results") != mine["results"]:
-            raise UserError(
-                f"{where} was trained by version {state.get('results')} of what decides results, this is version "
-                f"{RESULTS}; choose another --out"
-            )
-        for part, what in (("tokenizer", "another tokenizer"), ("data", "other shards")):
-            if state.get(part) != mine[part]:
-                raise UserError(
-                    f"{where} was trained with {what} than {self.data_folder} holds; give its --data or another --out"
-                )
-        for part in ("shape", "science"):
-            theirs = state.get(part) or {}
-            for key in dict.fromkeys([*mine[part], *theirs]):
-                if theirs.get(key) != mine[part].get(key):
-                    raise UserError(
-                        f"{where} was trained with {key}={theirs.get(key)!r}, not {mine[part].get(key)!r}; "
-                        f"set it so or choose another --out"
-                    )
-        if state.get("stages") != mine["stages"]:
-            theirs, ours = (_described(stages) for stages in (state.get("stages"), mine["stages"]))
-            raise UserError(
-                f"{where} is of another study: its stages are {theirs}, not {ours}; choose another --out"
-            )
-        theirs = state.get("interventions") or {}
-        for key, value in self.config.interventions(step).items():
-            if theirs.get(key, []) != value:
-                raise UserError(
-                    f"{where} was trained with {key}={_changes(theirs.get(key))!r} before step {step}, not "
-                    f"{_changes(value)!r}; only later steps can be changed: set it so or choose another --out"
-                )
+        mine = {**self.identity(stage), "interventions": self.config.interventions(step)}
+        found = difference({part: state.get(part) for part in mine}, mine)
+        if found is None:
+            return
+        part, _, key = found[0].partition(".")
+        theirs, ours = found[1:]
+        remedy = "choose another --out"
+        if part in _OTHER_DATA:
+            said = f"{_OTHER_DATA[part]} than {self.data_folder} holds"
+            remedy = "give its --data or another --out"
+        elif part == "stages":
+            said = f"other stages, {_stages(theirs)}, not {_stages(ours)}"
+        elif part == "interventions":
+            said = f"{key}={_changes(theirs)!r} before step {step}, not {_changes(ours)!r}"
+            remedy = "only later steps can be changed: set it so or choose another --out"
+        elif part == "results":
+            said = f"version {theirs} of what decides results, this is version {ours}"
+        else:
+            said, remedy = f"{key or part}={theirs!r}, not {ours!r}", "set it so or choose another --out"
+        raise UserError(f"{where} was trained with {said}; {remedy}")
 
     def start_of(self, stage: PlannedStage, target: int) -> checkpoints.Checkpoint | None:
         """Return the checkpoint to resume a stage from; None for random weights.
@@ -146,7 +136,7 @@ class TrainingContext:
         return True
 
 
-def _described(stages: list[dict[str, Any]] | None) -> str:
+def _stages(stages: list[dict[str, Any]] | None) -> str:
     return ", then ".join(
         f"{item.get('name')} from step {item.get('start')}"
         + ("" if item.get("end") is None else f" to {item.get('end')}")
@@ -156,3 +146,7 @@ def _described(stages: list[dict[str, Any]] | None) -> str:
 
 def _changes(recorded: Any) -> str:
     return ",".join(f"{step}:{value:g}" for step, value in recorded or [])
+
+
+_OTHER_DATA = {"tokenizer": "another tokenizer", "data": "other shards"}
+"""Parts of the description that a checkpoint takes from its shards."""

@@ -30,7 +30,7 @@ from pretraining.data.manifest import check_tokenizer, load_manifest
 from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.model.hf_export import PACKAGES, export
-from pretraining.model.sealed_model import MANIFEST, check_model
+from pretraining.model.state_dict_adapter import MANIFEST, check_model
 from pretraining.model_names import Model
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
@@ -136,7 +136,7 @@ def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finish
     context.check(manifest, last, step, str(finished))
     if not (finished / LOG).is_file():
         return False
-    if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG, {}).get("sha256"):
+    if sha256_file(finished / LOG) != manifest.get("records", {}).get(LOG):
         raise UserError(
             f"{finished / LOG}: is damaged (SHA-256); remove it and run the same command, which writes it again"
         )

@@ -11,8 +11,8 @@ import torch
 
 from common.errors import UserError
 from common.progress import Meter
-from pretraining.model.attention_backends import BACKENDS
-from pretraining.model.attention_choice import Choice, Heads, choose, resolve_backend
+from pretraining.model.attention import BACKENDS, resolve_backend
+from pretraining.model.attention_choice import Choice, Heads, choose
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
 from pretraining.plan.flops import mfu, model_flops_per_token

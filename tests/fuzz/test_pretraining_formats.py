@@ -24,8 +24,7 @@ from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.hf_export import export
 from pretraining.model.modeling import initialise
-from pretraining.model.sealed_model import check_model
-from pretraining.model.state_dict_adapter import read_config
+from pretraining.model.state_dict_adapter import check_model, read_config
 from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import plan_of

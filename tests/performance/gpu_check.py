@@ -28,8 +28,7 @@ import torch
 from common.cli import call, program, run
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.model.attention_backends import AUTO
-from pretraining.model.attention_choice import candidates
+from pretraining.model.attention import AUTO
 from pretraining.model.configuration import config_for
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.paper_settings import SHAPES
@@ -78,7 +77,7 @@ def backends(device: str, longest: int) -> Iterator[Line]:
         model.to("cpu").set_attention_backend("sdpa")
         loss, expected = gradient(model, [batch], "cpu", torch.float32)
         for dtype, limit in WITHIN.items():
-            for backend in candidates(AUTO, torch.device(device), dtype, config.head_dim):
+            for backend in AUTO.candidates(torch.device(device), dtype, config.head_dim):
                 model.to(device).set_attention_backend(backend.name)
                 found, grads = gradient(model, [batch], device, dtype)
                 off = float((grads - expected).norm() / expected.norm())
@@ -95,7 +94,7 @@ def passes(device: str, longest: int) -> Iterator[Line]:
     config = config_for("tiny", **SHAPE)
     model = ours(config).to(device)
     dtype = torch.float32
-    model.set_attention_backend(candidates(AUTO, torch.device(device), dtype, config.head_dim)[0].name)
+    model.set_attention_backend(AUTO.candidates(torch.device(device), dtype, config.head_dim)[0].name)
     for objective in OBJECTIVES:
         whole = drawn(config, objective, 6, longest, seed=2)
         groups = torch.arange(6) // 3
@@ -133,7 +132,7 @@ def graphs(device: str, longest: int, compiler: str) -> Iterator[Line]:
         torch._dynamo.utils.counters.clear()
         model = ours(config).to(device)
         model.set_attention_backend(
-            candidates(AUTO, torch.device(device), torch.bfloat16, config.head_dim)[0].name
+            AUTO.candidates(torch.device(device), torch.bfloat16, config.head_dim)[0].name
         )
         model.compile_blocks(backend=compiler)
         counted = []
@@ -182,7 +181,7 @@ def check(
             print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
     if table:
         print("\nspeed")
-        there = [item.name for item in candidates(AUTO, torch.device(device), torch.bfloat16, 64)]
+        there = [item.name for item in AUTO.candidates(torch.device(device), torch.bfloat16, 64)]
         listed, sequences = list(sizes or SHAPES), 12 if cuda else 2
         on_device(device, listed, there, sequences, longest, steps)
         for size in listed:

@@ -17,8 +17,7 @@ from functools import partial
 import torch
 
 from common.errors import UserError
-from pretraining.model.attention import attention, packed_layout
-from pretraining.model.attention_choice import resolve_backend
+from pretraining.model.attention import attention, packed_layout, resolve_backend
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.paper_settings import TRAINING
 from pretraining.plan.flops import mfu, model_flops_per_token

@@ -20,8 +20,7 @@ from cyclopts import Parameter
 
 from common.cli import MANY, call, program, run
 from common.errors import UserError
-from pretraining.model.attention_backends import AUTO
-from pretraining.model.attention_choice import candidates
+from pretraining.model.attention import AUTO
 from pretraining.paper_settings import SHAPES
 from tests.performance.on_device import on_device
 from tests.performance.pretraining_parts import OBJECTIVES
@@ -63,7 +62,7 @@ def compare(
     usual = (12, 2048, 24) if cuda else (8, 160, 5)
     sequences, length, steps = sequences or usual[0], length or usual[1], steps or usual[2]
     if cuda or sizes:
-        there = [item.name for item in candidates(AUTO, torch.device(device), torch.bfloat16, 64)]
+        there = [item.name for item in AUTO.candidates(torch.device(device), torch.bfloat16, 64)]
         chosen, listed = list(backends or there), list(sizes or SHAPES)
         on_device(device, listed, chosen, sequences, length, steps)
         for size in listed:

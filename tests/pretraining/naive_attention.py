@@ -7,7 +7,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from pretraining.model.attention_backends import FLEX_BLOCK
+from pretraining.model.attention import FLEX_BLOCK
 
 LENGTHS = {
     "ragged": (12, 1, 200, 37, 130),

@@ -74,9 +74,7 @@ def make_shards(folder: Path) -> Path:
 def seal_again(folder: Path, **changed: object) -> None:
     """Make a checkpoint's `state.json` fit its files again, as whoever forges one would, with fields changed."""
     state = read_manifest(folder / "state.json", "")
-    for name in state["files"]:
-        path = folder / name
-        state["files"][name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+    state["files"] = {name: sha256_file(folder / name) for name in state["files"]}
     write_manifest(folder / "state.json", state | changed)
 
 

@@ -14,7 +14,6 @@ from pretraining.paper_settings import SHAPES, TINY
         ({"tie_word_embeddings": True}, "tie_word_embeddings"),
         ({"num_attention_heads": 7}, "no multiple"),
         ({"num_key_value_heads": 5}, "no multiple"),
-        ({"classifier_pooling": "men"}, "did you mean 'mean'"),
         ({"rope_scaling": {"type": "linear", "factor": 2}}, "rotary"),
     ],
 )

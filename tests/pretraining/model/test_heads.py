@@ -15,6 +15,7 @@ from transformers import (
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import (
+    POOLINGS,
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
@@ -117,3 +118,17 @@ def test_a_sequence_classifier_refuses_packed_batches() -> None:
     bounds = torch.tensor([0, 2, 5], dtype=torch.int32)
     with pytest.raises(ValueError, match="takes padded batches"):
         EuroBertForSequenceClassification(config)(torch.arange(5), cu_seqlens=bounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("mean", [4.0, 9.0]), ("bos", [1.0, 4.0]), ("late", [5.0, 10.0])]
+)
+def test_each_pooling_by_hand(name: str, expected: list[float], tiny_config: EncoderConfig) -> None:
+    hidden = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [100.0, 100.0]]])
+    logits = POOLINGS[name].logits(hidden, torch.tensor([[1, 1, 0]]), lambda states: states**2)
+    assert logits.tolist() == [expected]
+    everything = POOLINGS["mean"].logits(hidden, None, lambda states: states)
+    assert everything[0, 0] == pytest.approx(104 / 3), "without a mask every token counts"
+    tiny_config.classifier_pooling = "men"
+    with pytest.raises(UserError, match="did you mean 'mean'"):
+        EuroBertForSequenceClassification(tiny_config)

@@ -11,7 +11,7 @@ from transformers import (
 )
 
 from common.errors import UserError
-from pretraining.model.attention_backends import BACKENDS, FLEX
+from pretraining.model.attention import BACKENDS, FLEX
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import (
     EuroBertForCausalLM,

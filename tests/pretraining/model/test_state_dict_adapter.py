@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from common.errors import UserError
-from pretraining.model.configuration import config_for
+from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import (
+    HEAD,
     EuroBertForCausalLM,
     EuroBertForMaskedLM,
     EuroBertForSequenceClassification,
@@ -18,14 +19,13 @@ from pretraining.model.heads import (
 )
 from pretraining.model.modeling import EuroBertModel, EuroBertPreTrainedModel
 from pretraining.model.state_dict_adapter import (
+    _optimus_names,
     from_optimus,
     from_released,
     load_encoder,
     read_config,
     read_optimus,
     read_state,
-    to_optimus,
-    to_released,
 )
 
 TOKENS = torch.arange(3, 33)[None]
@@ -69,6 +69,17 @@ RELEASED = {
     "vocab_size": 311,
 }
 """A released configuration with the sizes of the tiny model."""
+
+
+def to_released(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors as the authors released them: a base model, bare names, no head."""
+    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name != HEAD}
+
+
+def to_optimus(state: dict[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """Return tensors under Optimus' names, queries, keys and values fused."""
+    names = _optimus_names(config)
+    return {theirs: torch.cat([state[name] for name in ours]) for ours, theirs in names}
 
 
 @pytest.fixture
@@ -248,7 +259,7 @@ def test_unreadable_folders_are_reported(
     [
         ("hidden_size", "64"), ("hidden_size", -64), ("hidden_size", 10**9), ("vocab_size", 0), ("is_causal", "yes"),
         ("rms_norm_eps", "x"), ("num_attention_heads", 3), ("rope_parameters", [1]), ("pad_token_id", -1),
-        ("mask_token", 5), ("classifier_pooling", "none"), ("model_type", ["eurobert"]),
+        ("mask_token", 5), ("model_type", ["eurobert"]),
     ],
 )  # fmt: skip
 def test_a_config_of_no_model_is_refused(

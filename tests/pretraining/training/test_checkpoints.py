@@ -50,12 +50,10 @@ def test_damaged_checkpoints_are_reported(done: Path, study: Study, data: Path, 
     for file in ("optimizer.safetensors", "model.safetensors", "state.json"):
         content = (saved.path / file).read_bytes()
         (saved.path / file).write_bytes(content[:20])
-        with pytest.raises(
-            UserError, match=f"step-00000009/{file}: is damaged.*; remove its folder to resume"
-        ):
+        with pytest.raises(UserError, match=r"step-00000009.*: is damaged.*; remove its folder to resume"):
             train(MODEL, data=data, out=out, study=study)
         (saved.path / file).unlink()
-        with pytest.raises(UserError, match=f"{file}: is missing|no checkpoint of that step|damaged"):
+        with pytest.raises(UserError, match=f"{file} is missing|no checkpoint of that step|damaged"):
             train("mini-s-clm-9-mlm40", data=data, out=out, study=study)
         (saved.path / file).write_bytes(content)
     with pytest.raises(UserError, match="belongs to another architecture"):

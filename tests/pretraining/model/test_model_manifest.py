@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from common.files import sha256_bytes
 from common.manifest import read_manifest, write_manifest
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.hf_export import export
 from pretraining.model.modeling import EuroBertModel
-from pretraining.model.sealed_model import check_model, read_model_manifest
-from pretraining.model.state_dict_adapter import load_encoder
+from pretraining.model.state_dict_adapter import check_model, load_encoder
 from tests.pretraining.data.made_up_shards import flips
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
 def test_a_whole_folder_is_taken(folder: Path) -> None:
     manifest = check_model(folder)
     assert manifest is not None and set(manifest["files"]) == {"config.json", "model.safetensors"}
-    assert set(manifest["records"]) == {"log.jsonl"}
+    assert manifest["records"] == {"log.jsonl": sha256_bytes(b"x\n")}
     # What is not loaded may be changed or left out when a model is handed on.
     (folder / "README.md").write_text("another card")
     for name in ("log.jsonl", "provenance.json"):
@@ -49,8 +49,6 @@ def test_folders_of_others_are_not_judged(folder: Path, tmp_path: Path) -> None:
     assert check_model(folder) is None
     path.unlink()
     assert check_model(folder) is None
-    with pytest.raises(FileNotFoundError):
-        read_model_manifest(folder)
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
@@ -66,23 +64,19 @@ def test_a_model_with_a_file_of_another_is_refused(
     state = {name: tensor + 1 for name, tensor in tiny_model.state_dict().items()}
     other = export(state, tiny_model.config, None, {"model": "b"}, tmp_path / "b")
     shutil.copy(other / "model.safetensors", folder / "model.safetensors")
-    with pytest.raises(UserError, match=r"a/model\.safetensors: is damaged: its content has changed"):
+    with pytest.raises(UserError, match=r"/a: is damaged: model\.safetensors: its content has changed"):
         load_encoder(folder, EuroBertModel)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model\.safetensors: is missing; fetch or export"):
+    with pytest.raises(UserError, match=r"model\.safetensors is missing; fetch or export"):
         load_encoder(folder, EuroBertModel)
 
 
-@pytest.mark.parametrize(
-    "files",
-    [None, {}, [], {"../victim": {"bytes": 1, "sha256": "0" * 64}}, {"/etc/passwd": {"bytes": 1, "sha256": "0" * 64}},
-     {"config.json": {"bytes": 1}}, {"config.json": "0" * 64}, {"config.json": {"bytes": -1, "sha256": "0" * 64}}],
-)  # fmt: skip
+@pytest.mark.parametrize("files", [None, {}, [], {"../victim": "0" * 64}, {"/etc/passwd": "0" * 64}])
 def test_a_hostile_manifest_is_refused(folder: Path, files: object) -> None:
     """Sealed again: it names no file outside its folder."""
     path = folder / "manifest.json"
     write_manifest(path, read_manifest(path, "") | {"files": files})
-    with pytest.raises(UserError, match=r"manifest\.json: .*'files.*; fetch or export the model again"):
+    with pytest.raises(UserError, match=r"stay in its folder|fetch or export the model again"):
         check_model(folder)
 
 
