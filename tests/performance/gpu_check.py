@@ -33,10 +33,9 @@ from pretraining.model.configuration import config_for
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
-from tests.performance.fine_tuning_cell import RATES, SEEDS, fine_tuning
+from tests.performance.fine_tuning_cell import fine_tuning
 from tests.performance.on_device import on_device
-from tests.performance.pretraining_parts import drawn, ours, prepared
-from tests.performance.roofline import print_roofline, roofline
+from tests.performance.parts import drawn, ours, prepared
 from tests.pretraining.packed import split
 from tests.pretraining.training.train.golden import SCHEDULES, losses
 
@@ -169,9 +168,7 @@ def check(
         "one gradient": lambda: passes(device, longest),
         "golden losses": lambda: golden(device),
         "compilation": lambda: graphs(device, longest, "inductor" if cuda else "eager"),
-        "fine-tuning": lambda: (
-            fine_tuning(device) if cuda else fine_tuning(device, ("bf16",), RATES[:1], SEEDS[:1])
-        ),
+        "fine-tuning": lambda: fine_tuning(device, small=not cuda),
     }
     failed = 0
     for title, lines in parts.items():
@@ -182,13 +179,7 @@ def check(
     if table:
         print("\nspeed")
         there = [item.name for item in AUTO.candidates(torch.device(device), torch.bfloat16, 64)]
-        listed, sequences = list(sizes or SHAPES), 12 if cuda else 2
-        on_device(device, listed, there, sequences, longest, steps)
-        for size in listed:
-            print(f"\nwhere a step of {size} mlm40 goes ({there[0]})")
-            print_roofline(
-                device, roofline(device, size, "mlm40", there[0], sequences, longest, compiled=cuda)
-            )
+        on_device(device, list(sizes or SHAPES), there, 12 if cuda else 2, longest, steps)
     print(f"\n{failed} failed, {time.monotonic() - began:.0f} s")
     return int(failed > 0)
 

@@ -116,21 +116,21 @@ def test_a_killed_ingest_leaves_the_old_table_and_the_next_one_finishes(
 
 
 def test_the_timing_scripts_stand_in_is_a_store_without_fault_and_is_timed(tmp_path: Path) -> None:
-    scripts = ROOT / "tests" / "performance" / "analysis"
-    line = [sys.executable, str(scripts / "standin.py"), str(tmp_path), "--models", "2", "--share", "0.01"]
-    subprocess.run(line, check=True, capture_output=True, timeout=120)
+    script = [
+        sys.executable,
+        "-m",
+        "tests.performance.standin",
+        str(tmp_path),
+        "--models",
+        "2",
+        "--share",
+        "0.01",
+    ]
+    subprocess.run(script, cwd=ROOT, check=True, capture_output=True, timeout=120)
     ingested = ingest(tmp_path, tmp_path / "runs.parquet")
     assert (ingested.status, kinds(ingested), ingested.runs["model"].nunique()) == (0, [], 2)
-    line = [
-        sys.executable,
-        str(scripts / "store.py"),
-        str(tmp_path),
-        "--only",
-        "reference",
-        "--only",
-        "ingest",
-    ]
-    done = subprocess.run(line, check=True, capture_output=True, text=True, timeout=300)
+    line = [sys.executable, "-m", "tests.performance.analysis", str(tmp_path), "--only", "ingest"]
+    done = subprocess.run(line, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
     assert re.search(r"ingest with instances, nothing changed +\d+\.\d s .* MB", done.stdout)
 
 

@@ -1,6 +1,6 @@
 """A stand-in for the released results, of their layout, size and number of instances; the scores are made up.
 
-    python tests/performance/analysis/standin.py OUT [--models 50] [--share 1.0]
+    python -m tests.performance.standin OUT [--models 50] [--share 1.0]
 
 50 models make about 17,500 files and 5 GB. The tests and timings use it where the release itself is not at hand.
 """
@@ -8,14 +8,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
-from benchmarks.protocol import DATASETS, LEARNING_RATES
+from benchmarks.protocol import LEARNING_RATES
 from benchmarks.runs import RESULTS, SPLITS, cell_keys
 from pretraining.model_names import MODELS
 
@@ -62,14 +59,11 @@ def _split(name: str, size: int, task: str, rng: np.random.Generator) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("out", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("out", type=Path, help="folder of the store")
     parser.add_argument("--models", type=int, default=50, help="how many (default: 50)")
     parser.add_argument("--share", type=float, default=1.0, help="share of the instances (default: 1.0)")
     args = parser.parse_args()
-    assert set(COUNTS) == set(DATASETS)
     print(write_store(args.out, args.models, args.share), "files")
 
 
