@@ -48,10 +48,8 @@ def test_the_published_cells_give_every_claim_the_grade_written_down(verdicts) -
     assert found == EXPECTED
 
 
-def test_the_page_has_the_same_grades_and_the_order_in_which_they_are_tried() -> None:
+def test_the_page_has_the_grades_in_the_order_in_which_they_are_tried() -> None:
     page = (ROOT / "docs" / "claims.md").read_text("utf-8")
-    listed = dict(re.findall(r"^\| (F\d+[a-e]?) \| ([a-z ]+) \|", page, re.MULTILINE))
-    assert listed == {name: grade for name, (grade, *_) in EXPECTED.items()}
     order = [name for name in re.findall(r"^\d\. \*\*([a-z ]+)\*\*", page, re.MULTILINE) if name in GRADES]
     assert order == list(GRADES)
 
