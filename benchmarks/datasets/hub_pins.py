@@ -1,154 +1,19 @@
-"""Where each dataset is on its hub: repositories, pinned commits, files. Data, and the lock that completes it.
+"""Where each of the twelve is on its hub: repositories, commits, files.
 
 A commit is named here where it is publicly recorded and could be checked against independent records. For the
-others, the authors' own copies, none is: the first fetch resolves the branch to a commit and writes it with the
-files' hashes to `hub.lock.json` next to the datasets; later fetches, also on other machines that are given that
-file, must find the same.
+others, the authors' own copies, none is: the first fetch finds it.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import fnmatch
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping, Sequence
 
-from benchmarks.own_datasets.definition_file import AT_FETCH, Definition
-from common.errors import UserError
-from common.files import write_text
-from common.plain_text import visible
-from common.reading import UnreadableError, inside, read_bounded, strict_json
+from benchmarks.hub_files import Pin
 
-__all__ = ["LOCK", "PINS", "LockedFile", "Pin", "add_pins", "choose", "read_lock", "write_lock"]
+__all__ = ["PINS"]
 
-LOCK = "hub.lock.json"
-"""Name of the lock, next to the datasets."""
-_MOST = 1 << 24
-"""Bytes of the largest lock that is read."""
-
-MAIN, CONVERTED = "main", "refs/convert/parquet"
-"""The branch of a repository, and the hub's own conversion of it to Parquet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pin:
-    """The files of one role in one repository."""
-
-    role: str
-    """What they are to the dataset: a role of `benchmarks.datasets.readers.reader.ROLES`."""
-    repo: str
-    """Repository, `owner/name`."""
-    commit: str | None = None
-    """Pinned commit; None: unknown, resolved by the first fetch and locked."""
-    files: Sequence[str]
-    """Patterns of paths, the first that matches anything counts; `refs/convert/parquet:` before one names that
-    branch instead of `main`."""
-    sha256: Mapping[str, str] = field(default_factory=dict)
-    """Known hashes by path."""
-
-    def branches(self) -> tuple[str, ...]:
-        """Return the branches that `files` names, in their order."""
-        return tuple(dict.fromkeys(_branch(pattern)[0] for pattern in self.files))
-
-    def takes(self, file: LockedFile) -> bool:
-        """Return whether a file is one of those that are meant, whatever the commit."""
-        globs = (_branch(pattern)[1] for pattern in self.files)
-        place = (file.role, file.repo) == (self.role, self.repo)
-        return place and any(fnmatch.fnmatchcase(file.path, glob) for glob in globs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LockedFile:
-    """A file that was fetched, or is to be."""
-
-    role: str
-    """What it is to the dataset."""
-    repo: str
-    """Repository, `owner/name`."""
-    revision: str
-    """Commit."""
-    path: str
-    """Path in the repository."""
-    bytes: int
-    """Size."""
-    sha256: str | None
-    """Hash of the content; None until it is known."""
-
-    def __post_init__(self) -> None:
-        """Refuse what leads out of the folder of downloads or is no file of a hub, whoever wrote it."""
-        for what, value, form in (
-            ("role", self.role, r"[a-z_]{1,40}"),
-            ("repo", self.repo, r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}"),
-            ("revision", self.revision, r"[0-9a-f]{40}"),
-            ("sha256", "0" * 64 if self.sha256 is None else self.sha256, r"[0-9a-f]{64}"),
-        ):
-            if not isinstance(value, str) or not re.fullmatch(form, value):
-                raise UserError(f"the {what} {visible(repr(value))[:80]} of a hub's file is none")
-        if not isinstance(self.path, str):
-            raise UserError(f"the path {visible(repr(self.path))[:80]} of a hub's file is none")
-        inside(Path(), self.path)
-        if not isinstance(self.bytes, int) or isinstance(self.bytes, bool) or not 0 <= self.bytes < 1 << 50:
-            raise UserError(f"the size {visible(repr(self.bytes))[:80]} of a hub's file is none")
-
-
-def choose(pin: Pin, listings: Mapping[str, Iterable[str]]) -> tuple[str, list[str]]:
-    """Return (branch, sorted paths) of the first pattern that matches.
-
-    Args:
-        pin: what is looked for.
-        listings: paths by branch.
-
-    Raises:
-        UserError: nothing matches, or files of several folders; the message says what was looked for.
-    """
-    for pattern in pin.files:
-        branch, glob = _branch(pattern)
-        if found := sorted(fnmatch.filter(listings.get(branch, ()), glob)):
-            folders = sorted({str(PurePosixPath(path).parent) for path in found})
-            if len(folders) > 1:
-                raise UserError(
-                    f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}) and nothing says which "
-                    f"the paper used; choose them and use `python -m benchmarks import`"
-                )
-            return branch, found
-    raise UserError(
-        f"{pin.repo} has no {pin.role} file like {' or '.join(pin.files)}; get the original files and use "
-        f"`python -m benchmarks import`"
-    )
-
-
-def _branch(pattern: str) -> tuple[str, str]:
-    branch, colon, glob = pattern.partition(":")
-    return (branch, glob) if colon else (MAIN, pattern)
-
-
-def read_lock(path: Path) -> dict[str, list[LockedFile]]:
-    """Return the locked files by dataset; empty when there is no lock.
-
-    Raises:
-        UserError: it is no lock, or names a file that a lock cannot name.
-    """
-    try:
-        content = strict_json(read_bounded(path, _MOST))
-        return {name: [LockedFile(**file) for file in files] for name, files in content["datasets"].items()}
-    except FileNotFoundError:
-        return {}
-    except UnreadableError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path} is no lock file ({visible(str(error))[:200]}); remove it, and the next fetch writes it again"
-        ) from None
-
-
-def write_lock(path: Path, locked: Mapping[str, Sequence[LockedFile]]) -> None:
-    """Write the lock atomically, sorted, the same bytes for the same content."""
-    content = {name: [dataclasses.asdict(file) for file in locked[name]] for name in sorted(locked)}
-    write_text(path, json.dumps({"datasets": content}, indent=2) + "\n")
-
+CONVERTED = "refs/convert/parquet"
+"""The hub's own conversion of a repository to Parquet."""
 
 _GLUE = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 _SQUAD = "7b6d24c440a36b6815f21b70d25016731768db1f"
@@ -234,19 +99,3 @@ PINS: dict[str, tuple[Pin, ...]] = {
     "mldr_en": _authors("hgissbkh/mldr-en", validation=_VALIDATION, test=_TEST, corpus=("corpus",)),
 }
 """The pins of each dataset."""
-
-
-def add_pins(definition: Definition) -> None:
-    """Pin the files of a dataset of one's own, where its definition says that they are on a hub."""
-    if definition.sources:
-        PINS[definition.name] = tuple(
-            Pin(
-                role=role,
-                repo=part["repo"],
-                commit=None if part["revision"] == AT_FETCH else part["revision"],
-                files=(part[role],) if isinstance(part[role], str) else tuple(part[role]),
-            )
-            for part in definition.sources
-            for role in definition.kind.roles
-            if role in part
-        )

@@ -14,7 +14,7 @@ from benchmarks.datasets.readers import Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import ROLES
 from benchmarks.datasets.schema import Manifest
-from benchmarks.protocol import Dataset, get_dataset
+from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
@@ -90,14 +90,14 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     return write(data, dataset, content, source=source, **about, replace=replace)
 
 
-def report(manifest: Manifest, folder: Path) -> str:
+def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     """Return what was made, in a few lines."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
-    official = reader_of(get_dataset(manifest.dataset)).counts
+    official = reader_of(dataset).counts
     other = [
         f"{official[split]:,} {split}" for split in official if manifest.counts.get(split) != official[split]
     ]
-    text = [f"{folder}: {counts}", f"  splits: {manifest.splits}"]
+    text = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
     if other:
         text.append(f"  not the whole official data, which has {', '.join(other)}")
     text += [f"  note: {note}" for note in manifest.notes]
@@ -124,4 +124,4 @@ def import_dataset(
             raise UserError(f"there is no file {absent[0]}")
     source = {"kind": "import", "files": describe_files(files)}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace)
-    return report(manifest, data / dataset.name)
+    return report(dataset, manifest, data)

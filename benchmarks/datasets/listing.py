@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest,
 from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, schema_of
 from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
-from benchmarks.protocol import DATASETS, get_dataset
+from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
 from common.progress import progress
 from common.registry import Registry
@@ -22,12 +22,12 @@ from common.tables import plain_table
 __all__ = ["PREVIEWS", "Preview", "list_text", "show_text", "verify_all"]
 
 
-def list_text(data: Path) -> str:
-    """Return a table of the twelve datasets: family, counts of what is in `data`, licence."""
+def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
+    """Return a table of datasets: family, counts of what is in `data`, licence."""
     rows: list[tuple[str, ...]] = [("dataset", "task", *SPLIT_TABLES, "from", "licence")]
-    for name, dataset in DATASETS.items():
+    for name, dataset in datasets.items():
         if (data / name / MANIFEST).is_file():
-            manifest = read_manifest(data, name)
+            manifest = read_manifest(data, dataset)
             counts = [
                 f"{manifest.counts[split]:,}" if split in manifest.counts else "-" for split in SPLIT_TABLES
             ]
@@ -37,12 +37,14 @@ def list_text(data: Path) -> str:
     return "\n".join(plain_table(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
 
 
-def show_text(data: Path, name: str, *, split: str = "validation", count: int = 3, width: int = 1_000) -> str:
+def show_text(
+    data: Path, dataset: Dataset | str, *, split: str = "validation", count: int = 3, width: int = 1_000
+) -> str:
     """Return what is known about a dataset, and its first examples as a model sees them.
 
     Args:
         data: the folder of the datasets.
-        name: the dataset.
+        dataset: the dataset, or the name of one of the twelve.
         split: where the examples are taken from.
         count: how many.
         width: longest text shown, in characters.
@@ -52,17 +54,17 @@ def show_text(data: Path, name: str, *, split: str = "validation", count: int = 
     """
     if count < 0:
         raise UserError(f"{count} examples cannot be shown; give --examples 0 or more")
-    found = load(data, name)
-    parts = [_facts(found.manifest, data / name)]
+    found = load(data, dataset)
+    parts = [_facts(found, data)]
     for number, (text, target) in enumerate(PREVIEWS[found.dataset.form].examples(found, split, count), 1):
         shown = text if len(text) <= width else f"{text[:width]} [... {len(text) - width:,} more characters]"
         parts.append(f"{split} example {number}:\n{textwrap.indent(shown, '  | ')}\n  -> {target}")
     return "\n\n".join(parts)
 
 
-def _facts(manifest: Manifest, folder: Path) -> str:
-    dataset = get_dataset(manifest.dataset)
-    facts = [("task", f"{manifest.task}, {dataset.title}"), ("folder", str(folder))]
+def _facts(found: LocalDataset, data: Path) -> str:
+    dataset, manifest = found.dataset, found.manifest
+    facts = [("task", f"{manifest.task}, {dataset.title}"), ("folder", str(data / dataset.name))]
     facts += [(f"rows of {name}", f"{info.rows:,}") for name, info in manifest.tables.items()]
     facts += [
         (

@@ -1,26 +1,32 @@
 """The file of datasets of one's own: what they are, where their files are, and what their columns are called.
 
-Standard library only; the page is docs/add-a-dataset.md.
+TOML, one table a dataset; some are ready in the folder `ready`. Light enough for the analysis; the page is
+docs/add-a-dataset.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_datasets.definition_formats import read_tables
+from benchmarks.hub_files import Pin
 from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 from common.registry import Registry
+from common.settings import read_settings, read_toml
 
-__all__ = ["AT_FETCH", "KINDS", "Definition", "Kind", "definition_of", "read_definitions"]
+__all__ = ["KINDS", "READY", "Definition", "Kind", "definition_of", "read_definitions", "ready_text"]
+
+READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
+"""The files that are ready, by what they are called."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-AT_FETCH = "at fetch"
+_AT_FETCH = "at fetch"
 """The revision of a hub's files that the first fetch finds out and writes to the lock."""
 _PLACE = re.compile(r"\{(\w*)\}")
 
@@ -31,22 +37,23 @@ class Kind:
 
     name: str
     """As `kind` names it in the file."""
-    task: str
-    """The paper's task whose learning rates, steps and folders it shares."""
     form: str
     """Its local form: a name in `benchmarks.datasets.schema.FORMS`."""
     columns: Mapping[str, tuple[str, ...]]
     """The fields, each with the names of columns that need no entry in the file."""
+    metrics: tuple[str, ...]
+    """The standard metrics to choose from, the default first."""
     roles: tuple[str, ...] = ("train", "validation", "test")
     """What its files can be."""
     labelled: bool = False
     """Whether it has named classes, labels or tags."""
-    metrics: tuple[str, ...] = ()
-    """The standard metrics to choose from, the default first."""
-    prompted: bool = False
-    """Whether the text that a model reads can be given as a prompt with the fields in braces."""
     optional: tuple[str, ...] = ()
     """Fields that a file may lack."""
+
+    @property
+    def task(self) -> str:
+        """The paper's task whose learning rates, steps and folders it shares."""
+        return self.form.partition("-")[0]
 
 
 _TEXT = ("text", "sentence")
@@ -56,24 +63,20 @@ _ANSWERS = {"question": ("question",), "context": ("context",), "answers": ("ans
 KINDS: Registry[Kind] = Registry(
     "kind of dataset",
     [
-        Kind(name="text", task="SC", form="SC", columns={"text": _TEXT, "label": ("label",)}, labelled=True,
-             metrics=_SC_METRICS, prompted=True),
-        Kind(name="pair", task="SC", form="SC", labelled=True, metrics=_SC_METRICS, prompted=True,
+        Kind(name="text", form="SC", columns={"text": _TEXT, "label": ("label",)}, labelled=True, metrics=_SC_METRICS),
+        Kind(name="pair", form="SC", labelled=True, metrics=_SC_METRICS,
              columns={"text": ("sentence1", "premise", "question1", "text1"),
                       "second": ("sentence2", "hypothesis", "question2", "text2"), "label": ("label",)}),
-        Kind(name="labels", task="SC", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
-             metrics=("micro_f1", "macro_f1"), prompted=True),
-        Kind(name="value", task="SC", form="SC-value", metrics=("pearson", "spearman"), prompted=True,
-             columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",), "value": ("score", "label", "value")},
-             optional=("second",)),
-        Kind(name="tags", task="TC", form="TC", labelled=True,
-             columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}, metrics=("entity_f1",)),
-        Kind(name="answers", task="QA", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=("id",)),
-        Kind(name="answers or none", task="QA", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"),
-             optional=("id",)),
-        Kind(name="retrieval", task="IR", form="IR", columns={},
-             roles=("train", "validation", "test", "queries", "corpus"),
-             metrics=("ndcg_at_10", "recall_at_10", "recall_at_100")),
+        Kind(name="labels", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
+             metrics=("micro_f1", "macro_f1")),
+        Kind(name="value", form="SC-value", metrics=("pearson", "spearman"), optional=("second",),
+             columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",), "value": ("score", "label", "value")}),
+        Kind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
+             columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
+        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=("id",)),
+        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=("id",)),
+        Kind(name="retrieval", form="IR", columns={}, metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
+             roles=("train", "validation", "test", "queries", "corpus")),
     ],
 )  # fmt: skip
 """A class of a text, of a pair; several labels; a number; tags of words; answers in a context; retrieval."""
@@ -86,14 +89,14 @@ class Definition(Dataset):
     in_paper: bool = False
     kind: Kind = field(compare=False)
     """What it is."""
-    label_names: tuple[str, ...]
+    label_names: tuple[str, ...] = field(compare=False)
     """Names of the classes, labels or tags by id."""
     columns: Mapping[str, tuple[str, ...]] = field(compare=False)
     """Names of the columns by field."""
     files: Mapping[str, tuple[Path, ...]] = field(compare=False)
     """Files by role; none when they are given on the command line or come from a hub."""
-    sources: tuple[Mapping[str, Any], ...] = field(compare=False)
-    """For each repository `repo`, `revision` and patterns of paths by role; empty when there is no hub."""
+    pins: tuple[Pin, ...] = field(compare=False)
+    """Where its files are on a hub; empty when they are on none."""
     licence: str = field(compare=False)
     """The data's licence."""
     citation: str = field(compare=False)
@@ -104,22 +107,76 @@ class Definition(Dataset):
     """The file."""
 
 
-def read_definitions(path: Path) -> list[Definition]:
-    """Return the datasets of a TOML or YAML file, one a table.
+def read_definitions(given: Path) -> list[Definition]:
+    """Return the datasets of a file, of a ready one, or the one dataset of a ready one.
+
+    Args:
+        given: a path, or a name such as `xnli`, `xnli-de` or `xnli_de`; a file in the working folder wins.
 
     Raises:
-        UserError: the file is absent, not valid, or says something that is not understood; the line or table is named.
+        UserError: it is neither; or the file says something that is not understood, with the table's name.
     """
-    return [
-        definition_of(name, table, f"{path}: [{name}]", path.parent)
-        for name, table in read_tables(path).items()
-    ]
+    name = str(given)
+    if given.is_file() or given.suffix or given.name != name:
+        return _tables_of(given)
+    if name in READY:
+        return _tables_of(READY[name])
+    wanted = name.replace("-", "_")
+    for stem, path in READY.items():
+        if wanted.startswith(stem.replace("-", "_")):
+            known = {definition.name: definition for definition in _tables_of(path)}
+            if wanted in known:
+                return [known[wanted]]
+            raise UserError(
+                f"{stem} has no dataset {name!r}{nearest(wanted, known)}; one of {', '.join(known)}"
+            )
+    raise UserError(
+        f"there is no file {given}, and no ready file of that name{nearest(name, READY)}; one of {', '.join(READY)}"
+    )
 
 
-_KEYS = (
-    "kind", "title", "labels", "metric", "prompt", "columns", "files", "hub", "epochs", "range", "trained_on",
-    "licence", "citation",
-)  # fmt: skip
+def ready_text() -> str:
+    """Return a line for each dataset that is ready: its file, kind, metric and repositories with their revisions."""
+    lines = []
+    for stem, path in READY.items():
+        for found in _tables_of(path):
+            places = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in found.pins)
+            lines.append(
+                f"{stem:11} {found.name:22} {found.kind.name:10} {found.headline:11} {found.title:26} "
+                f"{', '.join(places)}"
+            )
+    return "\n".join(lines)
+
+
+def _tables_of(path: Path) -> list[Definition]:
+    if path.suffix != ".toml":
+        raise UserError(f"{path} is no file of datasets: these are TOML, and their names end in .toml")
+    try:
+        tables = read_toml(path)
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    if not tables:
+        raise UserError(f"{path} defines no dataset; give each a table such as [reviews]")
+    return [definition_of(name, table, f"{path}: [{name}]", path.parent) for name, table in tables.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    """What the table of a dataset may say."""
+
+    kind: str
+    title: str = ""
+    labels: tuple[str | int, ...] = ()
+    metric: str = ""
+    prompt: str = ""
+    columns: Any = None
+    files: Any = None
+    hub: Any = ()
+    epochs: int | None = None
+    range: tuple[float, ...] = ()
+    trained_on: str = ""
+    licence: str = "not stated"
+    citation: str = "not stated"
 
 
 def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition:
@@ -136,203 +193,123 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
     """
     if not isinstance(table, dict):
         raise UserError(f"{where}: give the dataset a table of its own, [{name}], before its keys")
-    if not _NAME.fullmatch(name):
-        raise UserError(f"{where}: a dataset's name is made of small letters, digits and underscores")
-    for key in table:
-        if key not in _KEYS:
-            raise UserError(
-                f"{where}: unknown key {key!r}{nearest(key, _KEYS)}; the keys are {', '.join(_KEYS)}"
-            )
-    if "kind" not in table:
-        raise UserError(f"{where}: `kind` is missing; one of {', '.join(KINDS)}")
+    given = read_settings(_Table, table, where)
     try:
-        kind = KINDS[_text(table, "kind", where)]
+        kind = KINDS[given.kind]
     except KeyError as error:
         raise UserError(f"{where}: {error}") from None
-    labels = _labels(table, where)
-    _check_labels(kind, labels, where)
-    metric = _text(table, "metric", where) or kind.metrics[0]
-    if metric not in kind.metrics:
-        raise UserError(
-            f"{where}: {metric!r} is no metric of {kind.name!r}{nearest(metric, kind.metrics)}; one of "
-            f"{', '.join(kind.metrics)}"
-        )
-    if metric == "f1" and kind.form == "SC" and len(labels) != 2:
-        raise UserError(f"{where}: f1 is of the second of two labels; with {len(labels)} take macro_f1")
-    epochs = table.get("epochs")
-    if epochs is not None and (isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1):
-        raise UserError(f"{where}: epochs = {epochs!r} must be a whole number of at least 1")
-    trained_on = _text(table, "trained_on", where) or name
-    if trained_on != name and (kind.task != "IR" or trained_on != "msmarco"):
-        raise UserError(f"{where}: trained_on = {trained_on!r}; only retrieval can name another set, msmarco")
-    hub = _hub(table, kind, where)
+    labels = tuple(str(label) for label in given.labels)
+    metric = given.metric or kind.metrics[0]
+    for sentence in _faults(name, given, kind, labels, metric):
+        raise UserError(f"{where}: {sentence}")
+    columns = _part(dict.fromkeys(kind.columns, str), given.columns, f"{where}: columns")
+    files = _part(dict.fromkeys(kind.roles, _PATHS), given.files, f"{where}: files")
+    pins = tuple(_pins(given.hub, kind, where))
     return Definition(
         name=name,
-        title=_text(table, "title", where) or name,
+        title=given.title or name,
         task=kind.task,
         form=kind.form,
-        hub=next((part["repo"] for part in hub), ""),
-        labels=_outputs(kind, labels),
-        trained_on=trained_on,
-        epochs=epochs,
-        prompt=_prompt(table, kind, where),
+        hub=pins[0].repo if pins else "",
+        labels=_OUTPUTS.get(kind.task, len(labels) or 1),
+        trained_on=given.trained_on or name,
+        epochs=given.epochs,
+        prompt=given.prompt,
         may_abstain=kind.name == "answers or none",
         headline=metric,
-        value_range=_range(table, kind, where),
+        value_range=(given.range[0], given.range[1]) if given.range else None,
         kind=kind,
         label_names=labels,
-        columns=_columns(table, kind, where),
-        files=_files(table, kind, where, folder),
-        sources=hub,
-        licence=_text(table, "licence", where) or "not stated",
-        citation=_text(table, "citation", where) or "not stated",
+        columns={
+            name: (columns[name],) if name in columns else usual for name, usual in kind.columns.items()
+        },
+        files={role: tuple(folder / path for path in paths) for role, paths in files.items()},
+        pins=pins,
+        licence=given.licence,
+        citation=given.citation,
         content=table,
         where=where,
     )
 
 
-def _outputs(kind: Kind, labels: tuple[str, ...]) -> int | None:
-    if kind.task == "IR":
-        return None
-    return {"QA": 2}.get(kind.form, len(labels) or 1)
+_OUTPUTS = {"QA": 2, "IR": None}
+"""The outputs of the head, where they are not one a label."""
 
 
-def _labels(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    labels = _list(table, "labels", where)
-    for label in labels:
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise UserError(
-                f"{where}: the label {label!r} must be a text in quotation marks, or a whole number"
-            )
-    return tuple(str(label) for label in labels)
-
-
-def _check_labels(kind: Kind, labels: tuple[str, ...], where: str) -> None:
+def _faults(name: str, given: _Table, kind: Kind, labels: Sequence[str], metric: str) -> Iterator[str]:
+    """Yield what a kind of dataset cannot be, a sentence each."""
+    if not _NAME.fullmatch(name):
+        yield "a dataset's name is made of small letters, digits and underscores"
     if kind.labelled and len(labels) < 2:
-        raise UserError(
-            f"{where}: `labels` is missing; name the classes or tags in the order of their numbers"
-        )
+        yield "`labels` is missing; name the classes or tags in the order of their numbers"
     if not kind.labelled and labels:
-        raise UserError(f"{where}: a dataset of the kind {kind.name!r} has no labels; leave the key out")
+        yield f"a dataset of the kind {kind.name!r} has no labels; leave the key out"
     if len(set(labels)) < len(labels):
-        raise UserError(f"{where}: a label occurs twice in {', '.join(labels)}")
+        yield f"a label occurs twice in {', '.join(labels)}"
     if kind.task == "TC" and "O" not in labels:
-        raise UserError(f"{where}: the tags lack O, that of words outside of entities; the order is free")
+        yield "the tags lack O, that of words outside of entities; the order is free"
+    if metric not in kind.metrics:
+        known = ", ".join(kind.metrics)
+        yield f"{metric!r} is no metric of {kind.name!r}{nearest(metric, kind.metrics)}; one of {known}"
+    if metric == "f1" and kind.form == "SC" and len(labels) != 2:
+        yield f"f1 is of the second of two labels; with {len(labels)} take macro_f1"
+    if given.epochs is not None and given.epochs < 1:
+        yield f"epochs = {given.epochs} must be at least 1"
+    if given.trained_on not in ("", name) and (kind.task != "IR" or given.trained_on != "msmarco"):
+        yield f"trained_on = {given.trained_on!r}; only retrieval can name another set, msmarco"
+    if kind.form != "SC-value" and given.range:
+        yield "`range` is of the kind 'value'; leave the key out"
+    if kind.form == "SC-value" and not (len(given.range) == 2 and given.range[0] < given.range[1]):
+        yield "`range` must be the smallest and the largest value, such as range = [0, 5]"
+    if given.prompt and kind.task != "SC":
+        yield f"the kind {kind.name!r} has a prompt of its own; leave the key out"
+    places = [place for place in ("text", "second") if place in kind.columns]
+    if wrong := set(_PLACE.findall(given.prompt)) - set(places):
+        yield f"the prompt has the place {{{min(wrong)}}}; it can have {{{'}, {'.join(places)}}}"
+    if given.prompt and "{text}" not in given.prompt:
+        yield "the prompt lacks the place {text}"
+    if given.files and given.hub:
+        yield "give `files` or `hub`, not both"
 
 
-def _prompt(table: Mapping[str, Any], kind: Kind, where: str) -> str:
-    prompt = _text(table, "prompt", where)
-    if not prompt:
-        return ""
-    if not kind.prompted:
-        raise UserError(f"{where}: the kind {kind.name!r} has a prompt of its own; leave the key out")
-    fields = [name for name in ("text", "second") if name in kind.columns]
-    for name in _PLACE.findall(prompt):
-        if name not in fields:
-            raise UserError(
-                f"{where}: the prompt has the place {{{name}}}; it can have {{{'}, {'.join(fields)}}}"
-            )
-    if "{text}" not in prompt:
-        raise UserError(f"{where}: the prompt lacks the place {{text}}")
-    return prompt
+_PATHS = tuple[str, ...]
 
 
-def _range(table: Mapping[str, Any], kind: Kind, where: str) -> tuple[float, float] | None:
-    if kind.form != "SC-value":
-        if "range" in table:
-            raise UserError(f"{where}: `range` is of the kind 'value'; leave the key out")
-        return None
-    ends = _list(table, "range", where)
-    numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
-    if len(ends) != 2 or len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise UserError(
-            f"{where}: `range` must be the smallest and the largest value, such as range = [0, 5]"
-        )
-    return float(numbers[0]), float(numbers[1])
+def _part(hints: Mapping[str, Any], given: Any, where: str) -> dict[str, Any]:
+    """Return what a table inside a table says: texts, and lists of paths, of which one may stand without brackets."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise UserError(f"{where} takes a table in braces, not {given!r:.60}")
+    listed = {
+        key: [value] if isinstance(value, str) and hints.get(key) is _PATHS else value
+        for key, value in given.items()
+    }
+    kind: Any = make_dataclass("Part", [(key, hint, field(default=None)) for key, hint in hints.items()])
+    found = vars(read_settings(kind, listed, where))
+    return {key: found[key] for key in given}
 
 
-def _columns(table: Mapping[str, Any], kind: Kind, where: str) -> dict[str, tuple[str, ...]]:
-    given = _table(table, "columns", where)
-    for name, column in given.items():
-        if name not in kind.columns:
-            known = ", ".join(kind.columns) or "none"
-            raise UserError(
-                f"{where}: unknown field {name!r} in columns{nearest(name, kind.columns)}; the fields of "
-                f"{kind.name!r} are {known}"
-            )
-        if not isinstance(column, str) or not column:
-            raise UserError(f"{where}: columns.{name} must be the name of a column")
-    return {name: (given[name],) if name in given else usual for name, usual in kind.columns.items()}
-
-
-def _files(table: Mapping[str, Any], kind: Kind, where: str, folder: Path) -> dict[str, tuple[Path, ...]]:
-    given = _table(table, "files", where)
-    found = {}
-    for role, paths in given.items():
-        if role not in kind.roles:
-            raise UserError(
-                f"{where}: unknown file {role!r}{nearest(role, kind.roles)}; it can be {', '.join(kind.roles)}"
-            )
-        found[role] = tuple(folder / path for path in _paths(paths, f"{where}: files.{role}"))
-    return found
-
-
-def _hub(table: Mapping[str, Any], kind: Kind, where: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the repositories: one table, or a list of them where the roles are in several."""
-    given = table.get("hub", [])
-    parts = given if isinstance(given, list) else [_table(table, "hub", where)]
-    if parts and "files" in table:
-        raise UserError(f"{where}: give `files` or `hub`, not both")
-    known, taken = ("repo", "revision", *kind.roles), set[str]()
+def _pins(given: Any, kind: Kind, where: str) -> Iterator[Pin]:
+    """Yield the files on hubs: of one repository, or of a list where the roles are in several."""
+    hints = {"repo": str, "revision": str, **dict.fromkeys(kind.roles, _PATHS)}
+    tables = given if isinstance(given, tuple) else (given,)
+    parts = [_part(hints, part, f"{where}: hub") for part in tables]
+    count = Counter(role for part in parts for role in part if role in kind.roles)
+    for role, times in count.items():
+        if times > 1:
+            raise UserError(f"{where}: hub.{role} is given in two repositories")
     for part in parts:
-        if not isinstance(part, dict):
-            raise UserError(
-                f"{where}: hub = {given!r} must be a table with repo and revision, or a list of such"
-            )
-        for key in part:
-            if key not in known:
-                raise UserError(
-                    f"{where}: unknown key hub.{key}{nearest(key, known)}; the keys are {', '.join(known)}"
-                )
-            if key in taken:
-                raise UserError(f"{where}: hub.{key} is given in two repositories")
-        taken |= part.keys() & set(kind.roles)
-        if str(part.get("repo", "")).count("/") != 1:
+        repo, revision = part.pop("repo", ""), part.pop("revision", "")
+        if repo.count("/") != 1:
             raise UserError(f"{where}: hub.repo must read OWNER/NAME")
-        revision = str(part.get("revision", ""))
-        if revision != AT_FETCH and not _COMMIT.fullmatch(revision):
+        if revision != _AT_FETCH and not _COMMIT.fullmatch(revision):
             raise UserError(
                 f"{where}: hub.revision must be a commit of 40 hexadecimal digits, so that it stays the same, or "
-                f"{AT_FETCH!r}: the first fetch then finds the commit and writes it to the lock"
+                f"{_AT_FETCH!r}: the first fetch then finds the commit and writes it to the lock"
             )
-        for role in part.keys() & set(kind.roles):
-            _paths(part[role], f"{where}: hub.{role}")
-    return tuple(parts)
-
-
-def _paths(value: Any, what: str) -> list[str]:
-    paths = [value] if isinstance(value, str) else value
-    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-        raise UserError(f"{what} must be a path or a list of paths")
-    return paths
-
-
-def _text(table: Mapping[str, Any], key: str, where: str) -> str:
-    value = table.get(key, "")
-    if not isinstance(value, str):
-        raise UserError(f"{where}: {key} = {value!r} must be a text in quotation marks")
-    return value
-
-
-def _list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    value = table.get(key, [])
-    if not isinstance(value, list):
-        raise UserError(f"{where}: {key} = {value!r} must be a list in square brackets")
-    return value
-
-
-def _table(table: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-    value = table.get(key, {})
-    if not isinstance(value, dict):
-        raise UserError(f'{where}: {key} = {value!r} must be a table, such as {key}.train = "train.tsv"')
-    return value
+        for role in kind.roles:
+            if role in part:
+                yield Pin(
+                    role=role, repo=repo, commit=None if revision == _AT_FETCH else revision, files=part[role]
+                )

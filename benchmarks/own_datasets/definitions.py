@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_datasets.definition_file import Definition, definition_of
-from benchmarks.own_datasets.ready_definitions import definitions_of
+from benchmarks.own_datasets.definition_file import Definition, definition_of, read_definitions
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from common.errors import UserError
 from common.files import write_text
@@ -95,7 +94,7 @@ def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
 
 def register(path: Path) -> list[Definition]:
     """Put the datasets of a file among the known ones, all or none, and return their definitions."""
-    return _register(definitions_of(path))
+    return _register(read_definitions(path))
 
 
 def register_stored(store: Path) -> None:

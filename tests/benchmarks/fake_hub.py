@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 Repos = dict[str, dict[str, tuple[str, dict[str, bytes]]]]
 """Repository -> branch -> (commit, content by path)."""
@@ -53,6 +54,7 @@ class FakeHub:
 
     @contextmanager
     def serve(self) -> Iterator[str]:
+        """Serve it, in place of the public hub as long as it lasts."""
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -74,7 +76,7 @@ class FakeHub:
                 self.end_headers()
                 if not body:
                     return
-                if hub.break_after is not None and "Accept-Ranges" in headers:
+                if hub.break_after is not None and len(content) > hub.break_after:
                     self.wfile.write(content[: hub.break_after])
                     hub.break_after = None
                     self.close_connection = True
@@ -138,8 +140,11 @@ class FakeHub:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
+        endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("HF_ENDPOINT", endpoint)
+                yield endpoint
         finally:
             server.shutdown()
             server.server_close()

@@ -110,14 +110,15 @@ def my_toml(tmp_path: Path) -> Path:
 def test_from_the_file_to_a_row_of_scores(
     my_toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tuple(definition.name for definition in read_definitions(my_toml)) == NAMES
+    own = {definition.name: definition for definition in read_definitions(my_toml)}
+    assert tuple(own) == NAMES
     data, out = tmp_path / "data", tmp_path / "out"
     for name in NAMES:
         assert not benchmarks(["import", name, "--datasets", str(my_toml), "--out", str(data)])
-        assert verify(data, name) == []
-    assert load(data, "reviews").manifest.counts == {"train": 57, "validation": 3, "test": 12}
-    assert load(data, "paraphrases").manifest.counts == {"train": 60, "validation": 8, "test": 8}
-    assert load(data, "manuals").manifest.counts == {"train": 60, "validation": 6, "test": 6}
+        assert verify(data, own[name]) == []
+    assert load(data, own["reviews"]).manifest.counts == {"train": 57, "validation": 3, "test": 12}
+    assert load(data, own["paraphrases"]).manifest.counts == {"train": 60, "validation": 8, "test": 8}
+    assert load(data, own["manuals"]).manifest.counts == {"train": 60, "validation": 6, "test": 6}
     assert not benchmarks(["datasets", "show", "reviews", "--datasets", str(my_toml), "--data", str(data)])
     assert "| Review: the " in capsys.readouterr().out
     model = tmp_path / "tiny"

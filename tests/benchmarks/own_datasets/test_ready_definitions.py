@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.fetch import HuggingFaceHub
-from benchmarks.datasets.hub_pins import LOCK, PINS, read_lock
+from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
-from benchmarks.datasets.readers import reader_of
-from benchmarks.own_datasets.definition_file import AT_FETCH, Definition, read_definitions
-from benchmarks.own_datasets.ready_definitions import definitions_of, ready_files, ready_text
-from benchmarks.protocol import DATASETS, PAPER_DATASETS, get_dataset
-from clm_or_mlm.commands.benchmarks import datasets as commands
+from benchmarks.hub_files import LOCK, read_lock
+from benchmarks.own_datasets.definition_file import READY, Definition, read_definitions, ready_text
+from benchmarks.protocol import PAPER_DATASETS
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -43,41 +39,39 @@ COMMITS = ("c" * 40, "d" * 40)
 KNOWN = {pin.commit for pins in PINS.values() for pin in pins if pin.commit}
 
 
-@pytest.mark.parametrize("stem", ready_files())
+@pytest.mark.parametrize("stem", READY)
 def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
-    found = read_definitions(ready_files()[stem])
+    found = read_definitions(READY[stem])
     assert len(found) == NUMBERS[stem]
     for definition in found:
         assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in PAPER_DATASETS
-        assert not definition.in_paper and definition.citation != "not stated" and definition.sources
-        roles = set(chain(*(part.keys() & set(definition.kind.roles) for part in definition.sources)))
+        assert not definition.in_paper and definition.citation != "not stated" and definition.pins
+        roles = {pin.role for pin in definition.pins}
         assert roles & {"validation", "test"}
         assert {"queries", "corpus"} <= roles if definition.task == "IR" else "train" in roles
-        assert {part["revision"] for part in definition.sources} <= KNOWN | {AT_FETCH}
+        assert {pin.commit for pin in definition.pins} <= KNOWN | {None}
         assert definition_again(definition) == definition
-    if any(part["revision"] == AT_FETCH for definition in found for part in definition.sources):
-        assert "the first fetch finds the branch's, and hub.lock.json pins" in ready_files()[stem].read_text(
-            "utf-8"
-        )
+    if any(pin.commit is None for definition in found for pin in definition.pins):
+        assert "the first fetch finds the branch's, and hub.lock.json pins" in READY[stem].read_text("utf-8")
 
 
 def definition_again(definition: Definition) -> Any:
     """What one gets by the name with dashes."""
-    (found,) = definitions_of(Path(definition.name.replace("_", "-")))
+    (found,) = read_definitions(Path(definition.name.replace("_", "-")))
     return found
 
 
 def test_names_are_those_of_files_and_datasets_and_the_nearest_is_named(tmp_path: Path) -> None:
-    assert len(definitions_of(Path("glue"))) == 7
-    assert [definition.name for definition in definitions_of(Path("paws-x-de"))] == ["paws_x_de"]
+    assert len(read_definitions(Path("glue"))) == 7
+    assert [definition.name for definition in read_definitions(Path("paws-x-de"))] == ["paws_x_de"]
     for word, message in (
         ("glue-col", "glue has no dataset 'glue-col'; did you mean 'glue_cola'"),
         ("xnl", "there is no file xnl, and no ready file of that name; did you mean 'xnli'"),
         ("my.toml", "there is no file my.toml"),
-        (str(tmp_path / "xnli"), "its name must end in one of"),
+        (str(tmp_path / "xnli"), "these are TOML, and their names end in .toml"),
     ):
         with pytest.raises(UserError, match=message):
-            definitions_of(Path(word))
+            read_definitions(Path(word))
 
 
 def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
@@ -85,10 +79,10 @@ def test_a_folder_of_the_name_hides_no_ready_file_and_a_file_does(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "beir").mkdir()
-    assert len(definitions_of(Path("beir"))) == NUMBERS["beir"]
+    assert len(read_definitions(Path("beir"))) == NUMBERS["beir"]
     (tmp_path / "xnli").touch()
-    with pytest.raises(UserError, match="its name must end in one of"):
-        definitions_of(Path("xnli"))
+    with pytest.raises(UserError, match="these are TOML"):
+        read_definitions(Path("xnli"))
 
 
 def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,17 +143,12 @@ def made_up(definition: Definition, role: str, n: int = 40) -> bytes:
 def hub_of(definition: Definition) -> FakeHub:
     """A hub with the definition's files: the last pattern of each role, as if the first ones matched nothing."""
     repos: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {}
-    for part in definition.sources:
-        for role in definition.kind.roles:
-            if role in part:
-                pattern = part[role] if isinstance(part[role], str) else part[role][-1]
-                branch, colon, path = pattern.partition(":")
-                branch, path = (branch, path) if colon else ("main", pattern)
-                main = COMMITS[1] if part["revision"] == AT_FETCH else part["revision"]
-                place = repos.setdefault(part["repo"], {"main": (main, {})}).setdefault(
-                    branch, (COMMITS[0], {})
-                )
-                place[1][path.replace("*", "0000")] = made_up(definition, role)
+    for pin in definition.pins:
+        branch, colon, path = pin.files[-1].partition(":")
+        branch, path = (branch, path) if colon else ("main", pin.files[-1])
+        places = repos.setdefault(pin.repo, {"main": (pin.commit or COMMITS[1], {})})
+        place = places.setdefault(branch, (COMMITS[0], {}))
+        place[1][path.replace("*", "0000")] = made_up(definition, pin.role)
     return FakeHub(repos)
 
 
@@ -172,12 +161,11 @@ FETCHED = (
 
 @pytest.mark.parametrize("word", FETCHED)
 def test_each_form_is_fetched_with_one_command_and_locked(
-    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (definition,) = definitions_of(Path(word))
+    (definition,) = read_definitions(Path(word))
     fake = hub_of(definition)
-    with fake.serve() as endpoint:
-        monkeypatch.setattr(commands, "HuggingFaceHub", lambda: HuggingFaceHub(endpoint))
+    with fake.serve():
         named = [definition.name] if definition.task == "IR" else []  # not MS MARCO as well
         assert not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
         before = len(fake.gets)
@@ -185,14 +173,13 @@ def test_each_form_is_fetched_with_one_command_and_locked(
             not command("fetch")([*named, "--datasets", word, "--out", str(tmp_path)])
             and len(fake.gets) == before
         )
-    assert verify(tmp_path, definition.name) == []
-    counts = read_manifest(tmp_path, definition.name).counts
+    assert verify(tmp_path, definition) == []
+    counts = read_manifest(tmp_path, definition).counts
     assert counts["test"] in (10, 20, 40) and counts["validation"] >= 2
     locked = read_lock(tmp_path / LOCK)[definition.name]
     assert {file.revision for file in locked} <= {*COMMITS, *KNOWN} and all(file.sha256 for file in locked)
-    found = load(tmp_path, definition.name)
+    found = load(tmp_path, definition)
     assert not found.labels or set(found.labels) == set(definition.label_names)
-    PINS.pop(definition.name)
 
 
 REAL_FILES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
@@ -225,8 +212,7 @@ def test_real_files_of_its_form_are_imported(
     for role, paths in files.items():
         words += [f"--{role}", *(str(REAL / path) for path in paths)]
     assert not command("import")(words)
-    assert counts.items() <= load(tmp_path, name).manifest.counts.items()
-    assert verify(tmp_path, name) == [] and reader_of(get_dataset(name)).citation in str(
-        read_manifest(tmp_path, name)
-    )
-    assert name in DATASETS
+    (definition,) = read_definitions(Path(name))
+    manifest = load(tmp_path, definition).manifest
+    assert counts.items() <= manifest.counts.items() and definition.citation in str(manifest)
+    assert verify(tmp_path, definition) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.local_dataset import load
+from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.readers.own import FORM_READERS, reader_of_definition
 from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.own_datasets.definition_file import Definition, definition_of
-from benchmarks.own_datasets.definitions import DEFINITIONS
-from benchmarks.protocol import DATASETS
+from benchmarks.own_datasets.definition_file import Definition, definition_of, read_definitions
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.datasets.readers.originals import Put
@@ -30,20 +27,17 @@ TAGS = HEAD + 'kind = "tags"\nlabels = ["O", "B-A", "I-A"]\n'
 ANSWERS = HEAD + 'kind = "answers"\ncolumns = {question = "q", context = "passage"}\n'
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    yield
-    for name in list(DEFINITIONS):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
-
-
 def imported(folder: Path, toml: str, train: str, test: str, ending: str, *more: str) -> int:
     (folder / "my.toml").write_text(f'{toml}files = {{train = "train{ending}", test = "test{ending}"}}\n')
     (folder / f"train{ending}").write_text(train)
     (folder / f"test{ending}").write_text(test)
     arguments = ["mine", "--datasets", str(folder / "my.toml"), "--out", str(folder / "data"), *more]
     return command("import")(arguments)
+
+
+def made(folder: Path) -> LocalDataset:
+    (definition,) = read_definitions(folder / "my.toml")
+    return load(folder / "data", definition)
 
 
 def rows(*found: object) -> str:
@@ -103,7 +97,7 @@ def test_labels_are_names_or_numbers_in_any_kind_of_file(tmp_path: Path) -> None
         )
         == 0
     )
-    found = load(tmp_path / "data", "mine")
+    found = made(tmp_path)
     assert found.labels == ("bad", "good") and found.test["label"].to_pylist() == [1, 0]
     assert found.manifest.counts == {"train": 38, "validation": 2, "test": 2}
 
@@ -119,7 +113,7 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
         )
         == 0
     )
-    assert load(tmp_path / "data", "mine").test["labels"].to_pylist() == [[0, 1], []]
+    assert made(tmp_path).test["labels"].to_pylist() == [[0, 1], []]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_several_labels_and_values(tmp_path: Path) -> None:
 def test_rows_of_another_form_can_be_left_out(toml: str, bad: dict[str, object], tmp_path: Path) -> None:
     good = {"text": "b", "labels": ["y"], "words": ["Rome"], "tags": ["B-A"]}
     assert imported(tmp_path, toml, MANY, rows(good, bad, good), ".jsonl", "--skip-bad-lines") == 0
-    found = load(tmp_path / "data", "mine")
+    found = made(tmp_path)
     assert found.test.num_rows == 2
     assert "bad lines left out: 1, the first at test.jsonl:2" in "".join(found.manifest.notes)
 
