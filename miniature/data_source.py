@@ -35,10 +35,10 @@ def job_of(
     needs: Sequence[str] = (),
     **more: Any,
 ) -> Job:
-    """Return a job with no time limit that matters and no second try, for nodes are not lost here."""
+    """Return a job with no time limit that matters."""
     return Job(
         kind=KINDS[kind], name=name, commands=tuple(commands), makes=makes, needs=tuple(needs), gpu_hours=10.0,
-        limit_hours=24.0, lost=0, **more,
+        limit_hours=24.0, **more,
     )  # fmt: skip
 
 

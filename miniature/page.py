@@ -34,9 +34,9 @@ def stand_in_note(form: Form, source: DataSource) -> str:
 def read_timings(root: Path) -> dict[str, float]:
     """Return the CPU seconds of every part of the study, those of repeated calls added up."""
     seconds: dict[str, float] = dict.fromkeys((kind.part for kind in KINDS.values()), 0.0)
-    for path in root.glob("logs/*/*.timings.jsonl"):
+    for path in root.glob("logs/*/*.attempts.jsonl"):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            seconds[KINDS[row["kind"]].part] += row["cpu_seconds"]
+            seconds[KINDS[path.parent.name].part] += row["cpu_seconds"]
     return seconds
 
 

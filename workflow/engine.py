@@ -29,9 +29,8 @@ from common.locks import try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
 from container.site import Site
-from workflow.jobs import Job, Workflow, save, write_marker
-from workflow.reuse import refuse_other_settings
-from workflow.slurm.live_jobs import LiveJob, forget_ended, live_jobs, queued, write_live
+from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
+from workflow.slurm.live_jobs import forget_ended, live_jobs, queued, read_live, write_live
 
 __all__ = ["LEASE", "PROFILES", "prefix_of", "reconcile", "run_workflow"]
 
@@ -40,14 +39,8 @@ log = logging.getLogger(__name__)
 LEASE = ".lease"
 """File in a workflow's folder that names the call that works there."""
 
-_CACHE = ".cache"
-"""Folder in a workflow's folder where Snakemake keeps copies of rule files."""
-
 _ROUNDS = 3
-"""How often one call starts Snakemake: again after it was killed, or when jobs were lost."""
-
-_REMEMBERED_SECONDS = 120
-"""Three times the interval at which Snakemake asks for the state of jobs."""
+"""How often one call starts Snakemake: again when it was killed, or when jobs of an earlier call were lost."""
 
 PROFILES = ("local", "slurm")
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
@@ -78,15 +71,11 @@ def run_workflow(
         UserError: another call works in the folder, what is done there was made from other settings, it cannot be
             written any more, or Slurm does not answer.
     """
-
-    def failed() -> set[str]:
-        return {name for name, job in workflow.jobs.items() if retry_failed and job.has_failures(folder)}
-
+    again = {name for name, job in workflow.jobs.items() if retry_failed and job.has_failures(folder)}
+    announce = announce or (lambda _: None)
     if dry_run:
         refuse_other_settings(workflow, folder)
-        todo = reconcile(workflow, folder, change=False, again=failed())
-        if announce is not None:
-            announce(todo)
+        announce(reconcile(workflow, folder, change=False, again=again))
         return True
     folder.mkdir(parents=True, exist_ok=True)
     lost = threading.Event()
@@ -95,23 +84,20 @@ def run_workflow(
             raise UserError(
                 f"another call works in {folder} ({holder}); wait for it or choose another folder"
             )
-        live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
-        refuse_other_settings(workflow, folder, live)
-        retried = failed()
-        todo = reconcile(workflow, folder, again=retried)
-        if announce is not None:
-            announce(todo)
-        for job in workflow.jobs.values():
-            if job.marker not in live:
-                # A new call counts from the start, and tries again what a user's mistake stopped.
-                for name in (job.refused, job.saved, job.crashed):
-                    (folder / name).unlink(missing_ok=True)
-        save(workflow, folder)
-        if not live:  # what a killed Snakemake copied for itself alone
-            copies = folder / _CACHE / "snakemake/snakemake/source-cache/snakemake-runtime-cache"
-            shutil.rmtree(copies, ignore_errors=True)
         for number in range(_ROUNDS):
-            _forget_interrupted(folder)
+            live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
+            if number == 0:
+                refuse_other_settings(workflow, folder, live)
+            todo = reconcile(workflow, folder, again=again)
+            if number == 0:
+                announce(todo)
+                for marker, job in workflow.jobs.items():
+                    if marker not in live:  # what a user's mistake stopped is tried again by a new call
+                        (folder / job.refused).unlink(missing_ok=True)
+                save(workflow, folder)
+            # Markers are written last, so none is ever incomplete. With such a note of Snakemake's for a marker that
+            # `reconcile` accepts, it does that job alone, and then reports that all is done.
+            shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
             write_live(folder, live)
             if live:
                 numbers = " ".join(job.number for job in live.values())
@@ -125,45 +111,18 @@ def run_workflow(
                 raise UserError(
                     f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
                 )
+            if code == 0 or (code > 0 and not live):
+                break
             # Those that were tried again and failed again have their markers.
-            waiting = {marker for marker in retried if not (folder / marker).is_file()}
-            left = reconcile(workflow, folder, again=waiting)
-            if code == 0 or number == _ROUNDS - 1 or not _repeats(code, left, live, folder, profile):
-                return code == 0
-            live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
-        return False
-
-
-def _repeats(code: int, todo: list[Job], live: dict[str, LiveJob], folder: Path, profile: str) -> bool:
-    """Return whether Snakemake is started once more: it was killed, or left work that no user's mistake ended."""
-    if code < 0:
-        log.warning("snakemake was killed (%s); starting it again", signal.Signals(-code).name)
-        return True
-    if profile != "slurm":
-        # Here a job starts itself again.
-        return False
-    left = [job for job in todo if not (folder / job.refused).is_file()]
-    lost = [job for job in left if job.marker in live or (folder / job.log).is_file()]
-    if lost:
-        log.warning(
-            "%d jobs were lost: %s; submitting them again", len(lost), " ".join(j.name for j in lost[:5])
-        )
-    return bool(lost)
+            again = {marker for marker in again if not (folder / marker).is_file()}
+            log.warning("snakemake ended with code %d; looking for what is left", code)
+        return code == 0
 
 
 def prefix_of(folder: Path) -> str:
     """Return what the names of the folder's Slurm jobs start with: its own name and a number that follows from it."""
     name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
     return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-
-
-def _forget_interrupted(folder: Path) -> None:
-    """Drop Snakemake's notes of jobs that were under way when it was killed.
-
-    Markers are written last, so none is ever incomplete. With such a note for a marker that `reconcile` accepts,
-    Snakemake does that job alone, and then reports that all is done.
-    """
-    shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
 
 
 def reconcile(
@@ -205,29 +164,6 @@ def reconcile(
     return todo
 
 
-def _status_words() -> list[str]:
-    """Return Snakemake's words for what reports how a job ended, and for a report of what jobs used where that is kept.
-
-    That is squeue where Slurm remembers jobs for two minutes or more, else sacct: it says `CANCELLED by 1000`, which
-    Snakemake's executor (2.8.0) does not take for an end, and it would wait for a cancelled job for ever.
-    """
-    answer = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True)
-    none = re.search(r"AccountingStorageType\s*=\s*(accounting_storage/none|\(null\))", answer.stdout)
-    age = re.search(r"MinJobAge\s*=\s*(\d+)", answer.stdout)
-    remembers = age is not None and int(age[1]) >= _REMEMBERED_SECONDS
-    if none is not None or shutil.which("sacct") is None:
-        return ["--slurm-status-command", "squeue"]
-    # Jobs on GPUs leave most cores idle: no warning for each.
-    report = ["--slurm-efficiency-report", "--slurm-efficiency-report-path", "logs"]
-    report += ["--slurm-efficiency-threshold", "0.01"]
-    if remembers:
-        return ["--slurm-status-command", "squeue", *report]
-    log.warning(
-        "Slurm forgets jobs after %s s (MinJobAge): after a scancel, start this call again", age and age[1]
-    )
-    return ["--slurm-status-command", "sacct", *report]
-
-
 def _snakemake(
     workflow: Workflow, folder: Path, profile: str, words: Sequence[str], lost: threading.Event
 ) -> int:
@@ -235,26 +171,28 @@ def _snakemake(
     here = ROOT / "workflow"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile")]
     command += ["--workflow-profile", str(here / "profiles" / profile), "--directory", str(folder)]
-    gpus = max((job.gpus for job in workflow.jobs.values()), default=0)
     slurm = profile == "slurm"
     if slurm:
-        command += ["--slurm-jobname-prefix", prefix_of(folder), *_status_words()]
         # Those that are waited for are processes here that sleep.
-        command += ["--local-cores", str(len(workflow.jobs))]
+        command += ["--slurm-jobname-prefix", prefix_of(folder), "--local-cores", str(len(workflow.jobs))]
         if not any("slurm_account" in queue for queue in workflow.queues.values()):
-            command += ["--slurm-no-account"]
-    elif gpus:
+            command.append("--slurm-no-account")
+        if shutil.which("sacct"):
+            # Jobs on GPUs leave most cores idle: no warning for each.
+            command += ["--slurm-efficiency-report", "--slurm-efficiency-report-path", "logs"]
+            command += ["--slurm-efficiency-threshold", "0.01"]
+    elif gpus := max((job.gpus for job in workflow.jobs.values()), default=0):
         command += ["--resources", f"gpus_here={gpus}"]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1"}
     # Snakemake keeps copies of rule files there; a home that cannot be written must not stop a study.
-    environ.setdefault("XDG_CACHE_HOME", str(folder / _CACHE))
+    environ.setdefault("XDG_CACHE_HOME", str(folder / ".cache"))
     # Killed, this process leaves nothing behind that the next call would meet. On Slurm Snakemake is in a session of
     # its own: a Ctrl-C that reached it would cancel every job.
     with_us = functools.partial(end_with_parent, os.getpid())
     process = subprocess.Popen(
         [*command, *words], env=environ, cwd=folder, preexec_fn=with_us, start_new_session=slurm
     )
-    with _ending(process, slurm), _watching(folder, slurm, process, lost):
+    with _ending(process, slurm), _watching(folder, process, lost):
         code = process.wait()
     if lost.is_set():
         raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
@@ -285,32 +223,18 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watching(
-    folder: Path, slurm: bool, process: subprocess.Popen[bytes], lost: threading.Event
-) -> Iterator[None]:
-    """Say which jobs of an earlier call are gone, and why others cannot start, while the block runs."""
+def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Event) -> Iterator[None]:
+    """Say which jobs of an earlier call are gone, and end the process without its lease, while the block runs."""
     done = threading.Event()
+    waited = bool(read_live(folder))
 
     def watch() -> None:
-        said: set[str] = set()
         while not done.wait(5):
             if lost.is_set():
                 process.kill()
-            if not slurm:
-                continue
-            try:
-                jobs = queued(prefix_of(folder))
-            except UserError as error:
-                log.debug("%s", error)
-                continue
-            forget_ended(folder, jobs)
-            for job in jobs:
-                if job.state == "PENDING" and job.reason in _NEVER and job.number not in said:
-                    said.add(job.number)
-                    log.warning(
-                        "%s (Slurm job %s) cannot start: %s; correct the site or the settings, then scancel %s",
-                        job.comment, job.number, job.reason, job.number,
-                    )  # fmt: skip
+            if waited:
+                with contextlib.suppress(UserError):  # Slurm does not answer now
+                    forget_ended(folder, queued(prefix_of(folder)))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -319,14 +243,3 @@ def _watching(
     finally:
         done.set()
         thread.join()
-
-
-_NEVER = frozenset(
-    {
-        "AccountNotAllowed", "AssocGrpGRES", "AssocMaxCpuPerJobLimit", "AssocMaxGRESPerJob", "AssocMaxNodePerJobLimit",
-        "AssocMaxWallDurationPerJobLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown",
-        "PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOSMaxCpuPerJobLimit", "QOSMaxGRESPerJob",
-        "QOSMaxNodePerJobLimit", "QOSMaxWallDurationPerJobLimit", "QOSNotAllowed", "ReqNodeNotAvail",
-    }
-)  # fmt: skip
-"""Slurm's reasons for a waiting job that waiting alone does not cure."""

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.runs import record_of
+from common.description import difference
+from common.errors import UserError
 from common.files import write_text
 from common.registry import Registry
-from workflow.slurm_account import queue_name
+from workflow.site_file import queue_name
 
 __all__ = [
     "KINDS",
@@ -30,9 +34,12 @@ __all__ = [
     "by_marker",
     "load",
     "marker",
+    "refuse_other_settings",
     "save",
     "write_marker",
 ]
+
+log = logging.getLogger(__name__)
 
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
@@ -70,28 +77,19 @@ class Kind:
     """Whether its jobs are what a study is for; jobs of other kinds are done when one of these waits for them."""
     follows: bool = False
     """Whether its jobs are done again whenever one that they wait for is."""
-    free: tuple[str, ...] = ()
-    """Options of its commands that may change while what is done stays: they decide no result, or a study grows by
-    them."""
 
 
-_STOP = ("--stop-file",)
 _TUNING = Kind(
-    name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed,
-    free=(
-        "--dataset", "--lr", "--seed",
-        # What the runs' own records leave out (benchmarks.sweep.identity).
-        "--adopt", "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--threads", "--workers",
-    ),
-)  # fmt: skip
+    name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
+)
 
 KINDS = Registry(
     "kind of job",
     (
         Kind(name="data", title="datasets", part="data"),
-        Kind(name="shards", title="shards", part="data", free=("--workers",)),
-        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10, free=_STOP),
-        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True, free=_STOP),
+        Kind(name="shards", title="shards", part="data"),
+        Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
+        Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
         _TUNING,
         dataclasses.replace(_TUNING, name="pack", title="packed cells"),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
@@ -135,8 +133,8 @@ class Job:
     """Files and folders that it leaves there."""
     limit_hours: float = 20.0
     """Longest job the site allows."""
-    lost: int = 2
-    """How often it is started again when it ended without a sentence, as on a lost node."""
+    description: dict[str, Any] = field(default_factory=dict)
+    """What decides the content of what it makes, for `common.description`; its commands when empty."""
 
     @property
     def marker(self) -> str:
@@ -150,7 +148,7 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """Which of `workflow.slurm_account.QUEUES` it belongs to."""
+        """Which of `workflow.site_file.QUEUES` it belongs to."""
         return queue_name(self.nodes, self.gpus)
 
     @property
@@ -184,24 +182,13 @@ class Job:
         return self.log.removesuffix("log") + "stop"
 
     @property
-    def saved(self) -> str:
-        """The file with a line for every job that met its time limit and left the stage further than before."""
-        return self.log.removesuffix("log") + "saved"
-
-    @property
-    def crashed(self) -> str:
-        """The file with a line for every time that it ended without a sentence and was started again."""
-        return self.log.removesuffix("log") + "crashed"
-
-    @property
     def attempts(self) -> str:
         """The file with a JSON line for every time that it ran and was not killed: seconds, GPUs, exit code."""
         return self.log.removesuffix("log") + "attempts.jsonl"
 
-    @property
-    def timings(self) -> str:
-        """The file with a JSON line for every time that it ran to its end: CPU seconds of its commands."""
-        return self.log.removesuffix("log") + "timings.jsonl"
+    def made_from(self) -> dict[str, Any]:
+        """Return its description: what it made is reused only where this is the same."""
+        return self.description or {"commands": [list(words) for words in self.commands]}
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether what it makes is all there."""
@@ -230,7 +217,7 @@ class Workflow:
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `workflow.slurm_account.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    """What each of `workflow.site_file.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     modules: tuple[str, ...] = ()
@@ -280,11 +267,45 @@ def load(folder: Path) -> Workflow:
     return Workflow(**{key: _tuples(value) for key, value in values.items()}, jobs=by_marker(jobs))
 
 
+def refuse_other_settings(workflow: Workflow, folder: Path, live: Collection[str] = ()) -> None:
+    """Refuse a workflow that would reuse what the folder's earlier one made from other things.
+
+    Args:
+        workflow: what is to be done now.
+        folder: its folder; nothing is compared where it has no `WORKFLOW`.
+        live: markers of jobs of an earlier call that are still queued or running.
+
+    Raises:
+        UserError: a complete or live job was made from something else; the sentence says what.
+    """
+    made: dict[str, Job] = {}
+    try:
+        earlier = load(folder).jobs.values() if (folder / WORKFLOW).is_file() else ()
+        made = {path: job for job in earlier for path in job.makes}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("%s cannot be read (%s): what is there is not compared", folder / WORKFLOW, error)
+    for marker, job in workflow.jobs.items():
+        if job.kind.follows or not (marker in live or job.is_complete(folder)):
+            continue
+        # By what is made, since packed cells are other jobs than single ones.
+        for before in {made[path].marker: made[path] for path in job.makes if path in made}.values():
+            if found := difference(before.made_from(), job.made_from()):
+                name, old, new = found
+                raise UserError(
+                    f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, and now would be with "
+                    f"{_short(new)}; put the setting back, or choose another folder"
+                )
+
+
+def _short(value: object) -> str:
+    return textwrap.shorten(json.dumps(value), 200)
+
+
 def _fields(job: Job) -> dict[str, Any]:
     """Return what of a job differs from the defaults."""
-    values = {item.name: (getattr(job, item.name), item.default) for item in dataclasses.fields(Job)}
-    changed = {key: value for key, (value, default) in values.items() if value != default}
-    return changed | {"kind": job.kind.name}
+    changed = {item.name: getattr(job, item.name) for item in dataclasses.fields(Job)}
+    defaults = {item.name: item.default for item in dataclasses.fields(Job)} | {"description": {}}
+    return {key: value for key, value in changed.items() if value != defaults[key]} | {"kind": job.kind.name}
 
 
 def _tuples(value: Any) -> Any:

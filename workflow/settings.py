@@ -12,6 +12,8 @@ Relative paths are taken from the file's folder. What the site's profile sets is
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +23,9 @@ from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, get_dataset
 from common.errors import UserError, nearest
 from common.settings import read_settings, read_toml
 from pretraining.plan.flops import PEAK_FLOPS
-from workflow.site_file import SiteProfile, load_site
-from workflow.slurm_account import QUEUES, Queue, check_extra
+from workflow.site_file import QUEUES, Queue, SiteProfile, load_site
 
-__all__ = ["Settings", "load_settings"]
+__all__ = ["Settings", "check_requirements", "load_settings"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Settings:
     constraint: str = ""
     """Node features (such as h100) of jobs with GPUs for which the site's profile names none."""
     slurm_extra: str = ""
-    """More words for sbatch, such as --reservation=NAME; those that are keys of their own are refused."""
+    """More words for sbatch, such as --reservation=NAME."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
@@ -105,7 +106,6 @@ class Settings:
                 f"tuning_gpus must be 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a fine-tuning "
                 "job runs on one node"
             )
-        check_extra(self.slurm_extra, "settings")
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError("datasets, learning_rates and seeds need at least one entry each")
 
@@ -163,3 +163,34 @@ def load_settings(path: Path | None, site: str = "") -> Settings:
 
 def _absolute(folder: Path, word: str) -> str:
     return str(folder / Path(word).expanduser())
+
+
+def check_requirements(settings: Settings, image: str, profile: str) -> None:
+    """Refuse what the first job would fail for.
+
+    Raises:
+        UserError: no text, tokenizer, datasets, image, or no Slurm; or network is needed and switched off.
+    """
+    if not settings.text:
+        raise UserError("no text to pretrain on: name it in the settings, text = [...]; see docs/hpc.md")
+    if not settings.tokenizer and not settings.train_tokenizer:
+        raise UserError("no tokenizer: name it in the settings, tokenizer = ...; see docs/hpc.md")
+    for word in settings.text:
+        if word.startswith("hf:") and os.environ.get("HF_HUB_OFFLINE"):
+            raise UserError(f"{word} needs network and HF_HUB_OFFLINE is set; name files on disk in `text`")
+        if word.startswith("hf:") and profile == "slurm" and settings.profile.offline:
+            raise UserError(
+                f"{word} needs network, which compute nodes of {settings.profile.name} do not have; bring the files on "
+                "a login node and name them in `text`"
+            )
+    if image and not Path(image).is_file():
+        raise UserError(f"{image} does not exist; build it (make image-full) or leave --image out")
+    if not settings.make_datasets:
+        folder = Path(settings.data) if settings.data else None
+        wanted = settings.needed_datasets
+        missing = [name for name in wanted if not (folder and (folder / name / "manifest.json").is_file())]
+        if missing:
+            where = folder or "the settings (data = ...)"
+            raise UserError(f"{where} lacks {', '.join(missing)}; bring them: python -m benchmarks fetch")
+    if profile == "slurm" and shutil.which("sbatch") is None:
+        raise UserError("sbatch is not on PATH: this is no Slurm login node; take --profile local")

@@ -13,34 +13,60 @@
     [jobs.gpu]                 # jobs of one GPU
     [jobs.gpus]                # jobs of more
 
-`{account}` stands for the settings' account. Standard library only.
+`{account}` stands for the settings' account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from common.errors import UserError, nearest
 from common.settings import need_table, read_settings, read_toml
-from workflow.slurm_account import QUEUES, Queue, check_extra
 
-__all__ = ["SITES", "SiteProfile", "load_site", "site_names"]
+__all__ = ["QUEUES", "SITES", "Queue", "SiteProfile", "load_site", "queue_name", "site_names"]
 
 SITES = Path(__file__).resolve().parent / "sites"
 """Where the profiles are that come with this package."""
 
-_RUNTIMES = ("", "nvidia", "rocm", "none")
+QUEUES = ("cpu", "gpu", "gpus")
+"""Kinds of jobs to a site: without a GPU, with one, with more."""
+
+
+def queue_name(nodes: int, gpus: int) -> str:
+    """Return which of `QUEUES` a job of so many nodes with so many GPUs belongs to."""
+    return QUEUES[min(2, nodes * gpus)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiteProfile:
-    """One cluster."""
+class Queue:
+    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
 
-    name: str = "generic"
-    """Its file's name."""
+    partition: str = ""
+    """Slurm partition."""
+    account: str = ""
+    """Slurm account."""
+    qos: str = ""
+    """Quality of service."""
+    constraint: str = ""
+    """Features of the nodes, as sbatch's --constraint takes them."""
+    hours: float = 0.0
+    """Longest job; 0: the settings' limit_hours."""
+    slurm_extra: str = ""
+    """More words for sbatch."""
+
+    def resources(self) -> dict[str, str]:
+        """Return what of it is set, by the names that Snakemake's Slurm executor gives it."""
+        names = {"slurm_partition": self.partition, "slurm_account": self.account, "qos": self.qos}
+        names |= {"constraint": self.constraint, "slurm_extra": self.slurm_extra}
+        return {name: value for name, value in names.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plain:
+    """The keys of a site's file that are no tables."""
+
     title: str = ""
     """What it is, in a few words."""
     checked: str = ""
@@ -51,12 +77,20 @@ class SiteProfile:
     """Environment modules that each job loads."""
     binds: tuple[str, ...] = ()
     """Folders that images show; $NAME is expanded in the job, and what does not exist there is left out."""
-    runtime: str = ""
-    """GPU runtime of images: nvidia, rocm or none; found out on the node when empty."""
+    runtime: Literal["", "nvidia", "rocm", "none"] = ""
+    """GPU runtime of images; found out on the node when empty."""
     offline: bool = False
     """Whether compute nodes see no network outside the site."""
     hub: str = ""
     """Folder of files brought from a hub (HF_HOME) for jobs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteProfile(_Plain):
+    """One cluster."""
+
+    name: str = "generic"
+    """Its file's name."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Defaults for the study's settings."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -83,79 +117,10 @@ def load_site(name: str, account: str = "") -> SiteProfile:
         account: what `{account}` stands for.
 
     Raises:
-        UserError: no such profile, an unknown key (the nearest is named), a value of another type, an option that the
-            workflow itself sets, or a profile that needs an account and none is given.
+        UserError: no such profile, an unknown key (the nearest is named), a value of another type, or a profile that
+            needs an account and none is given.
     """
-    return _filled(_read(_path(name or "generic"), ()), account)
-
-
-def _path(name: str) -> Path:
-    if name.endswith(".toml"):
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise UserError(
-                f"{path} does not exist; a site is a TOML file or one of {', '.join(site_names())}"
-            )
-        return path
-    if name not in site_names():
-        known = site_names()
-        raise UserError(f"unknown site {name!r}{nearest(name, known)}; sites are {', '.join(known)}")
-    return SITES / f"{name}.toml"
-
-
-def _read(path: Path, before: tuple[Path, ...]) -> SiteProfile:
-    if path in before:
-        raise UserError(f"{path} is its own base, by {', '.join(map(str, before))}")
-    values = read_toml(path)
-    base = SiteProfile()
-    if "base" in values:
-        word = str(values.pop("base"))
-        near = path.parent / word
-        own = word.endswith(".toml") and near.is_file()
-        base = _read(near if own else _path(word), (*before, path))
-    tables = {key: need_table(path, key, values.pop(key, {})) for key in ("settings", "environment", "jobs")}
-    for key in ("queues", "name"):
-        if key in values:
-            raise UserError(f"{path}: unknown key {key!r}{nearest(key, ['jobs', 'title'])}")
-    site: SiteProfile = replace(base, name=path.stem)
-    plain = {item.name for item in fields(SiteProfile)} - {"settings", "environment", "queues", "name"}
-    for key in values:
-        if key not in plain:
-            known = (*sorted(plain), *tables, "base")
-            raise UserError(f"{path}: unknown key {key!r}{nearest(key, known)}; keys are {', '.join(known)}")
-    site = replace(site, **_typed(path, values))
-    if site.runtime not in _RUNTIMES:
-        raise UserError(f"{path}: runtime must be nvidia, rocm, none or left out, not {site.runtime!r}")
-    queues = dict(site.queues)
-    for name, table in tables["jobs"].items():
-        if name not in QUEUES:
-            raise UserError(f"{path}: unknown kind of jobs {name!r}; kinds are {', '.join(QUEUES)}")
-        where = f"{path}: jobs.{name}"
-        queues[name] = read_settings(Queue, need_table(path, f"jobs.{name}", table), where, base=queues[name])
-        check_extra(queues[name].slurm_extra, where)
-    environment = {key: str(value) for key, value in tables["environment"].items()}
-    return replace(
-        site,
-        queues=queues,
-        settings=site.settings | tables["settings"],
-        environment=site.environment | environment,
-    )
-
-
-def _typed(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain values, lists as tuples; another type than the field's is refused."""
-    found = {}
-    for key, value in values.items():
-        default = getattr(SiteProfile(), key)
-        given = tuple(value) if isinstance(value, list) else value
-        if type(given) is not type(default):
-            raise UserError(f"{path}: {key} takes a {type(default).__name__}, not {value!r}")
-        found[key] = given
-    return found
-
-
-def _filled(site: SiteProfile, account: str) -> SiteProfile:
-    """Return the site with `{account}` replaced."""
+    site = _read(_path(name or "generic"), ())
 
     def fill(text: str) -> str:
         if "{account}" in text and not account:
@@ -169,3 +134,42 @@ def _filled(site: SiteProfile, account: str) -> SiteProfile:
     }
     environment = {key: fill(value) for key, value in site.environment.items()}
     return replace(site, queues=queues, environment=environment)
+
+
+def _path(name: str) -> Path:
+    known = site_names()
+    if name.endswith(".toml"):
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise UserError(f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}")
+        return path
+    if name not in known:
+        raise UserError(f"unknown site {name!r}{nearest(name, known)}; sites are {', '.join(known)}")
+    return SITES / f"{name}.toml"
+
+
+def _read(path: Path, before: tuple[Path, ...]) -> SiteProfile:
+    if path in before:
+        raise UserError(f"{path} is its own base, by {', '.join(map(str, before))}")
+    values = read_toml(path)
+    base = SiteProfile()
+    if word := str(values.pop("base", "")):
+        near = path.parent / word
+        base = _read(near if word.endswith(".toml") and near.is_file() else _path(word), (*before, path))
+    settings, environment, jobs = (
+        need_table(path, key, values.pop(key, {})) for key in ("settings", "environment", "jobs")
+    )
+    site = cast(SiteProfile, read_settings(_Plain, values, str(path), base=base))
+    queues = dict(site.queues)
+    for name, table in jobs.items():
+        if name not in QUEUES:
+            raise UserError(f"{path}: unknown kind of jobs {name!r}; kinds are {', '.join(QUEUES)}")
+        where = f"{path}: jobs.{name}"
+        queues[name] = read_settings(Queue, need_table(path, f"jobs.{name}", table), where, base=queues[name])
+    return replace(
+        site,
+        name=path.stem,
+        queues=queues,
+        settings=site.settings | settings,
+        environment=site.environment | {key: str(value) for key, value in environment.items()},
+    )

@@ -1,9 +1,10 @@
 """`python -m workflow.step MARKER`: one job of the workflow, on the machine that the scheduler gave it.
 
 It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
-itself before the time limit and puts its Slurm job back into the queue then, to resume; does the same when a command
-dies without a sentence; prints the last lines of what failed; and writes the job's marker only when what it should
-make is there. `--finished MARKER` writes the marker of a job that is complete already.
+itself before the time limit and puts its Slurm job back into the queue then, to resume; prints the last lines of what
+failed; and writes the job's marker only when what it should make is there. What died without a sentence is started
+again by Snakemake (`--retries`), what a user's mistake ended is not. `--finished MARKER` writes the marker of a job
+that is complete already.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import logging
 import os
 import platform
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -228,10 +228,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             further = _checkpoints(job, folder) != before
             repeats = "nothing was saved since its start; the next job repeats it"
             log.info("%s: stopped; %s", what, "the next job resumes" if further else repeats)
-            if further and seconds_left(job, started, os.environ) < _NEAR:
-                _append(folder / job.saved, os.environ.get("SLURM_JOB_ID", "here"))
-                return RESUME
-            return AGAIN
+            return RESUME if further and seconds_left(job, started, os.environ) < _NEAR else AGAIN
         if code not in job.kind.accepted:
             sys.stderr.write(f"{what} ended with code {code}; the end of {log_file}:\n")
             tail = log_file.read_text("utf-8", errors="replace").splitlines()[-15:]
@@ -241,18 +238,8 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             return code
     if not job.is_complete(folder):
         raise UserError(f"{what}: the commands ended well but not all that they should make is there")
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = round(used.ru_utime + used.ru_stime, 2)
-    timing = {"kind": job.kind.name, "name": job.name, "cpu_seconds": seconds}
-    _append(folder / job.timings, json.dumps(timing))
     write_marker(job, folder)
     return 0
-
-
-def _append(path: Path, line: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(f"{line}\n")
 
 
 def _checkpoints(job: Job, folder: Path) -> set[Path]:
@@ -264,67 +251,59 @@ def _checkpoints(job: Job, folder: Path) -> set[Path]:
 def _timed(job: Job, workflow: Workflow, folder: Path) -> int:
     """Do a job and write down what it took."""
     started, code = time.monotonic(), MISTAKE
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         code = do(job, workflow, folder)
     finally:
-        took = {"seconds": round(time.monotonic() - started, 1), "gpus": job.nodes * job.gpus, "code": code}
-        _append(folder / job.attempts, json.dumps(took))
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = {
+            "seconds": round(time.monotonic() - started, 1),
+            "cpu_seconds": round(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime, 2),
+            "gpus": job.nodes * job.gpus,
+            "code": code,
+        }
+        path = folder / job.attempts
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(took) + "\n")
     return code
 
 
-def _once_more(job: Job, folder: Path, code: int) -> bool:
-    """Return whether a job that ended with a code is started again: it came further, or has been lost rarely."""
-    if code == RESUME:
-        return True
-    if code in (0, AGAIN, MISTAKE):
-        return False
-    path = folder / job.crashed
-    before = len(path.read_text("utf-8").splitlines()) if path.is_file() else 0
-    if before >= job.lost:
-        return False
-    _append(path, f"{os.environ.get('SLURM_JOB_ID', 'here')} {os.environ.get('SLURMD_NODENAME', '')} {code}")
-    return True
-
-
-def _requeue() -> bool:
-    """Put this Slurm job back into the queue, and wait until Slurm ends it; return False where that is not allowed."""
-    command = ["scontrol", "requeue", os.environ["SLURM_JOB_ID"]]
-    code, text = Site().output(command, seconds=300)
+def _requeue() -> None:
+    """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
+    code, text = Site().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
     if code:
         log.warning("the job cannot be put back into the queue: %s", text)
-        return False
-    time.sleep(120)
-    return True
+    else:
+        time.sleep(120)
 
 
 def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[0]`."""
-    words = list(argv)
-    finished = words[:1] == ["--finished"]
-    if len(words) != 1 + finished:
-        raise UserError("workflow.step takes the job's marker: done/KIND/NAME.json")
+    *finished, marker = argv or [""]
     folder = Path.cwd()
     inside = "SLURM_JOB_ID" in os.environ
     if not inside:
         # Slurm ends what a killed job started; here nobody else does.
         end_with_parent()
     workflow = load(folder)
-    marker = words[-1]
     if marker not in workflow.jobs:
-        raise UserError(f"{marker} is no job of {workflow.target}{nearest(marker, workflow.jobs)}")
+        raise UserError(f"{marker!r} is no job of {workflow.target}{nearest(marker, workflow.jobs)}")
     job = workflow.jobs[marker]
-    if finished:
+    if finished == ["--finished"]:
         return _finished(job, folder)
-    image = workflow.image
+    if (folder / job.refused).is_file():
+        log.error("%s %s: the same mistake would end it again", job.kind.name, job.name)
+        return MISTAKE
     try:
-        if image and not Path(image).is_file():
-            raise UserError(f"{image} does not exist; build it: make image-full")
-        if image and shutil.which("apptainer") is None and shutil.which("singularity") is None:
+        if workflow.image and not Path(workflow.image).is_file():
+            raise UserError(f"{workflow.image} does not exist; build it: make image-full")
+        if workflow.image and Site().which("apptainer") is None and Site().which("singularity") is None:
             raise UserError("apptainer is not on this node's PATH; add its module to the site's `modules`")
-        while _once_more(job, folder, code := _timed(job, workflow, folder)):
+        while (code := _timed(job, workflow, folder)) == RESUME:
             if inside:
                 _requeue()
-                return AGAIN if code == RESUME else code
+                return AGAIN
             log.info("%s %s: starting it again", job.kind.name, job.name)
         return code
     except UserError as error:

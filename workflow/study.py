@@ -16,16 +16,17 @@ from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.runs import RESULTS, RunKey
 from common.errors import UserError, nearest
 from common.files import write_text
+from common.settings import assignments
 from pretraining.model_names import FIGURES, MODELS, TABLES, Model
 from pretraining.paper_settings import SHAPES
+from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
 from pretraining.sequence_lengths import effective_length
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
-from workflow.measured import Measured
 from workflow.settings import Settings
-from workflow.slurm_account import queue_name
+from workflow.site_file import queue_name
 
 __all__ = [
     "cell_runs",
@@ -79,33 +80,19 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     return tuple(study.model(name) for name in names)
 
 
-def tuning_gpu_hours(
-    model: Model, study: Study, device: str, trained_on: str = "", measured: Measured | None = None
-) -> float:
-    """Return the hours of one fine-tuning and its evaluations: measured ones where this study has them.
+def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
+    """Return the hours of one fine-tuning and its evaluations.
 
-    Else the paper's average, from its 9,000 GPU hours, is scaled to the model's size by FLOPs and to the device by peak
-    rate. The paper also evaluated ten times during each training, so this is an upper bound, good for time limits.
+    The paper's average, from its 9,000 GPU hours, is scaled to the model's size by FLOPs and to the device by peak
+    rate. The paper also evaluated ten times during each training: an upper bound, good for time limits.
     """
-    if measured and (seconds := measured.seconds(model.size, trained_on, _tuning_flops(study))) is not None:
-        return seconds / 3600
-    flops = _tuning_flops(study)
-    paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
-    size = flops[model.size] / model_flops_per_token(
-        SHAPES["610m"],
-        length=effective_length(study.config.min_length, study.config.max_length),
-        predicted=0.0,
-    )
-    return paper * size * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
-
-
-def _tuning_flops(study: Study) -> dict[str, float]:
-    """Return the floating-point operations of a token by size of model."""
     length = effective_length(study.config.min_length, study.config.max_length)
-    return {
-        name: model_flops_per_token(shape, length=length, predicted=0.0)
-        for name, shape in study.shapes.items()
-    }
+    own, papers = (
+        model_flops_per_token(shape, length=length, predicted=0.0)
+        for shape in (study.shapes[model.size], SHAPES["610m"])
+    )
+    paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
+    return paper * own / papers * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
 
 
 def study_of(settings: Settings) -> Study:
@@ -136,16 +123,13 @@ def cell_runs(name: str, settings: Settings) -> list[RunKey]:
     ]
 
 
-def workflow_of(
-    target: str, settings: Settings, image: str = "", measured: Measured | None = None
-) -> Workflow:
+def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     """Return every job of a target.
 
     Args:
         target: as `models_of` takes it.
         settings: of the study.
         image: the image that jobs run in.
-        measured: what this study's fine-tunings took so far.
 
     Raises:
         UserError: an unknown target or a study that cannot be read.
@@ -162,7 +146,7 @@ def workflow_of(
     # Cells that share fine-tunings are one job; with several GPUs all of a model's are.
     sources = dict.fromkeys(DATASETS[name].trained_on for name in settings.datasets)
     packs = [tuple(sources)] if settings.tuning_gpus > 1 else [(source,) for source in sources]
-    jobs += [_cells(model, pack, datasets, study, settings, measured) for model in models for pack in packs]
+    jobs += [_cells(model, pack, datasets, study, settings) for model in models for pack in packs]
     cells = [job for job in jobs if job.kind.part == "fine-tuning"]
     site = settings.profile
     return Workflow(
@@ -170,10 +154,7 @@ def workflow_of(
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
         binds=(*_outside(settings), *site.binds),
-        queues={
-            name: {**queue.resources(), "slurm_extra": queue.slurm_extra}
-            for name, queue in site.queues.items()
-        },
+        queues={name: queue.resources() for name, queue in site.queues.items()},
         gres=site.gres,
         modules=site.modules,
         environ=site.variables(),
@@ -200,6 +181,23 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
     }
 
 
+_FREE = (
+    "--adopt", "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--threads", "--workers",
+)  # fmt: skip
+"""Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.identity`)."""
+
+
+def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
+    """Return the values of the options among words, without those that decide nothing."""
+    found: dict[str, list[str]] = {}
+    option = ""
+    for word in words:
+        name, equals, value = word.partition("=") if word.startswith("--") else ("", "=", word)
+        option = name or option
+        found.setdefault(option, []).extend([value] if equals else [])
+    return {option: values for option, values in found.items() if option not in _FREE}
+
+
 def _data(settings: Settings) -> Job:
     words = ("benchmarks", "synthetic", *settings.needed_datasets, "--out", "data", *settings.make_datasets)
     return Job(
@@ -207,6 +205,7 @@ def _data(settings: Settings) -> Job:
         name="datasets",
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
+        description={"made up with": _deciding(settings.make_datasets)},
         limit_hours=settings.profile.queues["cpu"].hours,
     )
 
@@ -224,6 +223,11 @@ def _shards(plan: Plan, settings: Settings) -> Job:
         name="shards",
         commands=(*commands, (*words, *settings.shard_options)),
         makes=("shards/manifest.json",),
+        description={
+            "text": settings.text,
+            "tokenizer": settings.train_tokenizer or settings.tokenizer,
+            "options": _deciding(settings.shard_options),
+        },
         network=any(word.startswith("hf:") for word in settings.text),
         gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
         disk_bytes=plan.data_bytes,
@@ -274,6 +278,11 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
     words += ("--study", settings.study) if settings.study else ()
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
+    # A training that is resumed may change the others.
+    science = TrainingConfig().science()
+    decide = {
+        key: value for key, value in assignments(settings.pretraining_settings).items() if key in science
+    }
     exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
     # An export alone needs no second node, and one GPU.
     nodes, gpus = (settings.nodes, settings.gpus_per_node) if own else (1, min(1, settings.gpus_per_node))
@@ -282,6 +291,7 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
         name=name,
         commands=(words,),
         makes=makes,
+        description={"study": settings.study, "settings": decide},
         needs=tuple(needs),
         checkpoints=f"pretraining/stages/{name}/step-*/state.json",
         gpu_hours=costs.gpu_hours if own else 0.05,
@@ -297,7 +307,6 @@ def _cells(
     datasets: tuple[str, ...],
     study: Study,
     settings: Settings,
-    measured: Measured | None,
 ) -> Job:
     """Return the job of a cell, or of all cells of a model, which keep its GPUs busy run by run."""
     packed = settings.tuning_gpus > 1
@@ -312,15 +321,15 @@ def _cells(
         *(("--workers", str(settings.tuning_gpus)) if packed else ()),
         *settings.tuning_options,
     )
-    runs = len(settings.learning_rates) * len(settings.seeds)
-    hours = sum(tuning_gpu_hours(model, study, settings.device, source, measured) for source in sources)
+    runs = len(settings.learning_rates) * len(settings.seeds) * len(sources)
     return Job(
         kind=KINDS["pack" if packed else "cell"],
         name=name,
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),
         needs=(marker("model", model.name), *datasets),
-        gpu_hours=runs * hours,
+        description={"data": settings.data, "options": _deciding(settings.tuning_options)},
+        gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
         disk_bytes=len(keys) * _ROW_BYTES,
         # results.json, run.json and their folder; a folder of the cell and its lock.
         files=3 * len(keys) + 2 * len(sources),
@@ -337,7 +346,6 @@ def _analysis(target: str, cells: list[Job], models: tuple[Model, ...], settings
         name=target,
         commands=(
             ("analysis", "ingest", "results", "--out", runs, "--instances", f"{out}/instances", *added),
-            ("workflow.reports.study_report", runs, "--pretraining", "pretraining", "--out", out),
             ("analysis", "reproduce", "--source", runs, "--out", out),
         ),
         makes=(f"{out}/reproduce.json",),

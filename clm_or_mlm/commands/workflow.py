@@ -18,12 +18,10 @@ from common.settings import describe_settings
 from workflow.detached import start_detached
 from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
 from workflow.jobs import Job
-from workflow.measured import measure
 from workflow.reports import study_status
 from workflow.reports.crate import write_crate
 from workflow.reports.summary import summary
-from workflow.requirements import check_requirements
-from workflow.settings import Settings, load_settings
+from workflow.settings import Settings, check_requirements, load_settings
 from workflow.slurm.live_jobs import queued
 from workflow.slurm.site_check import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
@@ -89,7 +87,7 @@ def study(
     if retry_failed:
         values = replace(values, tuning_options=(*values.tuning_options, "--retry-failed"))
     file = "" if image is None else str(image.resolve())
-    workflow = workflow_of(whole, values, file, measure(folder, study_of(values)))
+    workflow = workflow_of(whole, values, file)
     if not dry_run:
         check_requirements(values, file, profile)
         if profile == "slurm":
@@ -138,7 +136,7 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     """
     found = study_status.study_status(dir_.resolve())
     sys.stdout.write(study_status.status_text(found))
-    return study_status.status_code(found)
+    return found.code
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
@@ -161,10 +159,9 @@ def detach(
     /,
     *,
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    by: str = "",
     words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
 ) -> None:
-    """Run a study so that it survives logout: under systemd-run, in tmux, or as a job of its own.
+    """Run a study so that it survives logout: in tmux where it is installed, else by nohup.
 
     example: python -m workflow detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
     words after -- are those of the study's own call
@@ -172,7 +169,6 @@ def detach(
     Args:
         target: as for the call without detach
         dir_: the study's folder
-        by: systemd, tmux, job or nohup; the first of systemd, tmux and nohup that works when left out
     """
     folder = dir_.resolve()
     if holder := holder_of(folder / LEASE):
@@ -180,7 +176,7 @@ def detach(
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "controller.log"
     command = [sys.executable, "-m", "workflow", target, "--dir", str(folder), *words]
-    sys.stdout.write(start_detached(command, prefix_of(folder), log, by) + f"\nits output: {log}\n")
+    sys.stdout.write(start_detached(command, prefix_of(folder), log) + f"\nits output: {log}\n")
 
 
 def archive(

@@ -49,9 +49,9 @@ def test_cpu_seconds_are_summed_by_part(pretrained: Path) -> None:
         ("cell", "c", 4.0),
         ("cell", "d", 8.0),
     ):
-        path = pretrained.parent / "logs" / kind / f"{name}.timings.jsonl"
+        path = pretrained.parent / "logs" / kind / f"{name}.attempts.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        row = json.dumps({"kind": kind, "name": name, "cpu_seconds": seconds})
+        row = json.dumps({"cpu_seconds": seconds})
         path.write_text(f"{row}\n" * (2 if name == "d" else 1))
     timings = read_timings(pretrained.parent)
     assert timings == {"data": 3.5, "pretraining": 0.0, "fine-tuning": 20.0, "analysis": 0.0}

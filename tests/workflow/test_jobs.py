@@ -38,12 +38,12 @@ def test_the_same_workflow_is_not_written_again(tmp_path: Path) -> None:
 def test_files_of_a_job_have_no_folders_of_its_name() -> None:
     job = Job(kind=KINDS["cell"], name="m/sst2")
     assert job.marker == "done/cell/m/sst2.json"
-    files = (job.log, job.refused, job.stop, job.saved, job.timings)
+    files = (job.log, job.refused, job.stop, job.attempts)
     assert files[:2] == ("logs/cell/m__sst2.log", "logs/cell/m__sst2.refused")
-    assert len(set(files)) == 5 and all(path.count("/") == 2 for path in files)
+    assert len(set(files)) == 4 and all(path.count("/") == 2 for path in files)
 
 
-def test_a_long_job_may_be_started_once_a_part_and_twice_for_lost_nodes() -> None:
+def test_a_long_job_is_several_in_a_row() -> None:
     job = Job(kind=KINDS["stage"], name="s", gpu_hours=50.0, gpus=1, limit_hours=20.0)
     assert job.parts == 3
 

@@ -1,15 +1,16 @@
-"""Settings of a study, read strictly from TOML."""
+"""Settings of a study, read strictly from TOML, and what its first job needs."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
 from common.settings import describe_settings
-from workflow.settings import Settings, load_settings
+from workflow.settings import Settings, check_requirements, load_settings
 
 
 def test_settings_are_read_strictly(tmp_path: Path) -> None:
@@ -63,3 +64,37 @@ def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
     assert (found.text, found.cpus, found.site) == (("hf:a/b",), 3, str(tmp_path / "mine.toml"))
     (tmp_path / "w.toml").write_text("site = 'mine.toml'\ntext = ['x']\n")
     assert load_settings(tmp_path / "w.toml").text == (str(tmp_path / "x"),)
+
+
+READY = Settings(text=("a.jsonl",), tokenizer="t.json", make_datasets=("--train", "4"))
+
+
+@pytest.mark.parametrize(
+    ("change", "image", "profile", "message"),
+    [
+        ({"text": ()}, "", "local", "no text to pretrain on"),
+        ({"tokenizer": ""}, "", "local", "no tokenizer"),
+        ({"text": ("hf:a/b",)}, "", "local", "hf:a/b needs network and HF_HUB_OFFLINE is set"),
+        ({}, "/no/full.sif", "local", "/no/full.sif does not exist; build it"),
+        ({"make_datasets": (), "datasets": ("sst2",)}, "", "local", "lacks sst2; bring them"),
+        ({}, "", "slurm", "sbatch is not on PATH"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(
+    change: dict[str, tuple[str, ...]],
+    image: str,
+    profile: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PATH", "/no/such/folder")
+    with pytest.raises(UserError, match=message):
+        check_requirements(replace(READY, **change), image, profile)  # type: ignore[arg-type]
+
+
+def test_datasets_on_disk_are_enough(tmp_path: Path) -> None:
+    check_requirements(READY, "", "local")
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "manifest.json").touch()
+    check_requirements(replace(READY, make_datasets=(), datasets=("sst2",), data=str(tmp_path)), "", "local")

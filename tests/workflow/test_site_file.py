@@ -8,8 +8,7 @@ import pytest
 
 from common.errors import UserError
 from workflow.settings import Settings, load_settings
-from workflow.site_file import load_site, site_names
-from workflow.slurm_account import QUEUES
+from workflow.site_file import QUEUES, load_site, queue_name, site_names
 from workflow.study import workflow_of
 
 
@@ -66,12 +65,11 @@ def test_a_site_of_ones_own_starts_from_another(tmp_path: Path) -> None:
         ("base = 'lum'", "unknown site 'lum'; did you mean 'lumi'"),
         ("base = 'mine.toml'", "is its own base"),
         ("module = ['x']", "unknown key 'module'; did you mean 'modules'"),
-        ("modules = 'x'", "modules takes a tuple, not 'x'"),
-        ("runtime = 'cuda'", "runtime must be nvidia, rocm, none or left out"),
+        ("modules = 'x'", "modules takes a list, not 'x'"),
+        ("runtime = 'cuda'", "unknown runtime 'cuda'"),
         ("[jobs.gpuz]\n", "unknown kind of jobs 'gpuz'; kinds are cpu, gpu, gpus"),
         ("[jobs.gpu]\npartitoin = 'x'", "jobs.gpu: unknown key 'partitoin'; did you mean 'partition'"),
         ("jobs = 3", r"jobs takes a table, \[jobs\]"),
-        ("[jobs.gpu]\nslurm_extra = '--qos=x'", "slurm_extra must not hold --qos; use the key `qos`"),
         ("[settings]\ngpus = 8", "site mine: unknown key 'gpus'"),
         ("[settings]\ncpus = '8'", "site mine: cpus takes a whole number, not '8'"),
         ("[jobs.gpu]\naccount = '{account}@gpu'", "needs the project's account"),
@@ -89,3 +87,8 @@ def test_a_file_that_is_not_there_and_an_unknown_name(tmp_path: Path) -> None:
         load_site(str(tmp_path / "x.toml"))
     with pytest.raises(UserError, match="did you mean 'jean-zay'"):
         load_site("jean_zay")
+
+
+def test_a_job_belongs_to_a_kind_by_its_gpus() -> None:
+    sizes = [(1, 0), (1, 1), (1, 2), (4, 8)]
+    assert [queue_name(*size) for size in sizes] == ["cpu", "gpu", "gpus", "gpus"]

@@ -31,6 +31,7 @@ _SNAKEFILE = "Snakefile"
 _PROFILES = "https://w3id.org/ro/wfrun"
 _VERSION = "0.5"
 _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+_LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 _MEDIA = {
     ".json": "application/json", ".jsonl": "application/jsonl", ".md": "text/markdown", ".csv": "text/csv",
@@ -110,6 +111,10 @@ def _ids(names: Iterable[str]) -> list[Entity]:
     return [{"@id": name} for name in names]
 
 
+def _entity(id_: str, kind: str, **more: Any) -> Entity:
+    return {"@id": id_, "@type": kind, **more}
+
+
 def _graph(
     folder: Path,
     jobs: Sequence[Job],
@@ -128,7 +133,7 @@ def _graph(
         "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
         "name": "The study's workflow",
         "description": "Shards, pretraining, fine-tunings, tables and figures; its jobs are in workflow.json.",
-        "programmingLanguage": {"@id": "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"},
+        "programmingLanguage": {"@id": _LANGUAGE},
         "version": commit,
         "license": "https://spdx.org/licenses/Apache-2.0",
         "input": _ids(["#jobs"]),
@@ -136,68 +141,30 @@ def _graph(
         "hasPart": _ids(["#package"]),
     }
     files[WORKFLOW]["exampleOfWork"] = {"@id": "#jobs"}
-    results: Entity = {
-        "@id": "results/",
-        "@type": "Dataset",
-        "name": "Runs",
-        "description": "Scores of every fine-tuning, with how each was made (run.json).",
-        "exampleOfWork": {"@id": "#results"},
-    }
-    runs = f"{len(jobs)} jobs, {len(made)} of their files, by {commit}"
+    works = [(one, one.split("/")[-2], one.split("/")[-1]) for one in profiles]
     return [
-        {
-            "@id": CRATE,
-            "@type": "CreativeWork",
-            "about": {"@id": "./"},
-            "conformsTo": _ids(["https://w3id.org/ro/crate/1.1", _WORKFLOW_CRATE]),
-        },
-        {
-            "@id": "./",
-            "@type": "Dataset",
-            "name": name,
-            "description": f"A study of masked and causal language modelling for encoders (arXiv 2507.00994): {name}.",
-            "datePublished": date,
-            "license": {"@id": licence},
-            "conformsTo": _ids(profiles),
-            "mainEntity": {"@id": _SNAKEFILE},
-            "hasPart": _ids([*files, "results/"]),
-            "mentions": _ids(["#study"]),
-        },
-        *({"@id": one, "@type": "CreativeWork", "name": one.split("/")[-2], "version": one.split("/")[-1]}
-          for one in profiles),
-        {"@id": licence, "@type": "CreativeWork", "name": licence.rsplit("/", 1)[-1]},
-        {"@id": who, "@type": "Person", "name": agent},
-        {
-            "@id": "https://w3id.org/workflowhub/workflow-ro-crate#snakemake",
-            "@type": "ComputerLanguage",
-            "name": "Snakemake",
-            "url": "https://snakemake.readthedocs.io",
-            "identifier": "https://doi.org/10.1093/bioinformatics/bts480",
-        },
-        {
-            "@id": "#package",
-            "@type": "SoftwareApplication",
-            "name": "clm-or-mlm",
-            "version": commit,
-            "url": "https://arxiv.org/abs/2507.00994",
-        },
-        {"@id": "#jobs", "@type": "FormalParameter", "additionalType": "File", "name": "jobs",
-         "description": "What runs, in which order, on what.", "workExample": {"@id": WORKFLOW}},
-        {"@id": "#results", "@type": "FormalParameter", "additionalType": "Dataset", "name": "results",
-         "description": "The run store.", "workExample": {"@id": "results/"}},
-        {
-            "@id": "#study",
-            "@type": "CreateAction",
-            "name": f"Run of {name}",
-            "description": runs,
-            "startTime": _date(min((folder / path).stat().st_mtime for path in made)),
-            "endTime": date,
-            "actionStatus": "http://schema.org/CompletedActionStatus",
-            "agent": {"@id": who},
-            "instrument": {"@id": _SNAKEFILE},
-            "object": _ids([WORKFLOW]),
-            "result": _ids(["results/", *tables]),
-        },
-        results,
+        _entity(CRATE, "CreativeWork", about={"@id": "./"},
+                conformsTo=_ids(["https://w3id.org/ro/crate/1.1", _WORKFLOW_CRATE])),
+        _entity("./", "Dataset", name=name, datePublished=date, license={"@id": licence}, conformsTo=_ids(profiles),
+                description=f"A study of masked and causal language modelling for encoders (arXiv 2507.00994): {name}.",
+                mainEntity={"@id": _SNAKEFILE}, hasPart=_ids([*files, "results/"]), mentions=_ids(["#study"])),
+        *(_entity(one, "CreativeWork", name=title, version=version) for one, title, version in works),
+        _entity(licence, "CreativeWork", name=licence.rsplit("/", 1)[-1]),
+        _entity(who, "Person", name=agent),
+        _entity(_LANGUAGE, "ComputerLanguage", name="Snakemake", url="https://snakemake.readthedocs.io",
+                identifier="https://doi.org/10.1093/bioinformatics/bts480"),
+        _entity("#package", "SoftwareApplication", name="clm-or-mlm", version=commit,
+                url="https://arxiv.org/abs/2507.00994"),
+        _entity("#jobs", "FormalParameter", additionalType="File", name="jobs", workExample={"@id": WORKFLOW},
+                description="What runs, in which order, on what."),
+        _entity("#results", "FormalParameter", additionalType="Dataset", name="results",
+                workExample={"@id": "results/"}, description="The run store."),
+        _entity("#study", "CreateAction", name=f"Run of {name}", agent={"@id": who}, instrument={"@id": _SNAKEFILE},
+                description=f"{len(jobs)} jobs, {len(made)} of their files, by {commit}",
+                startTime=_date(min((folder / path).stat().st_mtime for path in made)), endTime=date,
+                actionStatus="http://schema.org/CompletedActionStatus", object=_ids([WORKFLOW]),
+                result=_ids(["results/", *tables])),
+        _entity("results/", "Dataset", name="Runs", exampleOfWork={"@id": "#results"},
+                description="Scores of every fine-tuning, with how each was made (run.json)."),
         *files.values(),
     ]  # fmt: skip

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.jobs import Job, Workflow
-from workflow.path import critical_path
-from workflow.reports.study_status import pace, share
+from workflow.reports.study_status import critical_hours, pace, share
 from workflow.settings import Settings
 
 __all__ = ["summary", "warnings"]
@@ -52,13 +51,8 @@ def summary(workflow: Workflow, todo: Sequence[Job], settings: Settings, folder:
             f"{most.name} takes {most.hours:.0f} h in {most.parts} parts"
         )
     if todo:
-        hours_of = {job.marker: job.hours * left[job.marker] for job in todo}
-        chain = critical_path(todo, hours_of)
-        total = sum(hours_of[job.marker] for job in chain)
-        names = " -> ".join(
-            f"{job.kind.name} {job.name}" for job in chain if hours_of[job.marker] > 0.01 * total
-        )
-        lines.append(f"longest chain: {total:,.1f} h with no waiting in the queue: {names}")
+        least = critical_hours(todo, {job.marker: job.hours * left[job.marker] for job in todo})
+        lines.append(f"longest chain of jobs: {least:,.1f} h with no waiting in the queue")
     if settings.gpus_per_node:
         measured = f"; {', '.join(paces)} follow what finished jobs took" if paces else ""
         lines.append(

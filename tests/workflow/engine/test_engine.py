@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import pytest
 from common.errors import UserError
 from common.manifest import write_manifest
 from common.provenance import ROOT
-from workflow.engine import LEASE, _status_words, run_workflow
+from workflow.engine import LEASE, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 
@@ -132,67 +131,7 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         assert "Trying to restart" not in text
 
 
-@pytest.mark.slow
-def test_other_failures_are_tried_again(tmp_path: Path) -> None:
-    (tmp_path / "w.toml").write_text(
-        "text = ['t.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\n"
-        "make_datasets = ['--train', '4']\ndatasets = ['sst2']\n"
-    )
-    # An image whose every command dies.
-    (tmp_path / "study").mkdir()
-    (tmp_path / "t.jsonl").write_text('{"text": "a"}\n')
-    wrapper = tmp_path / "bin"
-    wrapper.mkdir()
-    (wrapper / "apptainer").write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && echo apptainer version 1.4.5 && exit\nexit 9\n'
-    )
-    (wrapper / "apptainer").chmod(0o755)
-    (tmp_path / "x.sif").touch()
-    command = [sys.executable, "-m", "workflow", "210m-clm-42k", "--settings", str(tmp_path / "w.toml")]
-    command += [
-        "--image",
-        str(tmp_path / "x.sif"),
-        "--dir",
-        str(tmp_path / "study"),
-        "--",
-        "--until",
-        "shards",
-    ]
-    environ = os.environ | {"PATH": f"{wrapper}:{os.environ['PATH']}"}
-    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environ)
-    text = answer.stdout + answer.stderr
-    assert text.count("shards shards ended with code 9") > 2, text
-    assert not list(tmp_path.glob("study/logs/*/*.refused"))
-
-
 def test_cells_are_submitted_one_by_one() -> None:
     # A task of an array would fail with the array's first task: docs/hpc.md.
     profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
     assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (
-            "MinJobAge               = 300 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
-            "squeue",
-        ),
-        (
-            "MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/slurmdbd\n",
-            "sacct",
-        ),
-        ("MinJobAge               = 30 sec\nAccountingStorageType   = accounting_storage/none\n", "squeue"),
-    ],
-)
-def test_cancelled_jobs_are_noticed_where_slurm_remembers_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, expected: str
-) -> None:
-    for name, text in (("scontrol", config), ("sacct", "")):
-        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{text}'\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    words = _status_words()
-    assert words[:2] == ["--slurm-status-command", expected]
-    # What jobs used is reported where Slurm keeps it.
-    assert ("--slurm-efficiency-report" in words) == ("slurmdbd" in config)

@@ -145,7 +145,7 @@ def _climb(crate: Path) -> None:
     [
         (_flip, r"results/\S+/results.json: its content has changed \(SHA-256\); bring the archive again"),
         (lambda crate: _results(crate).unlink(), r"results/\S+/results.json is missing"),
-        (_smuggle, r"sd\d9/\S+ is not listed"),
+        (_smuggle, r"does not list \S+sd\d9/"),
         (_climb, "'results/../../x' does not stay in its folder"),
         (lambda crate: (crate / CRATE).write_text("{}"), "no metadata of an RO-Crate"),
         (lambda crate: (crate / CRATE).write_text('{"@graph": [7]}'), "no metadata of an RO-Crate"),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save, write_marker
 from workflow.reports.study_status import (
     StudyStatus,
+    critical_hours,
     hours_used,
     pace,
     share,
-    status_code,
     status_text,
     study_status,
 )
@@ -57,7 +60,7 @@ def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: P
     assert pace(found.workflow, study, found.todo) == {"cell": 2.0}
     assert share(HALF, study) == 0.5
     assert "8.0 GPU hours used, about 12.0 left, at the pace so far; at least 4.0 h" in text
-    assert "nobody works here" in text and status_code(found) == 3
+    assert "nobody works here" in text and found.code == 3
     assert sorted(path.name for path in study.rglob("*")) == before
 
 
@@ -78,9 +81,28 @@ def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
     text = status_text(found)
     assert "running           7  cell m/b for 3 min of" in text
     assert "pending           8  cell m/c, Priority" in text
-    assert "process 1 on host x works here" in text and status_code(found) == 4
+    assert "process 1 on host x works here" in text and found.code == 4
 
 
 def test_a_folder_without_a_study_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no study; name its folder"):
         study_status(tmp_path)
+
+
+@given(st.data())
+def test_the_longest_of_all_chains_counts(data: st.DataObject) -> None:
+    size = data.draw(st.integers(0, 6))
+    needs = {n: tuple(m for m in range(n) if data.draw(st.booleans())) for n in range(size)}
+    jobs = [
+        Job(
+            kind=KINDS["stage"], name=str(n), needs=tuple(f"done/stage/{m}.json" for m in (*needs[n], "gone"))
+        )
+        for n in range(size)
+    ]
+    hours = {job.marker: float(data.draw(st.integers(1, 9))) for job in jobs}
+    chains = [0.0]
+    for length in range(1, size + 1):
+        for chain in itertools.combinations(range(size), length):
+            if all(first in needs[second] for first, second in itertools.pairwise(chain)):
+                chains.append(sum(hours[jobs[n].marker] for n in chain))
+    assert critical_hours(jobs, hours) == max(chains)

@@ -65,4 +65,4 @@ def test_hours_follow_what_finished_jobs_took(tmp_path: Path) -> None:
     row = next(line for line in text.splitlines() if line.startswith("all"))
     assert row.split()[3] == f"{len(todo):.1f}"
     assert "cell follow what finished jobs took" in text
-    assert "longest chain: 1.0 h" in text
+    assert "longest chain of jobs: 1.0 h" in text
