@@ -1,4 +1,4 @@
-"""`python -m analysis`: `clm_or_mlm/rooms.py` lists its commands, `clm_or_mlm/commands/` has their functions."""
+"""`python -m analysis`: its commands are functions in `clm_or_mlm/commands/`."""
 
 import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is imported)
 from clm_or_mlm.rooms import main_of

@@ -23,6 +23,9 @@ __all__ = [
     "scores", "table",
 ]  # fmt: skip
 
+VERSION = "0.2.0"
+"""The package's version, the one place where it is written."""
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:

@@ -6,15 +6,16 @@ import common.interrupts  # noqa: F401  (first: Ctrl-C while the rest is importe
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from cyclopts import App
 
-from clm_or_mlm.completion import SHELLS, completion
-from clm_or_mlm.rooms import ROOMS, main_of
-from clm_or_mlm.version import version_line
+from clm_or_mlm.rooms import ROOMS, main_of, version_line
 from common.cli import call, command_name, program, run
 
-EXAMPLES = """\
+ABOUT = """\
+Every command of every room.
+
 examples:
   {0} figure 3
   {0} table 10
@@ -25,33 +26,47 @@ examples:
 
 def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     """Run the command that the words name; `prefix` is how the program was started."""
-    counts = Counter(command_name(path) for room in ROOMS.values() for path in room.commands)
-    paths = {
-        path: room for room in ROOMS.values() for path in room.commands if counts[command_name(path)] == 1
-    }
-    owners = {command_name(path): room.name for path, room in paths.items()}
     word = argv[0] if argv else ""
-    of_room = prefix if prefix == "clm-or-mlm" else "python -m"
+    owners = {room: room for room in ROOMS} | {"figure": "paper_figures"}
+    owners |= {command_name(path): room for path, (room, _) in _alone().items()}
     if word == "--version":
-        sys.stdout.write(f"{version_line()}\n")
+        sys.stdout.write(version_line())
         return 0
-    if word == "completion" and len(argv) == 2:
-        lines = {f"clm_or_mlm.commands.{path}": room.commands[path] for path, room in paths.items()}
-        sys.stdout.write(completion(argv[1], program("clm-or-mlm", "", lines)))
-        return 0
-    if word in ROOMS or word == "figure":
-        return main_of("paper_figures" if word == "figure" else word, of_room)(argv[1:])
     if word in owners:
-        return main_of(owners[word], of_room)(argv)
-    return call(_listing(prefix, {path: room.commands[path] for path, room in paths.items()}), argv)
+        words = argv[1:] if word in ROOMS or word == "figure" else argv
+        return main_of(owners[word], prefix if prefix == "clm-or-mlm" else "python -m")(words)
+    app = _program(prefix)
+    for name in ("figure", *ROOMS):
+        line = "Draw figures" if name == "figure" else ROOMS[name].about.partition("\n")[0].rstrip(".")
+        app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000)
+    return call(app, argv)
 
 
-def _listing(prefix: str, lines: dict[str, str]) -> App:
-    app = program(prefix, "Every command of every room.", lines, examples=EXAMPLES.format(prefix))
-    others = {"figure": "draw figures", **{room: ROOMS[room].description for room in ROOMS}}
-    others["completion"] = f"print what completes commands in a shell: {', '.join(SHELLS)}"
-    for name, line in others.items():
-        app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=len(lines))
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that completes commands, options and choices in a shell.
+
+    Put it into ~/.local/share/bash-completion/completions/clm-or-mlm, into a folder of zsh's $fpath as _clm-or-mlm, or
+    into ~/.config/fish/completions/clm-or-mlm.fish.
+
+    Args:
+        shell: the shell
+    """
+    app = _program("clm-or-mlm")
+    for room in ROOMS.values():
+        app.command(room.program("clm-or-mlm"), name=room.name)
+    sys.stdout.write(app.generate_completion(prog_name="clm-or-mlm", shell=shell))
+
+
+def _alone() -> dict[str, tuple[str, str]]:
+    """Return the commands whose name one room alone has: its name and the line of help, by `module:function`."""
+    lines = {path: (room.name, line) for room in ROOMS.values() for path, line in room.commands.items()}
+    counts = Counter(map(command_name, lines))
+    return {path: found for path, found in lines.items() if counts[command_name(path)] == 1}
+
+
+def _program(prefix: str) -> App:
+    app = program(prefix, ABOUT.format(prefix), {path: line for path, (_, line) in _alone().items()})
+    app.command(f"{__name__}:completion", help="Print what completes commands in a shell", sort_key=1000)
     return app
 
 

@@ -48,24 +48,20 @@ def program(
     description: str,
     commands: Mapping[str, str],
     *,
-    examples: str = "",
     default: Callable[..., int | None] | None = None,
-    epilogues: Mapping[str, str | None] | None = None,
 ) -> App:
     """Return a program.
 
     Args:
         name: how it is started, such as `python -m analysis`.
-        description: a sentence above the list of commands.
+        description: shown above the list of commands as it is.
         commands: for each function, as `module:function`, a line of help; it is imported when the command is called,
             which has its name.
-        examples: shown below the description as they are.
         default: the function of a program that needs no command; its docstring is the description then.
-        epilogues: for some of `commands`, what stands below the command's help as it is.
     """
     made = App(
         name=name,
-        help=None if default else f"{description}\n\n{examples}".strip(),
+        help=None if default else description,
         default_command=default,
         help_format="plaintext",
         help_formatter=_Help(),
@@ -79,10 +75,7 @@ def program(
     )
     made["--help"].help = "show this and exit"
     for order, (path, line) in enumerate(commands.items()):
-        below = (epilogues or {}).get(path)
-        # A program in a program takes no such option, so none is given where there is nothing to show.
-        more = {"help_epilogue": below} if below else {}
-        made.command(path, name=command_name(path), help=line, sort_key=order, **more)
+        made.command(path, name=command_name(path), help=line, sort_key=order)
     return made
 
 

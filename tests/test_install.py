@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from clm_or_mlm import VERSION
 from clm_or_mlm.rooms import ROOMS
-from clm_or_mlm.version import VERSION
 from common.provenance import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

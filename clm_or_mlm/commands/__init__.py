@@ -1,1 +1,1 @@
-"""The functions of all commands: a module a room, or a folder of them (`clm_or_mlm.rooms` lists them)."""
+"""The functions of all commands: a module a room, or a folder of them; a docstring is a command's help."""

@@ -20,7 +20,7 @@ from common.plain_text import visible
 from common.registry import Registry
 from pretraining.data.shard_settings import shard_cache_folder
 
-__all__ = ["CACHES", "Cache", "clean"]
+__all__ = ["clean"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,8 @@ def clean(
 
     Shards and stores are removed when no cache is named, released files only
     by their name, since they need the network to come back.
+
+    example: python -m analysis clean --dry-run
 
     Args:
         names: the caches to remove

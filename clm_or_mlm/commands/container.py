@@ -1,9 +1,8 @@
-"""The commands of `python -m container`."""
+"""Build, run and check the Apptainer images; check a site."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,23 +18,7 @@ from workflow.settings import load_settings
 from workflow.slurm.site_check import check_site
 from workflow.study import workflow_of
 
-__all__ = ["build", "doctor", "pass_on", "run", "test", "verify"]
-
-WORD = "--inside-word"
-"""The hidden option of `run` that carries the words of the command inside the image, options included."""
-
-
-def pass_on(argv: Sequence[str]) -> list[str]:
-    """Return the words with those after the image of `run` as values of the hidden option."""
-    words = list(argv)
-    if words[:1] != ["run"]:
-        return words
-    image = 1
-    while image < len(words) and words[image].startswith("-"):
-        image += 2 if words[image] == "--bind" else 1
-    inside = words[image + 1 :]
-    inside = inside[1:] if inside[:1] == ["--"] else inside
-    return [*words[: image + 1], *(f"{WORD}={word}" for word in inside)]
+__all__ = ["build", "doctor", "run", "test", "verify"]
 
 
 def build(
@@ -46,6 +29,10 @@ def build(
     relock: bool = False,
 ) -> None:
     """Build an image into build/; the old one stays until the new one is whole.
+
+    examples:
+      python -m container build analysis
+      python -m container build full --relock
 
     Args:
         image: analysis or full
@@ -59,16 +46,18 @@ def build(
 def run(
     image: str,
     /,
-    *,
+    *words: Annotated[str, Parameter(metavar="COMMAND", allow_leading_hyphen=True)],
     bind: Annotated[tuple[str, ...], Parameter(metavar="DIR")] = (),
-    words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
 ) -> None:
     """Run a room in an image with nothing of the user's leaking in.
 
-    example: python -m container run analysis reproduce-figure3 --source published
+    examples:
+      python -m container run analysis reproduce-figure3 --source published
+      python -m container run analysis -- analysis table --help
 
     Args:
-        image: analysis, full, or an image file; its command follows
+        image: analysis, full, or an image file
+        words: the command inside the image; after -- options of this command are its own, too
         bind: another folder to show inside (may be repeated)
     """
     file = Path(image)
@@ -78,6 +67,8 @@ def run(
 
 def test(image: str, /) -> None:
     """Run an image's own test: imports, a figure, training.
+
+    example: python -m container test analysis
 
     Args:
         image: analysis or full
@@ -91,6 +82,8 @@ def test(image: str, /) -> None:
 
 def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> int:
     """Compare an image with its record, the locks and the commit; exit code 1 when it is another one.
+
+    example: python -m container verify analysis --file elsewhere/analysis.sif
 
     Args:
         image: analysis or full
@@ -109,6 +102,8 @@ def doctor(
     target: str = "figure3",
 ) -> int:
     """Find wrong site settings before a job is submitted; exit code 1 when jobs would fail.
+
+    example: python -m container doctor --study /scratch/me/study --site lumi
 
     Args:
         study: folder the study will be in

@@ -1,4 +1,4 @@
-"""The commands of `python -m miniature`."""
+"""The whole study at toy scale, from text to claims; the same call resumes a killed one."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class MiniatureOptions:
 def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> None:
     """Make a miniature, or resume it: pretrain, fine-tune, analyse and draw at toy scale.
 
+    examples:
+      python -m miniature run --form quick
+      python -m miniature run --form cpu --data whole/ --workers 4
+
     Args:
         workers: jobs side by side
     """
@@ -47,7 +51,10 @@ def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> 
 
 
 def show(*, options: MiniatureOptions = MiniatureOptions()) -> None:
-    """Analyse what has been made of a miniature so far, all of its runs or not."""
+    """Analyse what has been made of a miniature so far, all of its runs or not.
+
+    example: python -m miniature show --form quick
+    """
     _make(options, train=False)
 
 
@@ -68,6 +75,8 @@ def random(
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
     """Write the middle size with the initial weights that all its models start from, untrained.
+
+    example: python -m miniature random --study study.toml --data shards/ --out untrained/
 
     Args:
         study: study file
@@ -99,6 +108,8 @@ def sample(
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
     """Take as many rows of a dataset as a form needs.
+
+    example: python -m miniature sample sst2 --form quick --data data/ --out samples/
 
     Args:
         dataset: the dataset's name

@@ -1,4 +1,4 @@
-"""`python -m paper_figures 3`: the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
+"""The paper's figures as PDF, PNG and SVG, each with its numbers and its alt text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The commands of `python -m pretraining`; torch is imported only when a command has understood its options."""
+"""Pretrain the study's models.
+
+examples:
+  python -m pretraining plan --figure 3
+  python -m pretraining settings --set global_batch=96
+  python -m pretraining shards --source documents/ --tokenizer tokenizer/ --out data/
+  python -m pretraining train 610m-clm-10k-mlm40-42k --data data/ --out build/pretraining
+"""
+
+# torch is imported only when a command has understood its options.
 
 from __future__ import annotations
 
@@ -18,7 +27,7 @@ from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.model_names import FIGURES, Model
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import plan_of
+from pretraining.plan.plan import plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_file import Study, load_study
 
@@ -60,6 +69,10 @@ def plan(
 ) -> None:
     """Print what has to be trained for the study, a figure or a model: stages, steps, tokens, FLOPs, hours, disk.
 
+    examples:
+      python -m pretraining plan --figure 3
+      python -m pretraining plan --model 610m-clm-10k-mlm40-42k --device A100
+
     Args:
         model: this model (may be given again)
         figure: the models of one figure of the paper
@@ -87,7 +100,10 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
 
 
 def settings(*, study: ConfigOptions = ConfigOptions()) -> None:
-    """Print every setting of `train`, its value and its meaning."""
+    """Print every setting of `train`, its value and its meaning.
+
+    example: python -m pretraining settings --set global_batch=96
+    """
     sys.stdout.write(describe_settings(study.config(load_study(study.study))))
 
 
@@ -104,6 +120,10 @@ def shards(
     """Write a source's documents as training shards, or check shards.
 
     `shards verify DIR` compares every file of written shards with its hash.
+
+    examples:
+      python -m pretraining shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
+      python -m pretraining shards verify shards/
 
     Args:
         words: check the shards in DIR
@@ -148,6 +168,10 @@ def tokenizer(
 ) -> None:
     """Write a Hugging Face tokenizer folder: converted, or trained.
 
+    examples:
+      python -m pretraining tokenizer --convert tokenizer.model --out tokenizer/
+      python -m pretraining tokenizer --train documents.jsonl --vocab 2048 --out tokenizer/
+
     Args:
         out: the folder
         convert: a tokenizer.json or a tiktoken file such as Llama 3's
@@ -184,6 +208,8 @@ def train(
     Start it under srun, torchrun or composer for many GPUs. It resumes from
     its last checkpoint; after SIGTERM or SIGUSR1 it saves and exits with 75.
 
+    example: python -m pretraining train 610m-clm-10k-mlm40-42k --data shards/ --out pretrained/
+
     Args:
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
         data: shards: a folder, or s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
@@ -192,7 +218,10 @@ def train(
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
-    # After the settings: torch takes seconds to import, a misspelt setting is reported at once.
+    targets_of(model, chosen)
+    if "://" not in data and not Path(data).is_dir():
+        raise UserError(f"{data}: no shards here; write them with `python -m pretraining shards`")
+    # torch takes seconds to import: what is misspelt is reported at once.
     from pretraining.training import train as training
 
     done = training.train(model, data=data, out=out, study=chosen, config=config, stop_file=stop_file)
@@ -207,6 +236,8 @@ def export(
     data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
 ) -> None:
     """Write a checkpoint as a Hugging Face folder.
+
+    example: python -m pretraining export pretrained/stages/610m-clm/step-00010000 --data shards/ --out encoder/
 
     Args:
         checkpoint: a step-... folder of a stage

@@ -1,10 +1,9 @@
-"""The commands of `python -m workflow`: run a study's jobs here or on a cluster, look at them, end them."""
+"""Run a study: shards, pretraining, cells, tables and figures, each job once."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -26,18 +25,7 @@ from workflow.slurm.live_jobs import queued
 from workflow.slurm.site_check import refuse_what_slurm_refuses
 from workflow.study import models_of, place_stand_ins, study_of, workflow_of
 
-__all__ = ["archive", "cancel", "detach", "pass_on", "status", "study"]
-
-WORD = "--snakemake-word"
-"""The hidden option that carries the words after `--`, which go to snakemake as they are."""
-
-
-def pass_on(argv: Sequence[str]) -> list[str]:
-    """Return the words with those after `--` as values of the hidden option."""
-    words = list(argv)
-    at = words.index("--") if "--" in words else len(words)
-    return [*words[:at], *(f"{WORD}={word}" for word in words[at + 1 :])]
-
+__all__ = ["archive", "cancel", "detach", "status", "study"]
 
 _NOT_ALL_DONE = 3
 _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-status-checks", "5")
@@ -46,7 +34,7 @@ _OFTEN = ("--slurm-init-seconds-before-status-checks", "5", "--seconds-between-s
 def study(
     target: str,
     /,
-    *,
+    *words: Annotated[str, Parameter(show=False)],
     profile: str = "local",
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
     settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -54,7 +42,6 @@ def study(
     image: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     dry_run: bool = False,
     retry_failed: bool = False,
-    words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
 ) -> int:
     """Run a study: shards, pretraining, cells, tables and figures, each job once.
 
@@ -76,6 +63,7 @@ def study(
         dry_run: print jobs, GPU hours and disk, and stop
         retry_failed: do runs again that are recorded as failed
     """
+    _refuse_without_dashes(words)
     if target == "settings":
         sys.stdout.write(describe_settings(Settings()))
         return 0
@@ -116,6 +104,14 @@ def study(
     return 0
 
 
+def _refuse_without_dashes(words: tuple[str, ...]) -> None:
+    """Raise a `UserError` for a word that was not meant for another program: those after `--` begin with dashes."""
+    if words and not words[0].startswith("-"):
+        raise UserError(
+            f"{words[0]!r} is a word too many: one target, options, and after -- those of snakemake"
+        )
+
+
 def _settings(target: str, path: Path | None, folder: Path, site: str) -> Settings:
     if target != "tiny":
         return load_settings(path, site)
@@ -131,6 +127,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 
     exit code 0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left
 
+    example: python -m workflow status --dir /scratch/me/study
+
     Args:
         dir_: the study's folder
     """
@@ -141,6 +139,8 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
     """End a study's jobs on Slurm, queued and running; what they saved stays.
+
+    example: python -m workflow cancel --dir /scratch/me/study
 
     Args:
         dir_: the study's folder
@@ -157,9 +157,8 @@ def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
 def detach(
     target: str,
     /,
-    *,
+    *words: Annotated[str, Parameter(show=False)],
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    words: Annotated[tuple[str, ...], Parameter(name=WORD, show=False)] = (),
 ) -> None:
     """Run a study so that it survives logout: in tmux where it is installed, else by nohup.
 
@@ -170,6 +169,7 @@ def detach(
         target: as for the call without detach
         dir_: the study's folder
     """
+    _refuse_without_dashes(words)
     folder = dir_.resolve()
     if holder := holder_of(folder / LEASE):
         raise UserError(f"a call works in {folder} already ({holder})")
@@ -189,6 +189,8 @@ def archive(
     """Write ro-crate-metadata.json into a finished study: every file with its hash, and how it was made.
 
     The folder is then an RO-Crate (Workflow Run profile); ingest and audit check its hashes before they read it.
+
+    example: python -m workflow archive --dir /scratch/me/study --agent https://orcid.org/0000-0002-1825-0097
 
     Args:
         dir_: the study's folder

@@ -11,12 +11,13 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from common.errors import UserError, nearest
 from pretraining.model_names import Model, Stage
 from pretraining.plan.config import OPTIMIZER_BYTES
 from pretraining.plan.flops import CONVENTIONS, gpu_hours
 from pretraining.plan.study_file import PAPER_STUDY, Study
 
-__all__ = ["Costs", "PaperTotal", "Plan", "PlannedStage", "paper_totals", "plan_of"]
+__all__ = ["Costs", "PaperTotal", "Plan", "PlannedStage", "paper_totals", "plan_of", "targets_of"]
 
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
 
@@ -238,3 +239,26 @@ def paper_totals() -> tuple[PaperTotal, ...]:
             why="Table 1 leaves out the shortest length: 2,304 x 1,024; the text's 2,373,120 is ours, 2,304 x 1,030",
         ),
     )
+
+
+def targets_of(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedStage, int]], bool]:
+    """Return a model, its plan, the stages to train with the step that each must reach, and whether that is all of it.
+
+    Args:
+        name: a model's, or that of a stage such as the trunk `610m-clm`, which is then trained alone.
+        study: the study of both.
+
+    Raises:
+        UserError: neither; the nearest name is given.
+    """
+    known = plan_of(tuple(study.models.values()), study)
+    alone = next((item for item in known.stages if item.name == name and name not in study.models), None)
+    if alone is not None:
+        return study.model(alone.models[0]), known, [(alone, alone.end)], False
+    try:
+        model = study.model(name)
+    except UserError as error:
+        near = nearest(name, [*study.models, *(item.name for item in known.stages)])
+        raise UserError(str(error).split("; did you mean")[0] + near) from None
+    plan = plan_of((*study.models.values(), model), study)
+    return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True

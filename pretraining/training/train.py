@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import try_lock
 from common.provenance import provenance
@@ -31,10 +31,9 @@ from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.model.hf_export import PACKAGES, export
 from pretraining.model.state_dict_adapter import MANIFEST, check_model
-from pretraining.model_names import Model
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import Plan, PlannedStage, plan_of
+from pretraining.plan.plan import PlannedStage, targets_of
 from pretraining.plan.study_file import PAPER_STUDY, Study
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
@@ -75,7 +74,7 @@ def train(
     """
     if stop_file is not None and stop_file.exists():
         raise UserError(f"{stop_file}: exists already and would stop training at once; remove it first")
-    model, plan, targets, whole = _targets(name, study)
+    model, plan, targets, whole = targets_of(name, study)
     ranks = Ranks.here()
     if ranks.rank:
         # Only the first process logs.
@@ -101,24 +100,6 @@ def train(
         _export(context, model.name, [stage for stage, _ in targets], model.steps, finished)
     ranks.barrier()
     return True
-
-
-def _targets(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedStage, int]], bool]:
-    """Return a model, its plan, the stages to train with the step that each must reach, and whether that is all of it.
-
-    `name` is a model's, or that of a stage, which is then trained alone.
-    """
-    known = plan_of(tuple(study.models.values()), study)
-    alone = next((item for item in known.stages if item.name == name and name not in study.models), None)
-    if alone is not None:
-        return study.model(alone.models[0]), known, [(alone, alone.end)], False
-    try:
-        model = study.model(name)
-    except UserError as error:
-        near = nearest(name, [*study.models, *(item.name for item in known.stages)])
-        raise UserError(str(error).split("; did you mean")[0] + near) from None
-    plan = plan_of((*study.models.values(), model), study)
-    return model, plan, [(plan.stage(item.name), item.end) for item in model.stages], True
 
 
 def _is_finished(context: TrainingContext, last: PlannedStage, step: int, finished: Path) -> bool:

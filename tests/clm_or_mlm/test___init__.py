@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 import clm_or_mlm
 from clm_or_mlm import api
@@ -34,3 +36,16 @@ def test_an_unknown_name_is_refused() -> None:
 def test_the_import_itself_is_light() -> None:
     code = "import sys, clm_or_mlm; sys.exit('pandas' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_what_archives_read_has_the_version_and_the_licence() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    codemeta, zenodo = (
+        json.loads((ROOT / name).read_text("utf-8")) for name in ("codemeta.json", ".zenodo.json")
+    )
+    assert citation["version"] == codemeta["version"] == zenodo["version"] == clm_or_mlm.VERSION
+    assert citation["license"] == zenodo["license"] == codemeta["license"].rpartition("/")[2] == "Apache-2.0"
+    assert citation["title"] == zenodo["title"] and codemeta["name"] == "clm-or-mlm"
+    assert codemeta["referencePublication"]["url"] == citation["preferred-citation"]["url"]
+    said = codemeta["description"].replace("arXiv ", "arXiv:")
+    assert zenodo["related_identifiers"][0]["identifier"] in said

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from clm_or_mlm import __main__ as package
@@ -44,3 +47,26 @@ def test_no_words_list_commands_and_rooms(capsys: pytest.CaptureFixture[str]) ->
 def test_a_misspelt_word_is_answered_with_the_nearest(word: str, near: str) -> None:
     with pytest.raises(UserError, match=f"unknown command '{word}'; did you mean '{near}'"):
         main([word])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for word in ("claims", "--format", "paper_figures", "ingest", "markdown"):
+        assert word in script
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "bash"])
+    script = tmp_path / "completion"
+    script.write_text(capsys.readouterr().out, encoding="utf-8")
+    probe = (
+        f"source {script}; function=$(complete -p clm-or-mlm | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
+        "COMP_WORDS=(clm-or-mlm analysis cla); COMP_CWORD=2; $function clm-or-mlm cla analysis\n"
+        'echo "${COMPREPLY[@]}"\n'
+        "COMP_WORDS=(clm-or-mlm analysis table --for); COMP_CWORD=3; $function clm-or-mlm --for table\n"
+        'echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["claims", "--format"]

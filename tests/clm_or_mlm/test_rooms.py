@@ -1,32 +1,61 @@
-"""Every room's program: each command is there and helps, starts light, and misspelt ones get the nearest."""
+"""Every room's program: each command helps with an example that it takes, and wrong words are refused fast."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
+from cyclopts import App
 
+from clm_or_mlm import VERSION
+from clm_or_mlm.__main__ import main
 from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
 from common.errors import UserError
 from common.provenance import ROOT
 
-COMMANDS = [(room.name, command_name(path)) for room in ROOMS.values() for path in room.commands]
+
+def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each room's name with the words of each of its commands, none for the default's."""
+    for room in ROOMS.values():
+        yield from ((room.name, (command_name(path),)) for path in room.commands)
+        if room.default:
+            yield room.name, ()
 
 
-@pytest.mark.parametrize(("room", "command"), COMMANDS)
-def test_every_command_helps(room: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not main_of(room)([command, "--help"])
-    assert f"Usage: python -m {room} {command}" in capsys.readouterr().out
+def function_of(room: str, words: tuple[str, ...]) -> tuple[App, Callable[..., object]]:
+    app: App = ROOMS[room].program()
+    for word in words:
+        app = app[word]
+    assert app.default_command is not None
+    return app, app.default_command
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_without_words_lists_its_commands(room: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not main_of(room)([])
-    text = capsys.readouterr().out
-    assert f"Usage: python -m {room}" in text
-    assert all(command_name(path) in text for path in ROOMS[room].commands)
+def test_every_command_helps_with_examples_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    for room, words in commands():
+        call = " ".join((f"python -m {room}", *words))
+        assert not main_of(room)([*words, "--help"])
+        assert f"Usage: {call}" in capsys.readouterr().out
+        app, function = function_of(room, words)
+        text = re.sub(r"\s*\\\n\s*", " ", function.__doc__ or "")
+        examples = re.findall(rf"{call}(?= |$)(.*)", text, flags=re.MULTILINE)
+        assert examples, call
+        for example in examples:
+            given = shlex.split(re.split(r"\s{3,}", example.strip())[0])
+            if words or given[:1] not in (["status"], ["settings"]):
+                app.parse_args(given, print_error=False, exit_on_error=False)
+
+
+def test_a_room_without_words_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for room in ROOMS.values():
+        assert not main_of(room.name)([])
+        text = capsys.readouterr().out
+        assert f"Usage: python -m {room.name}" in text
+        assert all(command_name(path) in text for path in room.commands)
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
@@ -35,14 +64,39 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["benchmarks", "run", "--modle", "x"], ["pretraining", "shards", "--outt", "x"]]
+    ("words", "sentence"),
+    [
+        (["benchmarks", "run", "--modle", "x"], "did you mean '--model'"),
+        (["pretraining", "shards", "--outt", "x"], "did you mean '--out'"),
+        (["benchmarks", "run", "--model", "nowhere"], "nowhere"),
+        (["pretraining", "train", "nosuchmodel", "--data", "x", "--out", "y"], "nosuchmodel"),
+        (["pretraining", "train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], "nowhere"),
+        (["analysis", "table", "2", "--source", "nowhere"], "nowhere: no such source"),
+    ],
+    ids=" ".join,
 )
-def test_a_misspelt_option_is_refused_before_anything_heavy_is_imported(words: list[str]) -> None:
+def test_a_wrong_word_is_refused_before_anything_heavy_is_imported(words: list[str], sentence: str) -> None:
+    code = (
+        "import sys\nfrom clm_or_mlm.rooms import ROOMS, main_of\n"
+        f"try:\n    main_of({words[0]!r})({words[1:]!r})\nexcept ValueError as error:\n    print(error)\n"
+        "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert sentence in done.stdout.splitlines()[-1]
+    assert done.returncode == 0
+
+
+def test_help_imports_nothing_but_the_list_of_commands() -> None:
     code = (
         "import sys\nfrom clm_or_mlm.rooms import ROOMS, main_of\n"
         "for room in ROOMS.values():\n    room.default or main_of(room.name)(['--help'])\n"
-        f"try:\n    main_of({words[0]!r})({words[1:]!r})\nexcept ValueError as error:\n    print(error)\n"
-        "sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
+        "sys.exit(bool({'torch', 'pandas', 'numpy', 'pydantic'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "did you mean" in done.stdout.splitlines()[-1]
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_every_program_states_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for room in ROOMS:
+        assert main_of(room)(["--version"]) == main(["--version"]) == 0
+        first, second = capsys.readouterr().out.splitlines()
+        assert first == second and first.startswith(f"clm-or-mlm {VERSION} (commit ")

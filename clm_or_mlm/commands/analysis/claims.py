@@ -1,4 +1,4 @@
-"""`python -m analysis claims`: a verdict, with effect, interval and p, for each finding of the paper."""
+"""`python -m analysis claims` and `sensitivity`: a verdict on each finding of the paper, and what would overturn it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.by_dataset import datasets_document
 from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.multiverse import multiverse_document
-from analysis.sources import open_source, standard_of
-from benchmarks.protocol import STANDARD
+from analysis.sensitivity import report
+from analysis.sources import standard_of
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
 
-__all__ = ["choose", "claims"]
+__all__ = ["claims", "sensitivity"]
 
 _SHOWN = "what to show"
 
@@ -34,7 +34,6 @@ def claims(
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,
     opinion: Annotated[bool, Parameter(group=_SHOWN)] = False,
     multiverse: Annotated[bool, Parameter(group=_SHOWN)] = False,
-    standard: Annotated[str | None, Parameter(metavar="PATH", group=_SHOWN)] = None,
     format: Annotated[str, Parameter(choices=PRINTED, group=_SHOWN)] = "text",
     out: Annotated[OutFile, Parameter(group=_SHOWN)] = None,
 ) -> None:
@@ -45,9 +44,10 @@ def claims(
     The test goes with the interval: studentised for runs and t for the published cells, unless --interval names another
     (crossed: over test instances too).
 
-    every claim, from the published cells:  python -m analysis claims
-    contrasts, numbers and reasoning:       python -m analysis claims --id F8 --explain
-    under every rule and interval:          python -m analysis claims --multiverse
+    examples:
+      python -m analysis claims
+      python -m analysis claims --id F8 --explain
+      python -m analysis claims --multiverse
 
     Args:
         id: only this claim; may be repeated, F5 is all of F5
@@ -56,8 +56,6 @@ def claims(
         opinion: also the Bayesian second opinion: how probable each claim is, on these datasets and over datasets
         multiverse: every verdict under every selection rule, interval and, where runs carry both, protocol; and with
             other margins, adjustments, readings, datasets, correlations, valid analyses and invalid ones apart
-        standard: with --multiverse: the same runs scored by the standard protocol (store or table; a --source that
-            is a store with run.json files needs none)
         format: how they are written; csv --explain has one row a contrast
     """
     wanted = choose(id)
@@ -69,18 +67,11 @@ def claims(
         raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
     if opinion and (multiverse or datasets):
         raise UserError("--opinion is a column of the verdicts: leave --multiverse and --datasets out")
-    if standard and not multiverse:
-        raise UserError("--standard goes with --multiverse, which compares protocols")
     if multiverse:
         from analysis.claims.multiverse import explore
         from analysis.sensitivity.forks import forks_of
 
-        other = (
-            open_source(standard, add_models=source.add_model, protocol=STANDARD)
-            if standard
-            else standard_of(opened)
-        )
-        explored = explore(opened, settings, standard=other)
+        explored = explore(opened, settings, standard=standard_of(opened))
         document = multiverse_document(replace(explored, forks=forks_of(opened, settings)), wanted)
     else:
         assessment = assess(opened, settings)
@@ -115,3 +106,27 @@ def choose(ids: Sequence[str] | None) -> list[str]:
             )
         wanted += group
     return [name for name in CLAIMS if name in wanted]
+
+
+def sensitivity(
+    *,
+    source: SourceOptions = SourceOptions(),
+    score: ScoreOptions = ScoreOptions(),
+    format: Annotated[str, Parameter(choices=PRINTED)] = "text",
+    out: OutFile = None,
+) -> None:
+    """Print what would overturn each verdict on the paper's findings.
+
+    How far pretraining a model again would have to move its scores; how two models' seeds would have to be correlated
+    (which printed cells do not show); and which other margins, adjustments, readings, datasets or intervals change it,
+    valid analyses and invalid ones apart. It starts from the verdicts of `claims`: studentised for runs and t for the
+    published cells, unless --interval names another.
+
+    example: python -m analysis sensitivity --format markdown --out sensitivity.md
+
+    Args:
+        format: how it is written; csv has one row a claim and analysis
+    """
+    opened = source.open(need_instances=score.needs_instances())
+    result = report.sensitivity_of(opened, score.settings(opened))
+    write(report.sensitivity_document(result), format, out)

@@ -43,9 +43,10 @@ def compare(
     Intervals and p's are studentised where seeds are paired and t for printed cells, unless --interval names another
     (crossed: over seeds and test instances).
 
-    from the published cells:   python -m analysis compare 610m-mlm40-42k 610m-clm-42k
-    your own against them:      python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
-    a ranking:                  python -m analysis compare '*' --source released
+    examples:
+      python -m analysis compare 610m-mlm40-42k 610m-clm-42k
+      python -m analysis compare mine 610m-mlm40-42k --source results/ --add-model mine
+      python -m analysis compare '*' --source released
 
     Args:
         models: names, or shell patterns of models of the source
@@ -80,8 +81,9 @@ def best(
     By draws of every model's mean whose middle 95 % are the source's interval (studentised for runs, t for the
     published cells, unless --interval names another; crossed and hierarchical are over test instances too).
 
-    which split of CLM and MLM, by budget:  python -m analysis best split
-    every question:                         python -m analysis best --source released --format csv
+    examples:
+      python -m analysis best split
+      python -m analysis best --source released --format csv
 
     Args:
         question: split, ratio, objective or model (default: all)

@@ -11,7 +11,7 @@ from analysis.precision import power as seed_plans
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
 from analysis.statistics.interval_kinds import DEFAULT_SEED
-from clm_or_mlm.options import OutFile, Selection, SourceOptions
+from clm_or_mlm.options import OutFile, SourceOptions
 from common.errors import UserError
 from common.tables import PRINTED, write
 
@@ -21,11 +21,8 @@ __all__ = ["coverage", "power"]
 def coverage(
     *,
     source: SourceOptions = SourceOptions(),
-    selection: Selection = "seed",
     shapes: bool = False,
     trials: Annotated[int | None, Parameter(show_default=False)] = None,
-    resamples: int = COVERAGE_RESAMPLES,
-    seed: int = DEFAULT_SEED,
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
@@ -36,25 +33,23 @@ def coverage(
     tails, a seed in ten that collapses, few queries. What the intervals are and which to use: docs/intervals.md. The
     figure: python -m paper_figures coverage.
 
+    example: python -m analysis coverage --trials 2000 --format csv
+
     Args:
         shapes: by shape and number of seeds instead of by dataset; needs no source
         trials: simulated cells a dataset (4,000), or a shape and number of seeds (10,000)
-        resamples: of each bootstrap
-        seed: of the simulation
         format: how it is written
     """
     trials = (SHAPE_TRIALS if shapes else COVERAGE_TRIALS) if trials is None else trials
-    if trials < 100 or resamples < 100:
-        raise UserError(
-            "a coverage needs 100 trials of 100 resamples or more; leave --trials and --resamples out"
-        )
+    if trials < 100:
+        raise UserError("a coverage needs 100 trials or more; leave --trials out")
     if shapes:
-        by_shape = simulate_shapes(trials=trials, resamples=resamples, seed=seed)
+        by_shape = simulate_shapes(trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
         report_of_shapes = shapes_report.ShapesReport(frame=by_shape, trials=trials)
         write(shapes_report.shapes_document(report_of_shapes), format, out)
         return
     opened = source.open(need_instances=True)
-    frame = simulate(opened, trials=trials, resamples=resamples, seed=seed, selection=selection)
+    frame = simulate(opened, trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
     report = coverage_report.CoverageReport(frame=frame, source=opened.label, trials=trials)
     write(coverage_report.coverage_document(report), format, out)
 
@@ -65,13 +60,14 @@ def power(
     source: SourceOptions = SourceOptions(),
     power: float = 0.8,
     alpha: float = 0.05,
-    selection: Selection = "seed",
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
 ) -> None:
     """Print how many fine-tuning seeds each model needs for a difference between two models to be found.
 
     The test is a two-sided t test, with the variances of the runs or, without runs, of the published cells.
+
+    example: python -m analysis power --effect 0.5
 
     Args:
         effect: the difference, in points
@@ -85,6 +81,6 @@ def power(
         if not 0 < share < 1:
             raise UserError(f"--{name} {share:g} is no share between 0 and 1")
     opened = source.open()
-    table = seed_plans.power_table(opened, effect, power=power, alpha=alpha, selection=selection)
+    table = seed_plans.power_table(opened, effect, power=power, alpha=alpha)
     plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect, power=power, alpha=alpha)
     write(seed_plans.plan_document(plan), format, out)

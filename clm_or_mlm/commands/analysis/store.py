@@ -25,7 +25,7 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
-__all__ = ["fetch_released", "ingest", "models_for", "provenance"]
+__all__ = ["fetch_released", "ingest", "provenance"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ def ingest(
     """Read a run store, in the layout of the authors' release, into a runs table (docs/run-store.md).
 
     Exit status: 0; 1 when problems were found and the good runs written; 2 when nothing was written.
+
+    example: python -m analysis ingest results/ --out runs.parquet --instances instances/
 
     Args:
         store: the store, its results folder, or a runs table to check and convert
@@ -166,6 +168,8 @@ def fetch_released(
     What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
     network.
 
+    example: python -m analysis fetch-released --for figure3 --model 610m-clm-42k
+
     Args:
         for_: the models of figure3, table10, ...; repeatable (default, without --model: all)
         model: this model; repeatable
@@ -196,6 +200,8 @@ def provenance(
     """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
 
     Of a runs table it says whether it carries a seal. Exit status: 0 all agree; 1 some differ.
+
+    example: python -m analysis provenance results/
 
     Args:
         store: a run store, its results folder, or a runs table

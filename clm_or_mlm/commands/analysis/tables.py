@@ -47,6 +47,8 @@ def scores(
 
     The interval is the source's default (docs/intervals.md) unless --interval names another.
 
+    example: python -m analysis scores --model 610m-mlm40-42k --interval bootstrap --source results/
+
     Args:
         model: only these models
         dataset: only these datasets (or average)
@@ -83,6 +85,10 @@ def table(
 
     Each cell has the published value as the paper prints it and, where the source holds runs, the recomputed one with
     its interval (docs/intervals.md).
+
+    examples:
+      python -m analysis table 10 11 --source released --format latex
+      python -m analysis table all --out build/tables
 
     Args:
         number: 1 to 17, or all
@@ -125,7 +131,9 @@ def audit(
 
     Exit status: 0 when no cell differs, 1 when one does, 2 for a mistake in the call.
 
-    a page for a reviewer to send:  python -m analysis audit --letter --source results/ --format html --out letter.html
+    examples:
+      python -m analysis audit --source released --format html --out audit.html
+      python -m analysis audit --letter --source results/ --out letter.md
 
     Args:
         letter: one page instead: what reproduces, what does not, the traps with their effects, the verdicts
@@ -174,7 +182,7 @@ def report(
     every file that the commands write of them can be saved from it. The interval is
     the source's default (docs/intervals.md) unless --interval names another.
 
-    a page of your own runs:  python -m analysis report --source results/ --figures build/figures --out page.html
+    example: python -m analysis report --source results/ --figures build/figures --out report.html
 
     Args:
         figures: what `python -m paper_figures all` wrote from the same source
@@ -203,6 +211,8 @@ def reproduce(
     """Make every table and figure that the source allows, the audit and its letter.
 
     The last lines printed list what was made and what could not be, with reasons.
+
+    example: python -m analysis reproduce --source results/ --out build
 
     Args:
         logs: training logs, for Figure 12

@@ -1,4 +1,4 @@
-"""The commands of `python -m benchmarks`."""
+"""Measure encoders on the paper's twelve datasets."""
 
 from pathlib import Path
 from typing import Annotated

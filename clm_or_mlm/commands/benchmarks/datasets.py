@@ -20,10 +20,9 @@ from benchmarks.own_datasets.definition_file import Definition, read_definitions
 from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
-from clm_or_mlm.examples import epilogue
-from common.cli import MANY, program
+from common.cli import MANY
 
-__all__ = ["PARTIAL", "datasets", "fetch", "import_", "synthetic"]
+__all__ = ["datasets", "fetch", "import_", "synthetic"]
 
 PARTIAL = 1
 """Exit code when some datasets could not be fetched and others could."""
@@ -41,6 +40,8 @@ def fetch(
     """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
 
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
+
+    example: python -m benchmarks fetch sst2 squad --out data/
 
     Args:
         datasets: which to fetch (default: all twelve, or those of --datasets with what they are trained on)
@@ -133,6 +134,8 @@ def synthetic(
 ) -> None:
     """Write small made-up datasets in the local form, for smoke tests without data or network.
 
+    example: python -m benchmarks synthetic sst2 nq --out made-up/ --train 128
+
     Args:
         datasets: which of the twelve (default: all)
         out: folder of the datasets; keep it apart from data/
@@ -147,72 +150,45 @@ def synthetic(
         sys.stdout.write(f"{out / name}: {counts}, made up\n")
 
 
-def list_(*, data: Path = DATA, datasets: Definitions = ()) -> None:
-    """Print the twelve datasets, their counts and licences.
-
-    Args:
-        data: folder of the datasets
-        datasets: files with datasets of your own, or names of ready ones, listed as well
-    """
-    sys.stdout.write(list_text(data, known_datasets(_read(datasets))) + "\n")
-
-
-def ready() -> None:
-    """Print the datasets that are defined already: what --datasets takes in place of a file, and where they are."""
-    sys.stdout.write(ready_text() + "\n")
-
-
-def show(
-    dataset: str,
+def datasets(
+    action: Literal["list", "ready", "show", "verify"] = "list",
     /,
-    *,
+    *names: Annotated[str, Parameter(metavar="DATASET")],
     data: Path = DATA,
     split: Literal["train", "validation", "test"] = "validation",
     examples: int = 3,
     datasets: Definitions = (),
-) -> None:
-    """Print a dataset's schema, counts, source and three examples as the model sees them.
+) -> int:
+    """List, show or verify the datasets in data/.
+
+    list prints the twelve, their counts and licences; ready those that are defined for --datasets: GLUE's other tasks,
+    multilingual sets and BEIR's; show a dataset's schema, counts, source and examples as the model sees them; verify
+    checks every file and every row against the manifest's hashes, with exit code 1 when something is damaged.
+
+    examples:
+      python -m benchmarks datasets list
+      python -m benchmarks datasets show sst2 --split test --examples 5
+      python -m benchmarks datasets verify sst2 squad --data data/
 
     Args:
-        dataset: name of the dataset
+        action: what to do
+        names: which to show or to verify (default: all that are there)
         data: folder of the datasets
         split: where the examples come from
         examples: how many examples
         datasets: files with datasets of your own, or names of ready ones
     """
     known = known_datasets(_read(datasets))
-    sys.stdout.write(show_text(data, known[dataset], split=split, count=examples) + "\n")
-
-
-def verify(*datasets: str, data: Path = DATA) -> int:
-    """Check every file and every row against the manifest's hashes; the exit code is 1 when something is damaged.
-
-    Args:
-        datasets: which to check (default: all that are there)
-        data: folder of the datasets
-    """
-    faulty = 0
-    for name, faults in verify_all(data, datasets):
-        faulty += bool(faults)
-        sys.stdout.write(f"{name}: {'; '.join(faults) or 'whole'}\n")
-    return 1 if faulty else 0
-
-
-datasets = program(
-    "datasets",
-    "Look at the datasets in data/.",
-    {
-        f"{__name__}:list_": "the twelve datasets, their counts and licences",
-        f"{__name__}:ready": "GLUE's other tasks, multilingual sets and BEIR's, defined for --datasets",
-        f"{__name__}:show": "schema, counts, source and three examples as the model sees them",
-        f"{__name__}:verify": "check every file and every row against the manifest's hashes",
-    },
-    epilogues={
-        f"{__name__}:{name}": epilogue(f"benchmarks datasets {name.rstrip('_')}")
-        for name in ("list_", "show", "verify")
-    },
-)
-datasets.help_epilogue = """\
-examples:
-  python -m benchmarks datasets list
-  python -m benchmarks datasets show sst2 --split test"""
+    faulty = False
+    if action == "list":
+        sys.stdout.write(list_text(data, known) + "\n")
+    elif action == "ready":
+        sys.stdout.write(ready_text() + "\n")
+    elif action == "show":
+        for name in names or DATASETS:
+            sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
+    else:
+        for name, faults in verify_all(data, names):
+            faulty |= bool(faults)
+            sys.stdout.write(f"{name}: {'; '.join(faults) or 'whole'}\n")
+    return int(faulty)

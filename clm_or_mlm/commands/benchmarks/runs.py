@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definitions import register, register_stored
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
@@ -29,7 +30,7 @@ from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
 
-__all__ = ["run", "score_lines", "status", "validate"]
+__all__ = ["run", "status", "validate"]
 
 log = logging.getLogger(__name__)
 
@@ -108,11 +109,17 @@ def run(*, options: RunOptions, retry_failed: bool = False, adopt: bool = False)
     exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
     2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped.
 
+    examples:
+      python -m benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
+      python -m benchmarks run --model bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
+
     Args:
         retry_failed: try runs that failed again
         adopt: count finished runs that do not say what they were made from as done, and put new ones next to them
     """
     request = options.request(retry_failed=retry_failed, adopt=adopt)
+    resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    # torch takes seconds to import: what is not there is reported at once.
     from benchmarks.sweep.run import run_grid
 
     state = run_grid(request)
@@ -161,6 +168,8 @@ def status(
     left: time to compute what is missing, one run after another; less where runs are computed side by side.
     exit code: 0 all done; 3 some failed; 4 some missing.
 
+    example: python -m benchmarks status --out results/
+
     Args:
         model: default: all in the store
         json: print one JSON list of cells
@@ -179,6 +188,8 @@ def validate(*, options: RunOptions, tflops: float | None = None) -> None:
 
     Tokens are counted on a sample of each split. Times are matrix-product FLOPs at a sustained rate
     (--tflops; 100 by default on a GPU, measured on a CPU), so expect a factor of two.
+
+    example: python -m benchmarks validate --model bert-base-uncased --dataset sst2 --tflops 300
 
     Args:
         tflops: sustained TFLOP/s of the device that will do it
