@@ -21,18 +21,13 @@ def test_an_interval_that_is_left_open_is_the_sources() -> None:
     assert ScoreOptions(interval="bca").settings(runs).interval == "bca"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("scores",), ("table", "3"), ("audit",), ("audit", "--letter"), ("claims",), ("sensitivity",), ("best",),
-        ("compare", "610m-mlm40-42k", "610m-clm-42k"), ("power", "--effect", "1"), ("coverage",), ("reproduce",),
-        ("report",),
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_every_command_refuses_a_rule_that_published_cells_cannot_give(words: tuple[str, ...]) -> None:
-    with pytest.raises(UserError, match="the published cells were made with the seed-wise choice"):
-        main([*words, "--selection", "mean"])
+def test_every_command_refuses_a_rule_that_published_cells_cannot_give() -> None:
+    for words in (
+        "scores", "table 3", "audit", "audit --letter", "claims", "sensitivity", "best", "reproduce", "report",
+        "compare 610m-mlm40-42k 610m-clm-42k",
+    ):  # fmt: skip
+        with pytest.raises(UserError, match="the published cells were made with the seed-wise choice"):
+            main([*words.split(), "--selection", "mean"])
 
 
 def test_instances_are_read_where_the_interval_needs_them() -> None:

@@ -62,7 +62,7 @@ def show(
 
 
 def app() -> App:
-    return program("x", "An example.", {f"{__name__}:show": "show a thing"}, examples="x show a")
+    return program("x", "An example.\n\nx show a", {f"{__name__}:show": "show a thing"})
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from container.verify import Finding
 @pytest.mark.parametrize(
     ("words", "image", "binds", "inside"),
     [
-        (["x.sif", "analysis", "--help"], "x.sif", (), ("analysis", "--help")),
-        (["--bind", "/a", "--bind=/b", "x.sif", "a", "--bind", "/c"], "x.sif", ("/a", "/b"), ("a", "--bind", "/c")),
+        (["x.sif", "analysis", "table", "--x=1"], "x.sif", (), ("analysis", "table", "--x=1")),
+        (["--bind", "/a", "--bind=/b", "x.sif", "--", "a", "--bind", "c"], "x.sif", ("/a", "/b"), ("a", "--bind", "c")),
         (["x.sif", "--", "-h", "", "--x=1,2"], "x.sif", (), ("-h", "", "--x=1,2")),
         (["x.sif"], "x.sif", (), ()),
     ],

@@ -12,7 +12,7 @@ from common.errors import UserError
 
 def test_the_command_prints_every_format(capsys, tmp_path):
     for form in ("text", "markdown", "csv", "json"):
-        assert main(["coverage", "--trials", "100", "--resamples", "100", "--format", form]) == 0
+        assert main(["coverage", "--trials", "100", "--format", form]) == 0
         text = capsys.readouterr().out
         assert "crossed" in text
         if form == "json":
@@ -20,5 +20,5 @@ def test_the_command_prints_every_format(capsys, tmp_path):
     with pytest.raises(UserError, match="100 trials"):
         main(["coverage", "--trials", "5"])
     out = tmp_path / "coverage.md"
-    assert main(["coverage", "--trials", "100", "--resamples", "100", "--out", str(out)]) == 0
+    assert main(["coverage", "--trials", "100", "--out", str(out)]) == 0
     assert "MS MARCO" in out.read_text()
