@@ -141,10 +141,14 @@ def prepare(module: str, files: Sequence[str]) -> float:
 
 
 def test_files(module: str) -> list[str]:
-    """Return a module's test files."""
-    from tests.test_mirror import ELSEWHERE, files_of
-
-    own = [str(path.relative_to(ROOT)) for path in files_of(module)] or [ELSEWHERE[module]]
+    """Return a module's test files: those of its name, in the folder of its name too, and those of the settings."""
+    path = Path("tests") / module
+    own = [
+        str(file.relative_to(ROOT))
+        for place in (ROOT / path.parent, ROOT / path.parent / path.stem)
+        for file in [place / f"test_{path.stem}.py", *place.glob(f"test_{path.stem}_*.py")]
+        if file.is_file()
+    ]
     return [*own, *SETTINGS["tests"].get(module, [])]
 
 
