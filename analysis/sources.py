@@ -21,9 +21,10 @@ from analysis.statistics.scores_table import Settings, published_scores, run_sco
 from analysis.store.ingest import open_store
 from analysis.store.release import cached_release, released_runs
 from analysis.store.runs_check import warn_of_other_sizes
-from analysis.store.runs_table import is_sealed, protocol_of, read_runs
+from analysis.store.runs_table import read_table
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
+from benchmarks.own_datasets.definitions import make_known
 from benchmarks.protocol import PAPER, STANDARD, TASKS
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
@@ -285,28 +286,29 @@ def _open_folder(source: str, path: Path, request: Request) -> Source:
     if protocol != PAPER:
         request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
     wanted = request.need_instances and request.instances is None and protocol == PAPER
-    runs, stored = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
+    opened, stored = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
+    make_known(opened.datasets.values())
     return Source(
-        label=_label(source, protocol), runs=runs, store=path, added_models=request.add_models, protocol=protocol,
-        instances=request.instances or stored,
+        label=_label(source, protocol), runs=opened.runs, store=path, added_models=request.add_models,
+        protocol=protocol, instances=request.instances or stored,
     )  # fmt: skip
 
 
 def _open_table(source: str, path: Path, request: Request) -> Source:
-    protocol = request.protocol
-    recorded = (protocol or PAPER) if path.suffix.lower() == ".csv" else protocol_of(path)
+    table, protocol = read_table(path, add_models=request.add_models), request.protocol
+    make_known(table.datasets.values())
+    recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    added = request.add_models
-    runs, sealed = read_runs(path, add_models=added), is_sealed(path)
     if recorded != PAPER:
         request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
-        label = _label(source, recorded)
-        return Source(label=label, runs=runs, protocol=recorded, sealed=sealed, added_models=added)
     instances, neighbour = request.instances, path.with_name("instances.parquet")
-    if instances is None and path.suffix == ".parquet" and neighbour.exists():
+    if instances is None and recorded == PAPER and path.suffix == ".parquet" and neighbour.exists():
         instances = neighbour
-    return Source(label=source, runs=runs, instances=instances, sealed=sealed, added_models=added)
+    return Source(
+        label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
+        added_models=request.add_models,
+    )  # fmt: skip
 
 
 SOURCES: Registry[NamedSource] = Registry(
@@ -338,8 +340,8 @@ def _label(source: str, protocol: str) -> str:
 def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, request: Request) -> Source:
     """Open a small study's runs under the paper's names, without instances, which know the own names only."""
     names = [*request.add_models, *stand_ins.models, *stand_ins.others]
-    runs = open_store(path, add_models=names)[0] if path.is_dir() else read_runs(path, add_models=names)
-    placed = stand_ins.in_place(runs)
+    opened = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
+    placed = stand_ins.in_place(opened.runs)
     return Source(label=source, runs=placed, stand_ins=stand_ins, added_models=request.add_models)
 
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from analysis.store.runs_table import read_runs
+from analysis.store.runs_table import manifest_path, read_runs
 from analysis.store.stand_ins import STAND_INS
 from common.errors import UserError
 from common.files import write_text
@@ -77,7 +77,8 @@ def write_example(miniature: Miniature, example: Path) -> None:
     """Write the runs table and the curves, small enough to be kept with the code."""
     example.mkdir(parents=True, exist_ok=True)
     write_text(example / STAND_INS, _stand_ins(miniature, logs="logs"))
-    shutil.copyfile(miniature.root / TABLE, example / Path(TABLE).name)
+    for path in (miniature.root / TABLE, manifest_path(miniature.root / TABLE)):
+        shutil.copyfile(path, example / path.name)
     columns = ("step", "split", "objective", "ratio", "stage")
     # Every step of the curves that Figure 12 draws; of the others the validation losses.
     continued = [model for model in miniature.form.models.values() if model.kind == "continued"]

@@ -47,12 +47,6 @@ def store(whole_store: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole_store, tmp_path / "store"))
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let files made just now count as settled."""
-    monkeypatch.setattr("analysis.store.cell._SETTLED_NS", -1)
-
-
 @pytest.fixture(scope="session")
 def oracle() -> Oracle:
     """sentence-transformers 3.4.1 and its transformers, as `tests.oracle` installs and runs them."""

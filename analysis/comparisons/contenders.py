@@ -169,9 +169,8 @@ def _from_cells(name: str) -> Contender:
 
 
 def _from_runs(source: Source, names: Sequence[str], settings: Settings) -> dict[str, Contender]:
-    everything = source.need_runs("a comparison by seed")
-    runs = everything[everything["model"].isin(names)]
-    runs.attrs.update(everything.attrs)
+    runs = source.need_runs("a comparison by seed")
+    runs = runs[runs["model"].isin(names)]
     values = seed_scores(runs, settings.selection)
     seeds = tuple(int(seed) for seed in values.columns)
     instances = settings.method.need_instances(source.instances)

@@ -1,29 +1,24 @@
-"""Reading one cell of a run store: the unit of work that `ingest` spreads over processes and remembers.
+"""Reading one cell of a run store: the unit of work that `ingest` spreads over processes.
 
 Reading processes import this module and no pandas, so that they start quickly.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from analysis.store.instances import RunScores, write_cell
-from analysis.store.problems import Problem
-from analysis.store.scan import Cell, RunFiles, Stamp
-from analysis.store.standard_scores import read_standard
-from benchmarks.protocol import PAPER
+from analysis.store.scan import Cell, Problem, RunFolder
+from benchmarks.protocol import PAPER, Dataset, format_lr
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import AGAIN, RESULTS, RUN, RunKey, read_run
+from benchmarks.runs import AGAIN, RESULTS, RUN, SPLITS, read_run
 from common.errors import UserError
 from common.manifest import FILES
+from common.plain_text import visible
 
 __all__ = ["CellResult", "Run", "read_cell"]
-
-_SETTLED_NS = 2_000_000_000
-"""A file younger than this is read again next time: a clock tick may hide a second write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,18 +44,13 @@ class Run:
 class CellResult:
     """What a cell's files hold."""
 
-    name: str
-    """`model/task/dataset`."""
-    files: tuple[RunFiles, ...]
-    """As they were when the store was scanned."""
-    settled: bool
-    """Whether equal stamps next time mean equal content."""
+    cell: Cell
     runs: tuple[Run, ...]
     """The usable runs, by learning rate and seed."""
     problems: tuple[Problem, ...] = ()
     """Their paths are relative to `results`."""
-    instances: Stamp | None = None
-    """The instances file; None when none was written."""
+    instances: str | None = None
+    """The SHA-256 of the file with the per-instance scores; None when none was written."""
 
 
 def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str = PAPER) -> CellResult:
@@ -68,73 +58,59 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
 
     Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`.
     """
-    now = time.time_ns()
     problems: list[Problem] = []
-    runs: dict[RunKey, Run] = {}
+    runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    for key, files in _usual_names_first(cell):
-        below = f"{cell.name}/{files.folder}"
+
+    def usual_name_last(run: RunFolder) -> tuple[bool, str]:
+        return run.name != f"{cell.dataset.run_prefix}lr{format_lr(run.lr)}_sd{run.seed}", run.name
+
+    # Of two spellings of one run that of the release counts.
+    for folder in sorted(cell.runs, key=usual_name_last):
+        below = f"{cell.name}/{folder.name}"
         try:
-            run, run_scores = _read_run(results / below, key, protocol)
+            run, run_scores = _read_run(results / below, folder, cell.dataset, protocol)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
             continue
-        first = runs.setdefault(key, run)
+        first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
             scores.append(run_scores)
         else:
             problems.append(Problem(path=below, kind="duplicate", sentence=_is_again(first, run)))
     written = None
     if instances is not None and runs:
-        written = Stamp.of(write_cell(instances, cell.model, cell.dataset, scores).stat())
-    stamps = [stamp for files in cell.runs for stamp in (files.results, files.record) if stamp is not None]
+        written = write_cell(instances, cell.model, cell.dataset, scores)
     return CellResult(
-        name=cell.name,
-        files=cell.runs,
-        settled=all(now - max(stamp.modified, stamp.changed) > _SETTLED_NS for stamp in stamps),
+        cell=cell,
         runs=tuple(runs[key] for key in sorted(runs)),
         problems=tuple(sorted(problems)),
         instances=written,
     )
 
 
-def _read_run(folder: Path, key: RunKey, protocol: str) -> tuple[Run, RunScores]:
-    record = _manifest(folder)
-    validation, test = read_results(folder / RESULTS, _hash_of_results(record))
-    paper = validation.score, test.score
-    scores = paper if protocol == PAPER else read_standard(record, key)
+def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -> tuple[Run, RunScores]:
+    try:
+        record = read_run(folder)
+    except UserError:
+        raise ResultsError("changed", f"has a {RUN} that was changed or damaged; {AGAIN}") from None
+    # A run without a manifest, as in the release, has no hash.
+    sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
+    validation, test = read_results(folder / RESULTS, sha256)
+    scores = validation.score, test.score
+    if protocol != PAPER:
+        scores = _standard(record, named, dataset)
     run = Run(
-        folder=folder.name,
-        lr=key.lr,
-        seed=key.seed,
+        folder=named.name,
+        lr=named.lr,
+        seed=named.seed,
         validation_score=scores[0],
         test_score=scores[1],
         n_validation=len(validation.scores),
         n_test=len(test.scores),
     )
-    return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        return read_run(folder)
-    except UserError:
-        raise ResultsError("changed", f"has a {RUN} that was changed or damaged; {AGAIN}") from None
-
-
-def _hash_of_results(record: dict[str, Any]) -> str | None:
-    """Return the hash that a run recorded, none for a run without a manifest, as in the release."""
-    return record.get(FILES, {}).get(RESULTS, "") if record else None
-
-
-def _usual_names_first(cell: Cell) -> list[tuple[RunKey, RunFiles]]:
-    """Return the runs, those whose folders are spelt as in the release first: of two spellings they count."""
-    keyed = [
-        (RunKey(model=cell.model, dataset=cell.dataset, lr=files.lr, seed=files.seed), files)
-        for files in cell.runs
-    ]
-    return sorted(keyed, key=lambda pair: (pair[1].folder != pair[0].folder.name, pair[1].folder))
+    return run, RunScores(lr=named.lr, seed=named.seed, validation=validation.scores, test=test.scores)
 
 
 def _is_again(first: Run, run: Run) -> str:
@@ -143,3 +119,35 @@ def _is_again(first: Run, run: Run) -> str:
     if not same:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
     return f"is the run of {first.folder} again, {how}; remove one of them"
+
+
+def _standard(record: dict[str, Any], named: RunFolder, dataset: Dataset) -> tuple[float, float]:
+    """Return the validation and the test score of a run by its dataset's headline metric, in [0, 1].
+
+    Raises:
+        ResultsError: no manifest, or one without that metric, or of another run.
+    """
+    if not record:
+        raise ResultsError(
+            "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
+        )
+    for name, value in (("dataset", dataset.name), ("lr", named.lr), ("seed", named.seed)):
+        if name in record and record[name] != value:
+            found = visible(str(record[name])[:60])
+            raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {value}")
+    validation, test = (_metric(record, split, dataset) for split in SPLITS)
+    return validation, test
+
+
+def _metric(record: dict[str, Any], split: str, dataset: Dataset) -> float:
+    splits = record.get("standard")
+    metrics = splits.get(split) if isinstance(splits, dict) else None
+    value = metrics.get(dataset.headline) if isinstance(metrics, dict) else None
+    where = f"standard.{split}.{dataset.headline}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again")
+    # A correlation, which only datasets of one's own have, can be negative.
+    least = 0 if dataset.in_paper else -1
+    if not least <= value <= 1:
+        raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
+    return float(value)

@@ -6,17 +6,15 @@ One row a run, sorted by learning rate and seed:
     lr, seed                 the run (float64, int64)
     validation, test         its score on every instance, in dataset order (list<double>)
 
-Any Parquet reader opens the folder as one data set. It can hold runs that the runs table leaves out because the
-rest of their dataset has another number of instances; rows of the runs table say which to read.
+Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. It can hold
+runs that the runs table leaves out because the rest of their dataset has another number of instances; rows of the
+runs table say which to read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,32 +25,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.protocol import get_dataset
+from benchmarks.protocol import Dataset
 from benchmarks.runs import SPLITS
 from common.errors import UserError, first_line
-from common.files import atomic_path, write_text
+from common.files import atomic_folder, sha256_bytes
+from common.manifest import FILES, DamagedError, check_file, check_files, read_manifest, write_manifest
 from common.plain_text import visible
 from common.processes import cores
-from common.reading import strict_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "MANIFEST",
     "RUN_FIELDS",
     "RunScores",
-    "cell_path",
     "check_folder",
-    "open_folder",
-    "prune",
+    "instances_folder",
+    "instances_name",
     "read_instances",
     "write_cell",
 ]
 
-_MARKER = "_clm_or_mlm_instances.json"
-"""Names this package's folders; readers of Parquet skip names with an underscore."""
-_METADATA = b"clm_or_mlm"
-"""The key of a file's metadata with the hash of each split."""
+MANIFEST = "_manifest.json"
+"""The hashes of the files in the folder (`common.manifest`); readers of Parquet skip names with an underscore."""
 RUN_FIELDS = (
     ("model", pa.string()),
     ("task", pa.string()),
@@ -62,6 +58,7 @@ RUN_FIELDS = (
 )
 """The columns that name a run, in every table of runs."""
 _SCHEMA = pa.schema([*RUN_FIELDS, ("validation", pa.list_(pa.float64())), ("test", pa.list_(pa.float64()))])
+_AGAIN = "read the store again with python -m analysis ingest STORE --instances {}"
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -87,7 +84,7 @@ def read_instances(
 
     Args:
         path: the instances folder that `ingest --instances` wrote.
-        dataset: one of the twelve.
+        dataset: its name.
         runs: rows of the runs table, with `model`, `lr`, `seed`; rows of other datasets are refused. Where the
             split's score column is there too, it must be the mean of the instances.
         split: `test` or `validation`.
@@ -100,20 +97,24 @@ def read_instances(
         UserError: the folder, a model's file or a run is absent, belongs to another ingest, or the runs differ in
             their number of instances.
     """
-    get_dataset(dataset)
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
     wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
     groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
+    hashes = _hashes(path)
+
+    def chosen_rows(model: str, places: Iterable[int]) -> list[npt.NDArray[np.float64]]:
+        name = instances_name(model, dataset)
+        return _chosen_rows(
+            path / name, hashes.get(name), ("lr", "seed", split), [wanted[at] for at in places]
+        )
+
     scores = np.empty((0, 0))
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
-        chosen = pool.map(
-            lambda group: _chosen_rows(path, str(group[0]), dataset, split, [wanted[at] for at in group[1]]),
-            groups,
-        )
+        chosen = pool.map(lambda group: chosen_rows(str(group[0]), group[1]), groups)
         for (_, places), rows in zip(groups, chosen, strict=True):
             if not scores.size:
                 scores = np.empty((len(runs), len(rows[0])))
@@ -128,44 +129,41 @@ def read_instances(
         if not distance.max() <= _AGREEMENT:
             model = runs["model"].iloc[int(distance.argmax())]
             raise UserError(
-                f"{cell_path(path, model, dataset)}: not from the same ingest as the runs table (the scores differ "
-                f"by {distance.max():.4f}); run python -m analysis ingest STORE with both --out and --instances"
+                f"{path / instances_name(model, dataset)}: not from the same ingest as the runs table (the scores "
+                f"differ by {distance.max():.4f}); run python -m analysis ingest STORE with both --out and --instances"
             )
     return scores
 
 
-def cell_path(folder: Path, model: str, dataset: str) -> Path:
-    """Return the path of a cell's instances."""
-    return folder / model / f"{dataset}.parquet"
+def instances_name(model: str, dataset: str) -> str:
+    """Return the name of a cell's file in the folder."""
+    return f"{model}/{dataset}.parquet"
 
 
-def write_cell(folder: Path, model: str, dataset: str, runs: Sequence[RunScores]) -> Path:
-    """Write a cell's runs atomically and return the file; equal runs in any order give equal bytes."""
+def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunScores]) -> str:
+    """Write a cell's runs and return the file's SHA-256; equal runs in any order give equal bytes."""
     ordered = sorted(runs, key=lambda run: (run.lr, run.seed))
-    task = get_dataset(dataset).task
+    texts = (model, dataset.task, dataset.name)
     columns = [
-        *(pa.array([text] * len(ordered), pa.string()) for text in (model, task, dataset)),
+        *(pa.array([text] * len(ordered), pa.string()) for text in texts),
         pa.array([run.lr for run in ordered], pa.float64()),
         pa.array([run.seed for run in ordered], pa.int64()),
         *(_lists([getattr(run, split) for run in ordered]) for split in SPLITS),
     ]
-    path = cell_path(folder, model, dataset)
-    keys = [(run.lr, run.seed) for run in ordered]
-    seals = {
-        split: _seal(model, dataset, split, keys, [getattr(run, split) for run in ordered])
-        for split in SPLITS
-    }
-    schema = _SCHEMA.with_metadata({_METADATA: json.dumps(seals).encode()})
-    with atomic_path(path) as temporary:
-        pq.write_table(
-            pa.Table.from_arrays(columns, schema=schema),
-            temporary,
-            use_dictionary=["model", "task", "dataset"],
-            compression="zstd",
-            compression_level=1,
-            write_statistics=False,
-        )
-    return path
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.Table.from_arrays(columns, schema=_SCHEMA),
+        sink,
+        use_dictionary=["model", "task", "dataset"],
+        compression="zstd",
+        compression_level=1,
+        write_statistics=False,
+    )
+    content = sink.getvalue().to_pybytes()
+    path = folder / instances_name(model, dataset.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return sha256_bytes(content)
 
 
 def check_folder(folder: Path) -> None:
@@ -178,27 +176,28 @@ def check_folder(folder: Path) -> None:
         raise UserError(
             f"{folder}: is a file; --instances names a folder that does not exist yet, or an earlier one"
         )
-    if folder.is_dir() and not (folder / _MARKER).is_file() and any(folder.iterdir()):
+    if folder.is_dir() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
         raise UserError(f"{folder}: holds something else than instances; give --instances a new folder")
 
 
-def open_folder(folder: Path) -> None:
-    """Make `folder` an instances folder, unless it is one; raises as `check_folder`."""
-    check_folder(folder)
-    if not (folder / _MARKER).is_file():
-        write_text(folder / _MARKER, json.dumps({"format": 1}) + "\n")
+class _UnchangedError(Exception):
+    """What was written is there already."""
 
 
-def prune(folder: Path, keep: set[Path]) -> None:
-    """Remove cells that are not in `keep`, what a write left that was killed an hour ago, and empty folders."""
-    for model in sorted(path for path in folder.iterdir() if path.is_dir()):
-        for file in model.glob("*.parquet"):
-            with contextlib.suppress(FileNotFoundError):
-                unfinished = file.name.startswith(".")
-                if time.time() - file.stat().st_mtime > 3600 if unfinished else file not in keep:
-                    file.unlink()
-        if not any(model.iterdir()):
-            model.rmdir()
+@contextlib.contextmanager
+def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield a new folder for `write_cell`, and a table for the hashes; with its manifest it takes the place of `path`.
+
+    A folder that holds the same already stays untouched, for those who are reading it.
+    """
+    hashes: dict[str, str] = {}
+    with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
+        yield folder, hashes
+        write_manifest(folder / MANIFEST, {"format": 2}, hashes)
+        with contextlib.suppress(FileNotFoundError, DamagedError):
+            if (path / MANIFEST).read_bytes() == (folder / MANIFEST).read_bytes():
+                check_files(path, hashes, "")
+                raise _UnchangedError
 
 
 def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
@@ -207,62 +206,34 @@ def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
 
 
+def _hashes(path: Path) -> dict[str, str]:
+    """Return the hashes of the files of an instances folder; none where there is no such folder."""
+    try:
+        return dict(read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {}))
+    except FileNotFoundError:
+        return {}
+
+
 def _chosen_rows(
-    path: Path, model: str, dataset: str, split: str, keys: Sequence[tuple[float, int]]
+    path: Path, sha256: str | None, columns: Sequence[str], keys: Sequence[tuple[float, int]]
 ) -> list[npt.NDArray[np.float64]]:
     """Return copies of some runs' scores, so that the rest of the cell need not stay in memory."""
-    cell = _read_cell(path, model, dataset, split)
-    for key in keys:
-        if key not in cell:
-            raise UserError(
-                f"{cell_path(path, model, dataset)}: holds no run with lr {key[0]:g}, seed {key[1]}; "
-                f"read the store again with python -m analysis ingest STORE --instances {path}"
-            )
-    return [cell[key].copy() for key in keys]
-
-
-def _read_cell(
-    folder: Path, model: str, dataset: str, split: str
-) -> dict[tuple[float, int], npt.NDArray[np.float64]]:
-    path = cell_path(folder, model, dataset)
+    again = _AGAIN.format(path.parent.parent)
     try:
-        table = pq.read_table(path, columns=["lr", "seed", split], use_threads=False, partitioning=None)
-        lists = table[split].combine_chunks()
-        offsets, values = lists.offsets.to_numpy(), lists.values.to_numpy()
-        keys = list(zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True))
-        rows = [values[offsets[i] : offsets[i + 1]] for i in range(len(keys))]
-        seals = strict_json((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if split in seals and seals[split] != _seal(model, dataset, split, keys, rows):
-            raise ValueError("it was changed since it was written: its seal does not fit")
+        if sha256 is None:
+            raise FileNotFoundError
+        check_file(path, sha256)
+        table = pq.read_table(path, columns=[*columns], use_threads=False, partitioning=None)
     except FileNotFoundError:
-        raise UserError(
-            f"{path}: no instances of {model} on {dataset}; read the store again with "
-            f"python -m analysis ingest STORE --instances {folder}"
-        ) from None
-    except (
-        pa.ArrowException,
-        OSError,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-    ) as error:
-        raise UserError(
-            f"{path}: cannot be read ({visible(first_line(error))}); ingest the store again"
-        ) from None
-    return dict(zip(keys, rows, strict=True))
-
-
-def _seal(
-    model: str,
-    dataset: str,
-    split: str,
-    keys: Sequence[tuple[float, int]],
-    rows: Sequence[npt.NDArray[np.float64]],
-) -> str:
-    """Return the hash of one split of a cell."""
-    digest = hashlib.sha256(repr((model, dataset, split, keys, [len(row) for row in rows])).encode())
-    for row in rows:
-        digest.update(np.ascontiguousarray(row, dtype="<f8").data)
-    return digest.hexdigest()
+        raise UserError(f"{path}: there are no such instances; {again}") from None
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}; {again}") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: cannot be read ({visible(first_line(error))}); {again}") from None
+    lrs, seeds, scores = (table[name].combine_chunks() for name in columns)
+    offsets, values = scores.offsets.to_numpy(), scores.values.to_numpy()
+    at = {key: i for i, key in enumerate(zip(lrs.to_pylist(), seeds.to_pylist(), strict=True))}
+    for lr, seed in keys:
+        if (lr, seed) not in at:
+            raise UserError(f"{path}: holds no run with lr {lr:g}, seed {seed}; {again}")
+    return [values[offsets[at[key]] : offsets[at[key] + 1]].copy() for key in keys]

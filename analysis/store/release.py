@@ -67,8 +67,8 @@ _NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
 
 def released_runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd.DataFrame, Path | None]:
     """Return the released runs of `models`, fetched if need be, and the folder of their per-instance scores."""
-    runs, folder = open_store(released_store(models), instances=instances)
-    return runs[runs["model"].isin(models)].reset_index(drop=True), folder
+    ingested, folder = open_store(released_store(models), instances=instances, models=models)
+    return ingested.runs, folder
 
 
 def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:

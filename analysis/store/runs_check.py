@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.published_cells import TEST_INSTANCES
-from analysis.store.foreign_models import model_error
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, PAPER_DATASETS, TASKS, format_lr
+from analysis.store.scan import model_error
+from benchmarks.protocol import EXTRA_DATASETS, LEARNING_RATES, PAPER_DATASETS, TASKS, Dataset, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
 from pretraining.model_names import MODELS
@@ -61,7 +62,9 @@ def check_header(header: Sequence[str], path: Path) -> None:
         )
 
 
-def check_rows(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[str]) -> pd.DataFrame:
+def check_rows(
+    frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequence[str], datasets: Mapping[str, Dataset]
+) -> pd.DataFrame:
     """Return the rows of a table, checked and sorted.
 
     Args:
@@ -69,68 +72,55 @@ def check_rows(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequen
         path: the file, for messages.
         first_row: the number of its first row: 2 in a text, whose rows are lines, 1 elsewhere.
         added: names or shell patterns of models outside the released scheme.
+        datasets: those that are known.
 
     Raises:
         UserError: a value is not possible, or a run is there twice; the message names the row.
     """
     place = "line" if first_row == 2 else "row"
+    runs = pd.DataFrame({name: frame[name].astype(str) for name in ("model", "task", "dataset")})
 
-    def at(mask: npt.NDArray[np.bool_]) -> str:
-        return f"{path}: {place} {int(np.flatnonzero(mask)[0]) + first_row}"
+    def refuse(wrong: npt.ArrayLike, why: Callable[[int], str]) -> None:
+        """Raise with the first row that is wrong."""
+        if (rows := np.flatnonzero(np.asarray(wrong))).size:
+            row = int(rows[0])
+            raise UserError(f"{path}: {place} {row + first_row}{why(row)}")
 
-    runs = pd.DataFrame(index=frame.index)
-    for name in ("model", "task", "dataset"):
-        runs[name] = frame[name].astype(str)
     for model in runs["model"].unique():
-        if (fault := name_fault(model)) is not None:
-            where = at((runs["model"] == model).to_numpy())
-            raise UserError(f"{where}: the model {visible(repr(model))[:60]} {fault}")
-        if (error := model_error(model, added)) is not None:
-            raise UserError(f"{at((runs['model'] == model).to_numpy())}: {error}")
-    for dataset in runs["dataset"].unique():
-        if dataset not in DATASETS:
-            where = at((runs["dataset"] == dataset).to_numpy())
-            extra = " is outside the paper's twelve" if dataset in EXTRA_DATASETS else " is unknown"
-            raise UserError(
-                f"{where}: dataset {dataset!r}{extra}{nearest(dataset, DATASETS)}; "
-                f"the datasets are {', '.join(DATASETS)}; one of your own is known from its run store, or from the "
-                "Parquet table that ingest makes of that"
-            )
-    expected = runs["dataset"].map({name: dataset.task for name, dataset in DATASETS.items()})
-    if (wrong := (runs["task"] != expected).to_numpy()).any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise UserError(
-            f"{at(wrong)} gives {runs['dataset'].iloc[row]} the task {runs['task'].iloc[row]!r}, "
+        why = f"the model {visible(repr(model))[:60]} {fault}" if (fault := name_fault(model)) else None
+        if (why := why or model_error(model, added)) is not None:
+            refuse(runs["model"] == model, lambda _: f": {why}")  # noqa: B023 (called at once)
+    tasks = {name: dataset.task for name, dataset in datasets.items()}
+    refuse(~runs["dataset"].isin(list(datasets)), lambda row: _unknown(runs["dataset"].iloc[row], datasets))
+    expected = runs["dataset"].map(tasks)
+    refuse(
+        runs["task"] != expected,
+        lambda row: (
+            f" gives {runs['dataset'].iloc[row]} the task {runs['task'].iloc[row]!r}, "
             f"it belongs to {expected.iloc[row]} ({TASKS[expected.iloc[row]].title.lower()})"
-        )
-    for name in ("lr", "seed", "validation_score", "test_score"):
-        runs[name] = _floats(frame[name], name, path)
-    lrs = runs["lr"].to_numpy()
-    if (wrong := ~(np.isfinite(lrs) & (lrs > 0) & (lrs < 1))).any():
-        raise UserError(f"{at(wrong)} has a learning rate that is no positive number below 1")
+        ),
+    )
+    lrs, seeds = _floats(frame["lr"], path), _floats(frame["seed"], path)
+    refuse(
+        ~(np.isfinite(lrs) & (lrs > 0) & (lrs < 1)),
+        lambda _: " has a learning rate that is no positive number below 1",
+    )
     for known in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
         lrs = np.where(np.abs(lrs - known) < 1e-6 * known, known, lrs)
-    runs["lr"] = lrs
-    seeds = runs["seed"].to_numpy()
-    if (wrong := ~(np.isfinite(seeds) & (seeds >= 0) & (seeds < 1 << 31) & (seeds == np.floor(seeds)))).any():
-        raise UserError(f"{at(wrong)} has a seed that is no whole number from 0 on")
-    runs["seed"] = seeds.astype(np.int64)
+    whole = np.isfinite(seeds) & (seeds >= 0) & (seeds < 1 << 31) & (seeds == np.floor(seeds))
+    refuse(~whole, lambda _: " has a seed that is no whole number from 0 on")
+    runs["lr"], runs["seed"] = lrs, seeds.astype(np.int64)
     for name in ("validation_score", "test_score"):
-        scores = runs[name].to_numpy()
-        if (wrong := ~((scores >= 0) & (scores <= 1))).any():
-            value = float(scores[np.flatnonzero(wrong)[0]])
-            hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
-            raise UserError(f"{at(wrong)} has {name} {value:g}, which is outside [0, 1]{hint}")
+        scores = _floats(frame[name], path)
+        refuse(~((scores >= 0) & (scores <= 1)), partial(_outside, name, scores))
+        runs[name] = scores
     for name in OPTIONAL:
-        counts = _floats(frame[name], name, path) if name in frame else np.full(len(runs), np.nan)
-        if (
-            wrong := ~np.isnan(counts) & ~((counts >= 1) & (counts < 1e12) & (counts == np.floor(counts)))
-        ).any():
-            raise UserError(
-                f"{at(wrong)} has {name} {counts[np.flatnonzero(wrong)[0]]:g}, no count from 1 on"
-            )
+        counts = _floats(frame[name], path) if name in frame else np.full(len(runs), np.nan)
+        fits = np.isnan(counts) | ((counts >= 1) & (counts < 1e12) & (counts == np.floor(counts)))
+        refuse(~fits, partial(_no_count, name, counts))
         runs[name] = pd.array(counts, dtype="Float64").astype("Int64")
-    if (again := runs.duplicated(list(KEYS)).to_numpy()).any():
+    again = runs.duplicated(list(KEYS)).to_numpy()
+    if again.any():
         row = int(np.flatnonzero(again)[0])
         same = (runs[list(KEYS)] == runs[list(KEYS)].iloc[row]).all(axis=1).to_numpy()
         model, dataset, lr, seed = runs[list(KEYS)].iloc[row]
@@ -139,6 +129,24 @@ def check_rows(frame: pd.DataFrame, path: Path, *, first_row: int, added: Sequen
             f"{model} on {dataset} with lr {format_lr(lr)}, seed {seed}; keep one of them"
         )
     return sort_runs(runs.loc[:, list(COLUMNS)])
+
+
+def _unknown(name: str, datasets: Mapping[str, Dataset]) -> str:
+    extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
+    return (
+        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; one of your own "
+        "is known from its run store, or from the Parquet table that ingest makes of that"
+    )
+
+
+def _outside(name: str, scores: npt.NDArray[np.float64], row: int) -> str:
+    value = float(scores[row])
+    hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
+    return f" has {name} {value:g}, which is outside [0, 1]{hint}"
+
+
+def _no_count(name: str, counts: npt.NDArray[np.float64], row: int) -> str:
+    return f" has {name} {counts[row]:g}, no count from 1 on"
 
 
 def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
@@ -160,10 +168,9 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the table's order with a fresh index; the argument is left as it is."""
-    last = len(_MODEL_ORDER)
     order = pd.DataFrame(
         {
-            "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, last)),
+            "model_rank": runs["model"].map(lambda name: _MODEL_ORDER.get(name, len(_MODEL_ORDER))),
             "model": runs["model"],
             "dataset_rank": runs["dataset"].map(lambda name: _DATASET_ORDER.get(name, len(_DATASET_ORDER))),
             "dataset": runs["dataset"],
@@ -175,8 +182,8 @@ def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.iloc[ranked.index].reset_index(drop=True)
 
 
-def _floats(column: pd.Series, name: str, path: Path) -> npt.NDArray[np.float64]:
+def _floats(column: pd.Series, path: Path) -> npt.NDArray[np.float64]:
     try:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        raise UserError(f"{path}: the column {name} holds something that is no number") from None
+        raise UserError(f"{path}: the column {column.name} holds something that is no number") from None

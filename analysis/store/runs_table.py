@@ -8,8 +8,9 @@
 
 Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in the study's order (others
 after them by name), then learning rate, then seed. The file is Parquet, or CSV with these columns or
-with the header `model,task,dataset,lr,seed,val_score,test_score`. What is written here is sealed. A Parquet file
-records what its names mean besides the paper's: added models, and the definitions of datasets of one's own.
+with the header `model,task,dataset,lr,seed,val_score,test_score`; `runs.parquet.manifest.json` next to it has its
+hash. A Parquet file records what its names mean besides the paper's: added models, and the definitions of datasets of
+one's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +38,21 @@ from analysis.store.runs_check import (
     check_rows,
     sort_runs,
 )
-from analysis.store.table_seal import check_seal, content_seal, seal_path, write_seal
-from benchmarks.own_datasets.definitions import definitions_record, register_record
-from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS
+from benchmarks.own_datasets.definitions import definitions_record, known_datasets, recorded_definitions
+from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, Dataset
 from common.errors import UserError, first_line
-from common.files import write_bytes
+from common.files import sha256_bytes, write_bytes
+from common.manifest import FILES, DamagedError, read_manifest, write_manifest
 from common.plain_text import name_fault, visible
 from common.reading import BadJsonError, read_bounded, strict_json
 from common.tables import csv_text
 
 __all__ = [
-    "COLUMNS",
-    "KEYS",
-    "added_models",
-    "is_sealed",
-    "protocol_of",
-    "read_runs",
-    "sort_runs",
-    "write_runs",
-]
+    "COLUMNS", "KEYS", "RunsTable", "manifest_path", "read_runs", "read_table", "refuse_csv", "sort_runs", "write_runs",
+]  # fmt: skip
 
 _MOST, _MOST_ROWS = 1 << 30, 10_000_000
 """Bytes and rows of the largest table that is read; that of the whole release has 18,483 rows."""
-_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
-"""What reading a damaged Parquet file raises."""
 _SCHEMA = pa.schema(
     [
         *RUN_FIELDS,
@@ -70,63 +63,37 @@ _SCHEMA = pa.schema(
     ]
 )
 _METADATA = b"clm_or_mlm"
+_AGAIN = "make it again with ingest"
 
 
-def added_models(path: Path) -> tuple[str, ...]:
-    """Return the models outside the released naming scheme that a Parquet runs table holds by its maker's word.
+@dataclass(frozen=True, kw_only=True)
+class RunsTable:
+    """A runs table that was read, and what it records."""
 
-    They were named with `ingest --add-model`; a CSV has none.
-    """
-    return tuple(_recorded(path).get("added_models", ()))
-
-
-def protocol_of(path: Path) -> str:
-    """Return the protocol whose scores a runs table holds, as a Parquet file records it; a CSV holds `paper`'s."""
-    return str(_recorded(path).get("protocol", PAPER))
-
-
-def is_sealed(path: Path) -> bool:
-    """Return whether a runs table carries a seal, as those do that this package wrote; `read_runs` compares it."""
-    return seal_path(path).exists() if path.suffix.lower() == ".csv" else "seal" in _recorded(path)
+    runs: pd.DataFrame
+    """The rows, checked and sorted."""
+    added_models: tuple[str, ...] = ()
+    """The models outside the released naming scheme that `ingest --add-model` took; a CSV records none."""
+    protocol: str | None = None
+    """Whose scores they are, as a Parquet file records it; None of a CSV."""
+    datasets: Mapping[str, Dataset]
+    """Those that are known: the paper's, and after them what the table defines."""
+    sealed: bool
+    """Whether a manifest is there, which was compared with it: those that this package wrote have one."""
 
 
-def _recorded(path: Path) -> dict[str, Any]:
-    """Return what a Parquet table's maker recorded in it, checked; empty for a CSV and for tables of other makers."""
-    if path.suffix.lower() == ".csv":
-        return {}
-    try:
-        _check_size(path)
-        content = (pq.read_schema(path).metadata or {}).get(_METADATA)
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
-    if content is None:
-        return {}
-    try:
-        record = strict_json(content)
-        added, protocol = record.get("added_models", []), record.get("protocol", PAPER)
-        datasets = record.get("datasets", {})
-    except (BadJsonError, AttributeError) as error:
-        raise UserError(f"{path}: its record is damaged ({error}); make it again with ingest") from None
-    if not isinstance(added, list) or not all(
-        isinstance(name, str) and not name_fault(name) for name in added
-    ):
-        raise UserError(f"{path}: its record of added models is damaged; make it again with ingest")
-    if not isinstance(datasets, dict):
-        raise UserError(f"{path}: its record of datasets is damaged; make it again with ingest")
-    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
-        raise UserError(f"{path}: its record names no known protocol; make it again with ingest")
-    return dict(record)
-
-
-def _check_size(path: Path) -> None:
-    if path.stat().st_size > _MOST:
-        raise UserError(f"{path}: has more than {_MOST:,} bytes, and no runs table needs that many")
+def manifest_path(table: Path) -> Path:
+    """Return where the manifest of a runs table is."""
+    return table.with_name(f"{table.name}.manifest.json")
 
 
 def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
+    """Return the rows of the runs table in `path`, as `read_table` reads them."""
+    return read_table(path, add_models=add_models).runs
 
-    The datasets of one's own that a Parquet file records are registered.
+
+def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
+    """Return the runs table in `path` (Parquet, or CSV by its ending), checked and sorted.
 
     Args:
         path: the file.
@@ -134,43 +101,134 @@ def read_runs(path: Path, *, add_models: Sequence[str] = ()) -> pd.DataFrame:
             those that a Parquet file itself records.
 
     Raises:
-        UserError: the file is absent or no table, its header lacks a column, or a row has an unknown model
-            or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats an earlier row; or a
-            recorded definition is damaged or means another dataset than the one that is registered.
+        UserError: the file is absent or no table, was changed since it was written, its header lacks a column, or a
+            row has an unknown model or dataset, a task that is not the dataset's, a score outside [0, 1], or repeats
+            an earlier row; or a recorded definition is damaged.
     """
     if not path.is_file():
-        what = (
-            "is a folder; a run store becomes a runs table with"
-            if path.is_dir()
-            else "does not exist; make it with"
-        )
-        raise UserError(f"{path}: {what} python -m analysis ingest STORE --out runs.parquet")
+        verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
+        raise UserError(f"{path}: {verb} with python -m analysis ingest STORE --out runs.parquet")
+    content = read_bounded(path, _MOST)
+    sealed = _is_as_written(path, content)
     if path.suffix.lower() == ".csv":
-        return check_rows(_read_csv(path), path, first_row=2, added=add_models)
-    recorded = _recorded(path)
-    register_record(recorded.get("datasets", {}), path)
+        runs = check_rows(_csv_rows(path, content), path, first_row=2, added=add_models, datasets=DATASETS)
+        return RunsTable(runs=runs, datasets=DATASETS, sealed=sealed)
     try:
-        if (rows := pq.read_metadata(path).num_rows) > _MOST_ROWS:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if (rows := file.metadata.num_rows) > _MOST_ROWS:
             raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
-        check_header([ALIASES.get(name, name) for name in pq.read_schema(path).names], path)
-        table = pq.read_table(path, memory_map=False)
+        check_header([ALIASES.get(name, name) for name in file.schema_arrow.names], path)
+        record = _record(path, (file.schema_arrow.metadata or {}).get(_METADATA, b"{}"))
+        table = file.read()
         table.validate(full=True)
         _check_types(table, path)
         frame = table.to_pandas(ignore_metadata=True).rename(columns=ALIASES)
     except UserError:
         raise
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
-    runs = check_rows(frame, path, first_row=1, added=(*add_models, *recorded.get("added_models", ())))
-    if "seal" in recorded and recorded["seal"] != _seal(runs, recorded):
-        raise UserError(
-            f"{path}: was changed since it was written: its seal does not fit; make it again with ingest"
-        )
-    return runs
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
+        reason = visible(first_line(error))
+        raise UserError(f"{path}: no Parquet file that can be read ({reason}); {_AGAIN}") from None
+    datasets = known_datasets(recorded_definitions(record["datasets"], path))
+    added = tuple(record["added_models"])
+    runs = check_rows(frame, path, first_row=1, added=(*add_models, *added), datasets=datasets)
+    return RunsTable(
+        runs=runs, added_models=added, protocol=record["protocol"], datasets=datasets, sealed=sealed
+    )
 
 
-def _seal(runs: pd.DataFrame, record: Mapping[str, Any]) -> str:
-    return content_seal(csv_text(runs.loc[:, list(COLUMNS)]), record)
+def refuse_csv(out: Path, *, added: Iterable[str], protocol: str, datasets: Iterable[Dataset]) -> None:
+    """Raise a `UserError` where a file is a CSV, which could not record what the names in it mean.
+
+    Args:
+        out: the file to be written.
+        added: models outside the released scheme.
+        protocol: by which the scores are.
+        datasets: those of its rows.
+    """
+    own = ", ".join(definitions_record(datasets))
+    unrecorded = {
+        "models taken with --add-model": any(added),
+        "protocol": protocol != PAPER,
+        f"definitions of datasets of your own ({own})": bool(own),
+    }
+    what = next((name for name, there in unrecorded.items() if there), None)
+    if what is not None and out.suffix.lower() == ".csv":
+        raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
+
+
+def write_runs(
+    path: Path,
+    runs: pd.DataFrame,
+    *,
+    add_models: Iterable[str] = (),
+    protocol: str = PAPER,
+    datasets: Mapping[str, Dataset] = DATASETS,
+) -> None:
+    """Write a runs table and its manifest atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
+
+    A file that holds these bytes already is left untouched, so that what depends on it stays up to date.
+
+    Args:
+        path: the file, replaced when it exists.
+        runs: the columns of `COLUMNS`, in any row order.
+        add_models: the models outside the released naming scheme among them, recorded in a Parquet file.
+        protocol: the protocol of the scores, recorded likewise.
+        datasets: those that are known; the definitions of the rows' own ones are recorded likewise.
+    """
+    frame = sort_runs(runs)
+    if path.suffix.lower() == ".csv":
+        content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
+    else:
+        columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
+        own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
+        record = {"added_models": sorted(set(add_models)), "datasets": own, "protocol": protocol}
+        schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+    manifest = manifest_path(path)
+    if not path.is_file() or path.read_bytes() != content:
+        manifest.unlink(missing_ok=True)  # killed before the new one is there, this leaves a table without
+        write_bytes(path, content)
+    if path.is_file():  # neither a device nor a pipe
+        write_manifest(manifest, {}, {path.name: sha256_bytes(content)})
+
+
+def _is_as_written(path: Path, content: bytes) -> bool:
+    """Return whether a table has a manifest, after comparing it.
+
+    Raises:
+        DamagedError: the table was changed since it was written, or its manifest was.
+    """
+    manifest = manifest_path(path)
+    remedy = f"make both again with ingest, or delete {manifest} to have it read as a table of your own"
+    try:
+        files = read_manifest(manifest, remedy).get(FILES, {})
+    except FileNotFoundError:
+        return False
+    # By its hash alone: both may have been given another name.
+    if list(files.values()) != [sha256_bytes(content)]:
+        raise DamagedError(f"{path}: was changed since it was written; {remedy}")
+    return True
+
+
+def _record(path: Path, content: bytes) -> dict[str, Any]:
+    """Return what a Parquet table's maker recorded in it, checked; of tables of other makers what no record means."""
+    try:
+        record = strict_json(content)
+        added, datasets = record.get("added_models", []), record.get("datasets", {})
+        protocol = record.get("protocol", PAPER)
+    except (BadJsonError, AttributeError) as error:
+        raise UserError(f"{path}: its record is damaged ({error}); {_AGAIN}") from None
+    if not isinstance(added, list) or not all(
+        isinstance(name, str) and not name_fault(name) for name in added
+    ):
+        raise UserError(f"{path}: its record of added models is damaged; {_AGAIN}")
+    if not isinstance(datasets, dict):
+        raise UserError(f"{path}: its record of datasets is damaged; {_AGAIN}")
+    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
+        raise UserError(f"{path}: its record names no known protocol; {_AGAIN}")
+    return {"added_models": added, "datasets": datasets, "protocol": protocol}
 
 
 def _check_types(table: pa.Table, path: Path) -> None:
@@ -184,71 +242,9 @@ def _check_types(table: pa.Table, path: Path) -> None:
             raise UserError(f"{path}: the column {name} holds something that is no number ({kind})")
 
 
-def refuse_csv(out: Path, *, added: Collection[str], protocol: str, datasets: Iterable[str]) -> None:
-    """Raise a `UserError` where a file is a CSV, which could not record what the names in it mean.
-
-    Args:
-        out: the file to be written.
-        added: models outside the released scheme.
-        protocol: by which the scores are.
-        datasets: names of datasets.
-    """
-    own = ", ".join(definitions_record(DATASETS[name] for name in sorted(datasets)))
-    unrecorded = {
-        "models taken with --add-model": bool(added),
-        "protocol": protocol != PAPER,
-        f"definitions of datasets of your own ({own})": bool(own),
-    }
-    what = next((name for name, there in unrecorded.items() if there), None)
-    if what is not None and out.suffix.lower() == ".csv":
-        raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
-
-
-def write_runs(
-    path: Path, runs: pd.DataFrame, *, add_models: Iterable[str] = (), protocol: str = PAPER
-) -> None:
-    """Write a runs table atomically, as Parquet or, by its ending, CSV; equal tables give equal bytes.
-
-    The definitions of datasets of one's own are recorded in a Parquet file.
-
-    A file that holds these bytes already is left untouched, so that what depends on it stays up to date.
-
-    Args:
-        path: the file, replaced when it exists.
-        runs: the columns of `COLUMNS`, in any row order.
-        add_models: the models outside the released naming scheme among them, recorded in a Parquet file.
-        protocol: the protocol of the scores, recorded likewise.
-    """
-    frame = sort_runs(runs)
-    if path.suffix.lower() == ".csv":
-        content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
-    else:
-        columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
-        record: dict[str, Any] = {"format": 1, "added_models": sorted(set(add_models)), "protocol": protocol}
-        if own := definitions_record(DATASETS[name] for name in sorted(frame["dataset"].unique())):
-            record["datasets"] = own
-        record["seal"] = _seal(frame, record)
-        schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
-        content = sink.getvalue().to_pybytes()
-    if not path.is_file() or path.read_bytes() != content:
-        write_bytes(path, content)
-    if path.suffix.lower() == ".csv":
-        write_seal(path, content)
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    reason = visible(first_line(error))
-    return UserError(f"{path}: no Parquet file that can be read ({reason}); make it again with ingest")
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
+def _csv_rows(path: Path, content: bytes) -> pd.DataFrame:
     try:
-        content = read_bounded(path, _MOST)
-        check_seal(path, content)
-        text = content.decode("utf-8-sig")
-        rows = list(csv.reader(io.StringIO(text, newline="")))
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None
     if not rows:

@@ -1,68 +1,83 @@
 """What is in a run store: its cells, the runs of each, and everything that is not where it belongs.
 
-Only names and file times are looked at here; `analysis.store.cell` opens the files.
+Only names are looked at here; `analysis.store.cell` opens the files.
 """
 
 from __future__ import annotations
 
-import contextlib
+import fnmatch
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.store.foreign_models import model_error
-from analysis.store.problems import Problem
-from benchmarks.own_datasets.definitions import register_stored
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
+from pretraining.model_names import parse
 
-__all__ = ["Cell", "RunFiles", "Scan", "Stamp", "results_folder", "scan_store"]
+__all__ = [
+    "HARMLESS", "KINDS", "Cell", "Problem", "RunFolder", "Scan", "model_error", "results_folder", "scan_store",
+    "summary",
+]  # fmt: skip
+
+KINDS: Mapping[str, str] = {
+    "unreadable": "a file or folder that cannot be read",
+    "broken": "a results.json that is empty, cut off or not JSON",
+    "incomplete": "a results.json that lacks a split, `score` or `scores_i`",
+    "value": "a score that is not a number in [0, 1]",
+    "mean": "a score that is not the mean of its scores_i",
+    "changed": "a file that is not what its run wrote",
+    "standard": "a run without the standard protocol's metrics, where those are read",
+    "count": "another number of instances than the other runs of the dataset have",
+    "duplicate": "the same run in two folders",
+    "unknown": "a folder that is no known model, task, dataset or run",
+    "stray": "a file that has no place in a store",
+    "unfinished": "a run that is still being written, or was broken off",
+    "missing": "a cell without all of its 30 runs",
+    "left out": "a dataset that the paper's twelve do not hold",
+}
+"""What each kind of problem means."""
+HARMLESS = frozenset({"unfinished", "missing", "left out"})
+"""Kinds that are reported but leave the exit status at 0: every run that is there is used."""
 
 _OS_LITTER = re.compile(r"\.DS_Store|\._.*|\.nfs.*|Thumbs\.db|desktop\.ini")
 """What file systems and desktops drop anywhere; nobody needs to hear of it."""
 _TEMPORARY = re.compile(r"\..*\.tmp(\..*)?|.*\.(tmp|part|swp)|.*~")
 
 
+@dataclass(frozen=True, kw_only=True, order=True)
+class Problem:
+    """One thing that is wrong with a store, and what was done about it."""
+
+    path: str
+    """The file or folder, below the store as the user named it, so that it can be copied into a command."""
+    kind: str
+    """A key of `KINDS`."""
+    sentence: str
+    """What is wrong, and what to do; does not repeat the path."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.sentence}"
+
+    @property
+    def harmless(self) -> bool:
+        """Whether every run that is there is used in spite of it."""
+        return self.kind in HARMLESS
+
+
 @dataclass(frozen=True, kw_only=True)
-class Stamp:
-    """What a file looks like from outside: the same stamp means the same content."""
+class RunFolder:
+    """A run's folder, unread."""
 
-    size: int
-    """In bytes."""
-    modified: int
-    """Modification time in ns."""
-    changed: int
-    """Change time in ns, which nobody can set."""
-
-    @classmethod
-    def of(cls, stat: os.stat_result) -> Stamp:
-        """Return the stamp of a file."""
-        return cls(size=stat.st_size, modified=stat.st_mtime_ns, changed=stat.st_ctime_ns)
-
-    def is_of(self, stat: os.stat_result) -> bool:
-        """Whether size and modification time are still these; a file of our own can be copied and moved."""
-        return (self.size, self.modified) == (stat.st_size, stat.st_mtime_ns)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunFiles:
-    """A run's files, unread."""
-
-    folder: str
-    """Name of its folder."""
+    name: str
     lr: float
-    """Learning rate, from the folder's name."""
+    """Learning rate, from the name."""
     seed: int
-    """Seed, from the folder's name."""
-    results: Stamp
-    """Of its `results.json`."""
-    record: Stamp | None = None
-    """Of its `run.json`, which has the hashes of the others; None when there is none."""
+    """Seed, from the name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,20 +86,14 @@ class Cell:
 
     model: str
     """Name of the model's folder."""
-    dataset: str
-    """One of the twelve."""
-    runs: tuple[RunFiles, ...] = field(repr=False)
-    """By folder name."""
-
-    @property
-    def task(self) -> str:
-        """The dataset's task."""
-        return DATASETS[self.dataset].task
+    dataset: Dataset
+    runs: tuple[RunFolder, ...] = field(repr=False)
+    """By name."""
 
     @property
     def name(self) -> str:
         """`model/task/dataset`, its folder below `results`."""
-        return f"{self.model}/{self.task}/{self.dataset}"
+        return f"{self.model}/{self.dataset.task}/{self.dataset.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +110,31 @@ class Scan:
     """Models outside the released naming scheme that were wanted and are there."""
 
 
+def summary(problems: Sequence[Problem]) -> str:
+    """Return `3 problems (2 broken, 1 stray)`, or `no problems`; harmless ones are not counted."""
+    kinds = Counter(problem.kind for problem in problems if not problem.harmless)
+    if not kinds:
+        return "no problems"
+    total = sum(kinds.values())
+    parts = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
+    return f"{total} problem{'s' if total > 1 else ''} ({parts})"
+
+
+def model_error(name: str, added: Sequence[str] = ()) -> str | None:
+    """Return why `name` cannot be a model of a store or table, or None when it can.
+
+    A name in the released scheme can, whether or not the study trained it; any other only when it is in
+    `added` or matches one of its shell patterns (`bert-*`).
+    """
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
+        return None
+    try:
+        parse(name)
+    except UserError as error:
+        return f"{error}; a model of your own is taken with --add-model {name}"
+    return None
+
+
 def results_folder(store: Path) -> Path:
     """Return the folder with the models: `store/results` where there is one, else `store` itself.
 
@@ -115,32 +149,48 @@ def results_folder(store: Path) -> Path:
     return store / "results" if (store / "results").is_dir() else store
 
 
-def scan_store(store: Path, add_models: Sequence[str] = ()) -> Scan:
+def scan_store(
+    store: Path,
+    add_models: Sequence[str] = (),
+    *,
+    datasets: Mapping[str, Dataset] = DATASETS,
+    models: Collection[str] | None = None,
+) -> Scan:
     """Look through a store.
 
     Args:
         store: the store, or its `results` folder.
         add_models: names or shell patterns of models that are taken although their names say nothing.
+        datasets: those that are known.
+        models: only these; None: all that are there.
 
     Raises:
-        UserError: there is no store, it holds no model's folder at all, or it is a model's own folder.
+        UserError: there is no store, or it is a model's own folder.
     """
-    results = results_folder(store)
-    register_stored(results.parent if results.name == "results" else store)
-    return _Scanner(results, add_models).scan()
+    return _Scanner(results_folder(store), add_models, datasets, models).scan()
 
 
 class _Scanner:
-    def __init__(self, results: Path, add_models: Sequence[str]) -> None:
+    def __init__(
+        self,
+        results: Path,
+        add_models: Sequence[str],
+        datasets: Mapping[str, Dataset],
+        models: Collection[str] | None,
+    ) -> None:
         self.results = results
         self.add_models = add_models
+        self.datasets = datasets
+        self.models = models
         self.problems: list[Problem] = []
         self.cells: list[Cell] = []
         self.added: set[str] = set()
         self.left_out: defaultdict[str, list[int]] = defaultdict(list)
 
     def scan(self) -> Scan:
-        models = list(self.folders(self.results))
+        models = [
+            entry for entry in self.folders(self.results) if self.models is None or entry.name in self.models
+        ]
         if any(entry.name in TASKS for entry in models):
             raise UserError(
                 f"{self.results}: this is one model's folder; name the store above it, "
@@ -149,13 +199,12 @@ class _Scanner:
         for model in models:
             if (fault := name_fault(model.name)) is not None:
                 self.report(model.path, "unknown", f"{fault}, so it names no model; its runs are left out")
-                continue
-            if (error := model_error(model.name, self.add_models)) is not None:
+            elif (error := model_error(model.name, self.add_models)) is not None:
                 self.report(model.path, "unknown", f"{error}; its runs are left out")
-                continue
-            if model_error(model.name) is not None:
-                self.added.add(model.name)
-            self.scan_model(model)
+            else:
+                if model_error(model.name) is not None:
+                    self.added.add(model.name)
+                self.scan_model(model)
         for dataset, counts in sorted(self.left_out.items()):
             self.report(
                 self.results,
@@ -171,79 +220,58 @@ class _Scanner:
         )
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
-        empty = True
-        for task in self.folders(model.path):
-            empty = False
+        tasks = list(self.folders(model.path))
+        for task in tasks:
             if task.name not in TASKS:
-                self.report(
-                    task.path,
-                    "unknown",
-                    f"is no task{nearest(task.name, TASKS)}; tasks are {', '.join(TASKS)}",
-                )
+                hint = nearest(task.name, TASKS)
+                self.report(task.path, "unknown", f"is no task{hint}; tasks are {', '.join(TASKS)}")
                 continue
             datasets = list(self.folders(task.path))
-            if not datasets:
-                self.report(task.path, "unfinished", "holds no runs")
             for dataset in datasets:
                 self.scan_dataset(model.name, task.name, dataset)
-        if empty:
+            if not datasets:
+                self.report(task.path, "unfinished", "holds no runs")
+        if not tasks:
             self.report(model.path, "unfinished", "holds no runs")
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
-        name = entry.name
-        if name in EXTRA_DATASETS:
-            self.left_out[name].append(
-                sum(1 for run in self.folders(entry.path) if _is_file(f"{run.path}/{RESULTS}"))
-            )
+        if entry.name in EXTRA_DATASETS:
+            runs = (Path(run.path, RESULTS).is_file() for run in self.folders(entry.path))
+            self.left_out[entry.name].append(sum(runs))
             return
-        if name not in DATASETS or DATASETS[name].task != task:
-            known = [dataset.name for dataset in DATASETS.values() if dataset.task == task]
-            hint = f"; it belongs under {DATASETS[name].task}" if name in DATASETS else nearest(name, known)
+        dataset = self.datasets.get(entry.name)
+        if dataset is None or dataset.task != task:
+            known = [other.name for other in self.datasets.values() if other.task == task]
+            hint = nearest(entry.name, known) if dataset is None else f"; it belongs under {dataset.task}"
             self.report(entry.path, "unknown", f"is no dataset of {task}{hint}; they are {', '.join(known)}")
             return
-        runs, problems = [], len(self.problems)
-        for folder in self.folders(entry.path):
-            if (run := self.scan_run(name, folder)) is not None:
-                runs.append(run)
-        if runs:
-            cell = Cell(model=model, dataset=name, runs=tuple(sorted(runs, key=lambda run: run.folder)))
-            self.cells.append(cell)
-        elif len(self.problems) == problems:
+        before = len(self.problems)
+        found = [run for folder in self.folders(entry.path) if (run := self.scan_run(dataset, folder))]
+        if found:
+            found.sort(key=lambda run: run.name)
+            self.cells.append(Cell(model=model, dataset=dataset, runs=tuple(found)))
+        elif len(self.problems) == before:
             self.report(entry.path, "unfinished", "holds no runs")
 
-    def scan_run(self, dataset: str, folder: os.DirEntry[str]) -> RunFiles | None:
-        parsed = parse_run_folder(folder.name)
-        expected = DATASETS[dataset].run_prefix
-        if parsed is None or parsed[0] != expected or not 0 < parsed[1] < 1:
-            self.report(
-                folder.path, "unknown", f"is no run of {dataset}; a run's folder reads {expected}lr1e-04_sd0"
-            )
+    def scan_run(self, dataset: Dataset, folder: os.DirEntry[str]) -> RunFolder | None:
+        parsed, prefix = parse_run_folder(folder.name), dataset.run_prefix
+        if parsed is None or parsed[0] != prefix or not 0 < parsed[1] < 1:
+            sentence = f"is no run of {dataset.name}; a run's folder reads {prefix}lr1e-04_sd0"
+            self.report(folder.path, "unknown", sentence)
             return None
-        results = record = None
+        names = set()
         for entry in self.entries(folder.path):
-            if entry.name == RESULTS:
-                try:
-                    results = Stamp.of(entry.stat())
-                except OSError as error:
-                    self.report(entry.path, "unreadable", f"cannot be read ({error.strerror})")
-                    return None
-                if not entry.is_file():
-                    self.report(entry.path, "unreadable", "is no file; the run is left out")
-                    return None
-            elif entry.name == RUN:
-                with contextlib.suppress(OSError):
-                    record = Stamp.of(entry.stat())
-            elif _TEMPORARY.fullmatch(entry.name):
+            names.add(entry.name)
+            if _TEMPORARY.fullmatch(entry.name):
                 sentence = "is being written, or was broken off; delete it if no process is writing it"
                 self.report(entry.path, "unfinished", sentence)
-            elif entry.name != DETAILS and not _OS_LITTER.fullmatch(entry.name):
-                self.report(
-                    entry.path, "stray", f"is ignored; a run's folder holds {RESULTS}, {DETAILS} and {RUN}"
-                )
-        if results is None:
+            elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(entry.name):
+                sentence = f"is ignored; a run's folder holds {RESULTS}, {DETAILS} and {RUN}"
+                self.report(entry.path, "stray", sentence)
+        if RESULTS not in names:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFiles(folder=folder.name, lr=parsed[1], seed=parsed[2], results=results, record=record)
+        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2])
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:
@@ -266,16 +294,8 @@ class _Scanner:
             elif entry.is_symlink() and not Path(entry.path).exists():
                 self.report(entry.path, "unreadable", "is a link that leads nowhere")
             elif not _OS_LITTER.fullmatch(entry.name):
-                self.report(
-                    entry.path, "stray", "is ignored; a store holds results/<model>/<task>/<dataset>/<run>"
-                )
+                sentence = "is ignored; a store holds results/<model>/<task>/<dataset>/<run>"
+                self.report(entry.path, "stray", sentence)
 
     def report(self, path: str | Path, kind: str, sentence: str) -> None:
         self.problems.append(Problem(path=visible(str(path)), kind=kind, sentence=visible(sentence)))
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except OSError:
-        return False

@@ -17,14 +17,15 @@ import pandas as pd
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
 from common.plain_text import visible
-from common.reading import inside, read_bounded, strict_json
+from common.reading import inside, read_json
 
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
 
 STAND_INS = "stand_ins.json"
 """Name of the file, in a run store or next to a runs table."""
 
-_FAMILIES = "families"
+_FAMILY = "family"
+"""A column that the runs of stand-ins have: the datasets whose mean is the average of the row's task, with commas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +51,17 @@ class StandIns:
 
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return the runs under the paper's names; `averaged_datasets` knows their families."""
-        placed = runs.assign(model=[self.models.get(name, name) for name in runs["model"]])
-        placed.attrs[_FAMILIES] = self.families
-        return placed
+        families = [",".join(self.families.get(task, ())) for task in runs["task"]]
+        return runs.assign(
+            model=[self.models.get(name, name) for name in runs["model"]], **{_FAMILY: families}
+        )
 
 
 def averaged_datasets(runs: pd.DataFrame, task: str) -> tuple[str, ...]:
     """Return the datasets whose mean is the task's average: the paper's three unless the runs are stand-ins'."""
-    families = runs.attrs.get(_FAMILIES)
-    return datasets_of(task) if families is None else tuple(families.get(task, ()))
+    if _FAMILY not in runs or not (of_task := (runs["task"] == task).to_numpy()).any():
+        return datasets_of(task)
+    return tuple(filter(None, str(runs[_FAMILY].to_numpy()[of_task.argmax()]).split(",")))
 
 
 def read_stand_ins(source: Path) -> StandIns | None:
@@ -70,19 +73,18 @@ def read_stand_ins(source: Path) -> StandIns | None:
     path = (source if source.is_dir() else source.parent) / STAND_INS
     if not path.is_file():
         return None
+    content = read_json(path, "make it again or remove it")
     try:
-        content = strict_json(read_bounded(path, 1 << 24))
-        stages = "stages" if "stages" in content else "trajectories"  # what version 0.1 called them
         return StandIns(
             title=str(content["title"]),
             note=str(content["note"]),
             steps=int(content["steps"]),
             models={str(own): str(paper) for own, paper in content["models"].items()},
             others=tuple(map(str, content["others"])),
-            stages={str(own): str(paper) for own, paper in content[stages].items()},
+            stages={str(own): str(paper) for own, paper in content["stages"].items()},
             families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
             logs=inside(path.parent, str(content["logs"])) if content.get("logs") else None,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = visible(f"{type(error).__name__}: {error}")[:200]
         raise UserError(f"{path}: says no stand-ins ({why}); make it again or remove it") from None

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_datasets.definitions import register_stored
-from benchmarks.protocol import DATASETS, PAPER_DATASETS, TASKS
+from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
+from benchmarks.protocol import PAPER_DATASETS, TASKS
 from benchmarks.runs import RESULTS, parse_run_folder, read_run
 from common.crates import check_crate
 from common.errors import UserError
@@ -137,13 +137,13 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     if not results.is_dir():
         raise UserError(f"{store}: no run store, it has no folder `results`")
     check_crate(results.parent)
-    register_stored(results.parent)
+    datasets = known_datasets(stored_definitions(results.parent))
     logs = logs or results.parent / "logs"
     facts: dict[str, dict[str, dict[str, str]]] = {task: {} for task in TASKS}
     runs, failed = 0, []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
         dataset = folder.parent.name
-        if parse_run_folder(folder.name) is None or dataset not in DATASETS:
+        if parse_run_folder(folder.name) is None or dataset not in datasets:
             continue
         name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
         record = read_run(folder)
@@ -151,9 +151,9 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         if not record:
             continue
         if not done and record.get("status") == "failed":
-            failed.append(_failed(name, record, logs))
+            failed.append(_failed(name, record, logs / "cell", datasets[dataset].trained_on))
         elif done:
-            facts[DATASETS[dataset].task][name] = facts_of(record)
+            facts[datasets[dataset].task][name] = facts_of(record)
     if not runs and not failed:
         raise UserError(f"{results} holds no runs")
     mismatches = [
@@ -179,9 +179,8 @@ def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) ->
             yield Mismatch(aspect=aspect.name, table=table, values=dict(counts), examples=tuple(rare[:5]))
 
 
-def _failed(name: str, record: Mapping[str, Any], logs: Path) -> Failed:
-    model, _, dataset, _ = name.split("/")
-    path = logs / "cell" / f"{model}__{DATASETS[dataset].trained_on}.log"
+def _failed(name: str, record: Mapping[str, Any], logs: Path, trained_on: str) -> Failed:
+    path = logs / f"{name.split('/')[0]}__{trained_on}.log"
     tail: tuple[str, ...] = ()
     if path.is_file():
         tail = tuple(path.read_text("utf-8", errors="replace").splitlines()[-5:])

@@ -20,7 +20,7 @@ from common.reading import read_json
 from common.registry import Registry
 
 __all__ = [
-    "DEFINITIONS", "definitions_record", "known_datasets", "recorded_definitions", "register", "register_record",
+    "DEFINITIONS", "definitions_record", "known_datasets", "make_known", "recorded_definitions", "register",
     "register_stored", "store_definitions", "stored_definitions",
 ]  # fmt: skip
 
@@ -102,9 +102,9 @@ def register_stored(store: Path) -> None:
     _register(stored_definitions(store))
 
 
-def register_record(record: Mapping[str, Any], table: Path) -> None:
-    """Put the datasets that a runs table records among the known ones."""
-    _register(recorded_definitions(record, table))
+def make_known(datasets: Iterable[Dataset]) -> None:
+    """Put datasets of one's own, which a source of scores brings, among the known ones."""
+    _register([dataset for dataset in datasets if isinstance(dataset, Definition)])
 
 
 def _register(found: list[Definition]) -> list[Definition]:

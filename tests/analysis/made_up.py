@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.store.instances import RunScores, open_folder, write_cell
+from analysis.store.instances import RunScores, instances_folder, instances_name, write_cell
 from analysis.store.runs_table import COLUMNS
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from pretraining.model_names import MODELS
@@ -53,6 +53,13 @@ def random_runs(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def write_instances(folder: Path, cells: Mapping[tuple[str, str], Sequence[RunScores]]) -> None:
+    """Write the runs of each model and dataset as `ingest` does."""
+    with instances_folder(folder) as (new, hashes):
+        for (model, dataset), runs in cells.items():
+            hashes[instances_name(model, dataset)] = write_cell(new, model, DATASETS[dataset], runs)
+
+
 def with_instances(
     folder: Path,
     rng: np.random.Generator,
@@ -62,9 +69,9 @@ def with_instances(
     shift: float = 0.0,
 ) -> tuple[pd.DataFrame, Path]:
     """Write per-instance scores and return the runs made of them; the last of `models` is better by `shift`."""
-    open_folder(folder)
     models = list(models)
     rows = []
+    cells: dict[tuple[str, str], list[RunScores]] = {}
     for dataset in DATASETS.values():
         count = counts.get(dataset.name, 60)
         hard = rng.normal(0, 0.2, count)
@@ -78,5 +85,6 @@ def with_instances(
                 runs.append(RunScores(lr=1e-4, seed=seed, validation=scores[:5], test=scores))
                 means = (scores[:5].mean(), scores.mean())
                 rows.append((model, dataset.task, dataset.name, 1e-4, seed, *means, 5, count))
-            write_cell(folder, model, dataset.name, runs)
+            cells[model, dataset.name] = runs
+    write_instances(folder, cells)
     return pd.DataFrame(rows, columns=list(COLUMNS)), folder

@@ -61,10 +61,9 @@ def read(store: Path, out: Path, **options: object) -> Ingested:
     return ingest(store, out / "runs.parquet", instances=out / "instances", **options)  # type: ignore[arg-type]
 
 
-def contents(out: Path, *, state: bool = False) -> Bytes:
-    files = [path for path in sorted(out.rglob("*")) if path.is_file()]
+def contents(out: Path) -> Bytes:
     return {
-        str(p.relative_to(out)): p.read_bytes() for p in files if state or not p.name.endswith(".ingest.json")
+        str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()
     }
 
 

@@ -17,11 +17,9 @@ from analysis.store.cell import read_cell
 from analysis.store.ingest import ingest
 from analysis.store.instances import read_instances
 from analysis.store.release import COMMIT, _Clone
-from analysis.store.runs_table import read_runs, write_runs
+from analysis.store.runs_table import manifest_path, read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
-from analysis.store.state import state_path
-from analysis.store.table_seal import seal_path
 from benchmarks.datasets.import_files import import_dataset
 from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
@@ -82,26 +80,6 @@ def of_cell(protocol: str) -> Callable[[Path], Any]:
     return read
 
 
-def ingested(path: Path) -> Any:
-    """Return the table of an ingest that finds this state."""
-    out = path.with_name(path.name.removesuffix(".ingest.json"))
-    found = ingest(path.parent / "store", out, jobs=1)
-    return found.runs.to_csv(), [str(problem) for problem in found.problems], out.read_bytes()
-
-
-def make_state(folder: Path) -> Path:
-    for key in KEYS:
-        write_results(folder / "store", key, SCORES)
-    import analysis.store.cell as cells
-
-    settled, cells._SETTLED_NS = cells._SETTLED_NS, -1
-    try:
-        ingest(folder / "store", folder / "runs.parquet", jobs=1)
-    finally:
-        cells._SETTLED_NS = settled
-    return state_path(folder / "runs.parquet")
-
-
 def make_instances(folder: Path) -> Path:
     for key in KEYS:
         write_results(folder / "store", key, SCORES)
@@ -129,7 +107,7 @@ def make_table(name: str) -> Callable[[Path], Path]:
 
 def make_bare_table(folder: Path) -> Path:
     path = make_table("runs.csv")(folder)
-    seal_path(path).unlink()
+    manifest_path(path).unlink()
     return path
 
 
@@ -279,7 +257,6 @@ FORMATS = [
         sealed=True,
     ),
     FileFormat(name="provenance.json", make=make_provenance, read=read_provenance, sealed=True),
-    FileFormat(name="runs.parquet.ingest.json", make=make_state, read=ingested, sealed=True, refusals=()),
     FileFormat(name="instances", make=make_instances, read=instances_of, sealed=True),
     FileFormat(
         name="runs.parquet",
@@ -297,9 +274,9 @@ FORMATS = [
         sealed=False,
     ),
     FileFormat(
-        name="seal of runs.csv",
-        make=lambda folder: seal_path(make_table("runs.csv")(folder)),
-        read=lambda path: read_runs(path.with_suffix("")).to_csv(),
+        name="manifest of runs.csv",
+        make=lambda folder: manifest_path(make_table("runs.csv")(folder)),
+        read=lambda path: read_runs(path.with_name("runs.csv")).to_csv(),
         sealed=True,
     ),
     FileFormat(

@@ -52,7 +52,7 @@ def ingest(setting: Setting) -> None:
     words = ("-m", "analysis", "ingest", setting.store, "--out")
     with_instances = (*words, setting.runs, "--instances", setting.instances)
     line("ingest with instances, first time", command(*with_instances))
-    line("ingest with instances, nothing changed", command(*with_instances))
+    line("ingest with instances, again", command(*with_instances))
     ours = command(*words, setting.scratch / "other.parquet")
     line("ingest without instances, first time", ours)
     files = sorted(setting.store.rglob("results.json"))[:: setting.every]

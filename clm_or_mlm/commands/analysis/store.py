@@ -7,17 +7,17 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from analysis.store import release
-from analysis.store.foreign_models import model_error
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.problems import Problem, problem_records, summary
-from analysis.store.runs_table import is_sealed, protocol_of, read_runs, refuse_csv, write_runs
+from analysis.store.runs_table import read_table, refuse_csv, write_runs
+from analysis.store.scan import Problem, model_error, summary
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 from benchmarks.protocol import PAPER
 from common.cli import MANY
@@ -117,22 +117,24 @@ def log_problems(problems: Sequence[Problem]) -> None:
 
 def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
     """Check a runs table and write it again."""
-    if (recorded := protocol_of(table)) == PAPER != protocol:
+    read = read_table(table, add_models=add_models)
+    runs, recorded = read.runs, read.protocol or PAPER
+    if recorded == PAPER != protocol:
         raise UserError(
             f"{table}: a table of the paper's protocol; the standard metrics are in the run store it was made of"
         )
-    runs = read_runs(table, add_models=add_models)
-    if not is_sealed(table):
+    if not read.sealed:
         logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
     added = [name for name in runs["model"].unique() if model_error(name) is not None]
-    refuse_csv(out, added=added, protocol=recorded, datasets=runs["dataset"].unique())
-    write_runs(out, runs, add_models=added, protocol=recorded)
+    datasets = [read.datasets[name] for name in runs["dataset"].unique()]
+    refuse_csv(out, added=added, protocol=recorded, datasets=datasets)
+    write_runs(out, runs, add_models=added, protocol=recorded, datasets=read.datasets)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
 
 
 def _write_problems(path: Path | None, problems: Sequence[Problem]) -> None:
     if path is not None:
-        write_text(path, json_format.dumps(problem_records(problems), indent=2) + "\n")
+        write_text(path, json_format.dumps([asdict(problem) for problem in problems], indent=2) + "\n")
 
 
 def _count(number: int, what: str) -> str:
@@ -209,14 +211,14 @@ def provenance(
         json: print JSON
     """
     if store.is_file():
-        runs, sealed = len(read_runs(store, add_models=("*",))), is_sealed(store)
+        table = read_table(store, add_models=("*",))
         said = (
             "as they were written"
-            if sealed
-            else "without a seal: not written by this package, or changed since"
+            if table.sealed
+            else "without a seal: not written by this package, or moved"
         )
-        record = {"runs": runs, "sealed": sealed}
-        sys.stdout.write(f"{json_format.dumps(record)}\n" if json else f"{runs:,} runs, {said}\n")
+        record = {"runs": len(table.runs), "sealed": table.sealed}
+        sys.stdout.write(f"{json_format.dumps(record)}\n" if json else f"{len(table.runs):,} runs, {said}\n")
         return 0
     result = audit_provenance(store, logs)
     sys.stdout.write((provenance_json if json else provenance_text)(result))

@@ -26,12 +26,12 @@ from analysis.statistics.scores_table import (
     run_scores,
     seed_scores,
 )
-from analysis.store.instances import RunScores, open_folder, write_cell
+from analysis.store.instances import RunScores
 from analysis.store.runs_table import COLUMNS as RUN_COLUMNS
 from benchmarks.protocol import DATASETS, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.model_names import MODELS
-from tests.analysis.made_up import random_runs
+from tests.analysis.made_up import random_runs, write_instances
 from tests.analysis.stores import RELEASED
 
 CLM, MLM = "610m-clm-42k", "610m-mlm40-42k"
@@ -85,7 +85,8 @@ def test_no_average_is_left_where_no_seed_has_all_datasets() -> None:
 
 def test_averages_are_of_the_datasets_that_stand_for_a_family() -> None:
     runs = random_runs()
-    runs.attrs["families"] = {"TC": ("uner_en",), "IR": ("nq", "mldr_en")}
+    families = {"SC": "", "TC": "uner_en", "QA": "", "IR": "nq,mldr_en"}
+    runs["family"] = runs["task"].map(families)
     found = seed_scores(runs)
     averages = found[found.index.get_level_values("dataset") == "average"]
     assert set(averages.index.get_level_values("task")) == {"TC", "IR"}
@@ -195,17 +196,18 @@ Instances = dict[tuple[str, str], np.ndarray]
 
 def stored(folder: Path, scores: Instances) -> pd.DataFrame:
     """Write the cells' (n_seeds, n_instances) scores and return their runs."""
-    open_folder(folder)
     rows = []
+    cells = {}
     for (model, dataset), cell in scores.items():
         seeds = SEEDS_OF[model, dataset]
         runs = [
             RunScores(lr=1e-4, seed=s, validation=one, test=one) for s, one in zip(seeds, cell, strict=True)
         ]
-        write_cell(folder, model, dataset, runs)
+        cells[model, dataset] = runs
         task, count = DATASETS[dataset].task, cell.shape[1]
         for seed, mean in zip(seeds, cell.mean(axis=1), strict=True):
             rows.append((model, task, dataset, 1e-4, seed, mean, mean, count, count))
+    write_instances(folder, cells)
     return pd.DataFrame(rows, columns=list(RUN_COLUMNS))
 
 

@@ -29,8 +29,8 @@ def test_of_two_spellings_the_releases_counts_whatever_the_order(store: Path, tm
 def test_a_file_that_changes_while_it_is_read_is_unfinished(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = next(cell for cell in scan_store(store).cells if cell.dataset == "sst2")
-    target = store / "results" / cell.name / cell.runs[0].folder / RESULTS
+    cell = next(cell for cell in scan_store(store).cells if cell.dataset.name == "sst2")
+    target = store / "results" / cell.name / cell.runs[0].name / RESULTS
     fstat, calls = os.fstat, []
 
     def growing(descriptor: int) -> os.stat_result:

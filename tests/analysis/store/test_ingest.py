@@ -64,7 +64,6 @@ def test_neither_order_nor_jobs_nor_history_changes_a_byte(
         read(store, tmp_path / "shuffled")
     assert contents(tmp_path / "shuffled") == expected
 
-    monkeypatch.setattr("analysis.store.ingest._POOL_BYTES", 0)
     read(store, tmp_path / "two", jobs=2)
     assert contents(tmp_path / "two") == expected
 

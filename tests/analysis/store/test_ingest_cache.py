@@ -13,13 +13,14 @@ from analysis.store.ingest import open_store
 from common.errors import UserError
 from common.files import cache_folder
 from common.provenance import ROOT
+from tests.analysis.stores import MODELS
 
 
 def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, tmp_path: Path) -> None:
     script = (
         "import pathlib, analysis.store.ingest as c\n"
-        f"runs, folder = c.open_store(pathlib.Path({str(store)!r}), instances=True)\n"
-        "print(len(runs), folder)\n"
+        f"read, folder = c.open_store(pathlib.Path({str(store)!r}), instances=True)\n"
+        "print(len(read.runs), folder)\n"
     )
     environment = {**os.environ, "CLM_OR_MLM_CACHE": str(tmp_path / "cache")}
     started = [
@@ -29,6 +30,11 @@ def test_processes_that_open_one_store_at_once_wait_for_each_other(store: Path, 
     answers = {process.communicate(timeout=120)[0] for process in started}
     assert len(answers) == 1
     assert answers.pop().startswith(b"180 ")
+
+
+def _store(folder: Path) -> Path:
+    (folder / "results").mkdir()
+    return folder
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,20 +47,23 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_folder() == tmp_path / "mine"
     (tmp_path / "mine").write_text("")
     with pytest.raises(UserError, match="the cache cannot be written"):
-        open_store(tmp_path)
+        open_store(_store(tmp_path), instances=True)
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_store_is_read_once_and_each_way_of_reading_has_its_own_place(
+def test_the_same_instances_stay_where_they_are_and_damaged_ones_are_made_again(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    runs, none = open_store(store)
-    assert (len(runs), none) == (180, None)
-    monkeypatch.setattr("analysis.store.ingest.read_cell", None)  # nothing is read again
-    again, _ = open_store(store)
-    assert again.equals(runs)
-    monkeypatch.undo()
-    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
-    open_store(store, add_models=["bert-*"])
+    first, folder = open_store(store, instances=True)
+    assert folder is not None
+    before = folder.stat().st_ino
+    again, _ = open_store(store, instances=True)
+    assert again.runs.equals(first.runs) and folder.stat().st_ino == before
+    file = folder / MODELS[0] / "nq.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    open_store(store, instances=True)
+    assert file.read_bytes() == whole
+    some, _ = open_store(store, instances=True, models=[MODELS[0]])
+    assert set(some.runs["model"]) == {MODELS[0]}
     assert len(list((tmp_path / "cache" / "stores").iterdir())) == 2

@@ -95,7 +95,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
                   "reads msmarco_pairs_lr1e-04_sd0", 179),
     "stray": (write("x", "results.json.bak"), "stray", "results.json.bak: is ignored", 180),
     "stray above": (lambda s: (s / "results" / "notes.txt").write_text("x") and None, "stray", "notes.txt", 180),
-    "a folder": (folder_for_file, "unreadable", "is no file", 179),
+    "a folder": (folder_for_file, "unreadable", "is a folder", 179),
     "link to nowhere": (lambda s: (s / "results" / "610m-clm-22k").symlink_to("nowhere"), "unreadable",
                         "leads nowhere", 180),
     "loop of links": (loop, "unreadable", "lr1e-04_sd9", 180),
@@ -141,13 +141,11 @@ def test_strict_refuses_and_writes_nothing(store: Path, tmp_path: Path, name: st
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.usefixtures("clock")
 def test_strict_refuses_missing_runs_and_takes_a_whole_store(store: Path, tmp_path: Path) -> None:
     read(store, tmp_path / "plain")
     strict = read(store, tmp_path / "strict", strict=True)
     assert strict.status == 0
     assert contents(tmp_path / "strict") == contents(tmp_path / "plain")
-    assert read(store, tmp_path / "strict", strict=True).cells_read == 0
     shutil.rmtree(run_folder(store, "uner_en", "lr5e-04_sd4"))
     with pytest.raises(RefusedStoreError, match="1 thing is") as error:
         read(store, tmp_path / "strict", strict=True)
@@ -267,20 +265,6 @@ def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(store: Path, tmp_path
     os.mkfifo(folder / "run.json")
     with pytest.raises(UserError, match="no usable run found"):
         ingest(store, tmp_path / "runs.parquet", protocol="standard")
-
-
-def test_an_edited_state_is_read_afresh(store: Path, tmp_path: Path, clock: None) -> None:
-    """The row that was edited to 7.5 became a table with 7.5 in it."""
-    first = ingest(store, tmp_path / "runs.parquet")
-    path = tmp_path / "runs.parquet.ingest.json"
-    content = path.read_bytes()
-    score = f'"test_score":{float(first.runs["test_score"].iloc[0])!r}'.encode()
-    assert score in content
-    assert ingest(store, tmp_path / "runs.parquet").cells_read == 0
-    path.write_bytes(content.replace(score, b'"test_score":7.5', 1))
-    again = ingest(store, tmp_path / "runs.parquet")
-    assert again.cells_read == 6
-    pd.testing.assert_frame_equal(again.runs, first.runs)
 
 
 def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:

@@ -235,8 +235,9 @@ def test_released_runs_are_the_wanted_models_runs(
     assert (set(runs["model"]), len(runs)) == ({HELD[0]}, FILES)
     assert instances is not None
     assert instances.is_dir()
-    again, none = open_store(fetch(*HELD))
+    read, none = open_store(fetch(*HELD))
     assert none is None
+    again = read.runs
     pd.testing.assert_frame_equal(again[again["model"] == HELD[0]].reset_index(drop=True), runs)
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.store.runs_table import COLUMNS, added_models, read_runs, sort_runs, write_runs
-from benchmarks.own_datasets.definitions import DEFINITIONS, register
+from analysis.store.runs_table import COLUMNS, read_runs, read_table, sort_runs, write_runs
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.analysis.store.tables import HEADER, ROW, csv_file, table
@@ -76,27 +77,20 @@ def test_an_own_model_is_taken_when_named_and_remembered_in_parquet(tmp_path: Pa
     runs = read_runs(path, add_models=["bert-*"])
     assert runs["model"].tolist() == ["610m-mlm40-42k", "bert-base"]  # the study's models come first
     write_runs(tmp_path / "runs.parquet", runs, add_models=["bert-base"])
-    assert added_models(tmp_path / "runs.parquet") == ("bert-base",)
+    assert read_table(tmp_path / "runs.parquet").added_models == ("bert-base",)
     assert len(read_runs(tmp_path / "runs.parquet")) == 2
 
 
-@pytest.mark.usefixtures("no_definitions_left")
-@pytest.mark.parametrize("before", [(), ("reviews",)])
-def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path, before: tuple[str, ...]) -> None:
+def test_a_parquet_table_says_what_its_own_datasets_are(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text(
         '[reviews]\nlabels = ["a", "b"]\nkind = "text"\n[mine]\nkind = "answers"\n'
     )
-    kept = register(tmp_path / "my.toml")
-    runs = pd.concat([table(4), *(table(4).assign(task=o.task, dataset=o.name) for o in kept)])
-    write_runs(tmp_path / "runs.parquet", runs.assign(model="610m-clm-42k"))
-    for name in [
-        one.name for one in kept if one.name not in before
-    ]:  # any order of registration is one table
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
-    read = read_runs(tmp_path / "runs.parquet")
-    assert read["dataset"].unique().tolist()[-2:] == ["mine", "reviews"] and len(read) == 12
-    assert dict(DEFINITIONS) == {one.name: one for one in kept}
+    own = read_definitions(tmp_path / "my.toml")
+    runs = pd.concat([table(4), *(table(4).assign(task=o.task, dataset=o.name) for o in own)])
+    write_runs(tmp_path / "runs.parquet", runs.assign(model="610m-clm-42k"), datasets=known_datasets(own))
+    read = read_table(tmp_path / "runs.parquet")
+    assert read.runs["dataset"].unique().tolist()[-2:] == ["mine", "reviews"] and len(read.runs) == 12
+    assert [read.datasets[one.name] for one in own] == own and "mine" not in DATASETS
     with pytest.raises(UserError, match=r"'other' is unknown.* one of your own is known from its run store"):
         read_runs(csv_file(tmp_path, "610m-clm-42k,SC,other,1e-05,0,0.5,0.5"))
 
@@ -133,12 +127,10 @@ def test_columns_of_another_type_are_refused(column: str, tmp_path: Path) -> Non
 def test_a_damaged_record_is_refused(record: str, tmp_path: Path) -> None:
     plain = pa.Table.from_pandas(table(2)).replace_schema_metadata({b"clm_or_mlm": record.encode()})
     pq.write_table(plain, tmp_path / "runs.parquet")
-    for look in (read_runs, added_models):
-        with pytest.raises(UserError, match="record"):
-            look(tmp_path / "runs.parquet")
+    with pytest.raises(UserError, match="record"):
+        read_runs(tmp_path / "runs.parquet")
 
 
-@pytest.mark.usefixtures("no_definitions_left")
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -152,28 +144,3 @@ def test_a_definition_that_cannot_be_is_refused(record: str, message: str, tmp_p
     pq.write_table(plain, tmp_path / "runs.parquet")
     with pytest.raises(UserError, match=f"{tmp_path / 'runs.parquet'}: .*{message}"):
         read_runs(tmp_path / "runs.parquet")
-
-
-@pytest.mark.usefixtures("no_definitions_left")
-def test_an_edited_definition_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
-    register(tmp_path / "my.toml")
-    path = tmp_path / "runs.parquet"
-    write_runs(path, table(1).assign(dataset="mine"))
-    sealed = pq.read_table(path)
-    record = sealed.schema.metadata[b"clm_or_mlm"].replace(b'"kind"', b'"title": "x", "kind"')
-    pq.write_table(sealed.replace_schema_metadata({b"clm_or_mlm": record}), path)
-    for registry in (DEFINITIONS, DATASETS):
-        registry.pop("mine")
-    with pytest.raises(UserError, match="was changed since it was written"):
-        read_runs(path)
-
-
-def test_an_edited_table_of_ours_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "runs.parquet"
-    write_runs(path, table())
-    sealed = pq.read_table(path)
-    edited = sealed.set_column(6, "test_score", pa.array([0.75] * len(sealed)))
-    pq.write_table(edited, path)
-    with pytest.raises(UserError, match="was changed since it was written"):
-        read_runs(path)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from analysis.store.scan import Stamp, results_folder, scan_store
-from benchmarks.runs import RESULTS, RUN
+from analysis.store.ingest import ingest
+from analysis.store.runs_table import read_table
+from analysis.store.scan import HARMLESS, KINDS, Problem, model_error, results_folder, scan_store, summary
+from benchmarks.protocol import DATASETS
 from common.errors import UserError
-from tests.analysis.stores import MODELS, run_folder
+from tests.analysis.stores import MODELS, fill_own
 
 
 def test_cells_come_by_name_with_their_runs_by_folder(store: Path) -> None:
@@ -22,31 +23,9 @@ def test_cells_come_by_name_with_their_runs_by_folder(store: Path) -> None:
     assert (scan.problems, scan.added_models) == ((), ())
     for cell in scan.cells:
         assert len(cell.runs) == 30
-        assert [run.folder for run in cell.runs] == sorted(run.folder for run in cell.runs)
-    run = next(run for cell in scan.cells if cell.dataset == "nq" for run in cell.runs)
-    assert (run.folder, run.lr, run.seed) == ("msmarco_pairs_lr1e-04_sd0", 1e-4, 0)
-    assert run.results == Stamp.of((store / "results" / MODELS[1] / "IR/nq" / run.folder / RESULTS).stat())
-
-
-def test_a_change_of_a_manifest_counts(store: Path) -> None:
-    record = run_folder(store) / RUN
-    record.write_text("{}")
-    [cell] = [cell for cell in scan_store(store).cells if cell.name == f"{MODELS[0]}/SC/sst2"]
-    assert {run.folder: run.record for run in cell.runs if run.record} == {
-        "lr1e-04_sd0": Stamp.of(record.stat())
-    }
-
-
-def test_a_stamp_notices_another_size_and_another_time(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("a")
-    stamp = Stamp.of(file.stat())
-    assert stamp.is_of(file.stat())
-    os.utime(file, ns=(0, stamp.modified + 1))
-    assert not stamp.is_of(file.stat())
-    file.write_text("ab")
-    os.utime(file, ns=(0, stamp.modified))
-    assert not stamp.is_of(file.stat())
+        assert [run.name for run in cell.runs] == sorted(run.name for run in cell.runs)
+    run = next(run for cell in scan.cells if cell.dataset.name == "nq" for run in cell.runs)
+    assert (run.name, run.lr, run.seed) == ("msmarco_pairs_lr1e-04_sd0", 1e-4, 0)
 
 
 def test_models_outside_the_scheme_are_taken_only_when_named(store: Path) -> None:
@@ -61,3 +40,37 @@ def test_the_models_are_in_results_or_in_the_folder_itself(store: Path, tmp_path
     assert results_folder(store) == store / "results" == results_folder(store / "results")
     with pytest.raises(UserError, match="does not exist; a run store is a folder with results/<model>"):
         results_folder(tmp_path / "nowhere")
+
+
+def test_a_scan_makes_no_dataset_known(store: Path, tmp_path: Path) -> None:
+    fill_own(store)
+    (problem,) = scan_store(store).problems
+    assert "reviews: is no dataset of SC" in str(problem)
+    ingested = ingest(store, tmp_path / "runs.parquet")
+    assert "reviews" in set(ingested.runs["dataset"]) and "reviews" in ingested.datasets
+    table = read_table(tmp_path / "runs.parquet")
+    assert "reviews" in table.datasets and "reviews" not in DATASETS
+
+
+@pytest.mark.parametrize("name", ["610m-clm-42k", "610m-mlm60-42k", "1b-clm-10k-mlm40-42k"])
+def test_models_in_the_scheme_need_no_option(name: str) -> None:
+    assert model_error(name) is None
+
+
+def test_another_model_is_refused_with_the_nearest_and_taken_by_itself_or_by_a_pattern() -> None:
+    error = model_error("610m-clmm-42k")
+    assert error is not None
+    assert "did you mean '610m-clm-42k'" in error and error.endswith("--add-model 610m-clmm-42k")
+    assert model_error("bert-base", ["bert-base"]) is model_error("bert-base", ["roberta", "bert-*"]) is None
+    assert model_error("BERT-base", ["bert-*"]) is not None
+
+
+def test_problems_are_sentences_and_a_summary_of_what_costs_a_run() -> None:
+    broken = Problem(path="results/a", kind="broken", sentence="is empty")
+    stray = Problem(path="results/b", kind="stray", sentence="is ignored")
+    missing = Problem(path="results/c", kind="missing", sentence="has 29 of its 30 runs")
+    assert str(broken) == "results/a: is empty" and sorted([stray, broken]) == [broken, stray]
+    assert set(KINDS) > HARMLESS
+    assert [problem.harmless for problem in (broken, stray, missing)] == [False, False, True]
+    assert summary([missing]) == summary([]) == "no problems"
+    assert summary([stray, broken, broken, missing]) == "3 problems (2 broken, 1 stray)"

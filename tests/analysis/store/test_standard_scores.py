@@ -16,7 +16,7 @@ from analysis.published_cells import published_values
 from analysis.sources import open_source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.store.ingest import RefusedStoreError, ingest
-from analysis.store.runs_table import protocol_of, read_runs
+from analysis.store.runs_table import read_runs, read_table
 from analysis.tables.render import TABLE_FORMATS
 from benchmarks.protocol import TASKS
 from benchmarks.runs import RESULTS, RUN, RunKey, cell_keys, write_results
@@ -70,10 +70,10 @@ def test_takes_each_tasks_headline_metric_and_says_so_everywhere(
     for key in keys:
         row = runs.loc[key.model, key.dataset, key.lr, key.seed]
         assert (row["validation_score"], row["test_score"]) == (score(key, "validation"), score(key, "test"))
-    assert protocol_of(out) == "standard"
+    assert read_table(out).protocol == "standard"
     assert open_source(str(out)).label == f"{out} (standard protocol)"
     assert main(["ingest", str(store), "--out", str(tmp_path / "paper.parquet")]) == 0
-    assert protocol_of(tmp_path / "paper.parquet") == "paper"
+    assert read_table(tmp_path / "paper.parquet").protocol == "paper"
 
 
 def test_every_task_has_a_headline_that_its_evaluator_writes() -> None:
@@ -154,7 +154,7 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
     with pytest.raises(UserError, match="standard metrics are in the run store"):
         main(["ingest", str(paper), "--protocol", "standard", "--out", str(tmp_path / "z.parquet")])
     assert main(["ingest", str(standard), "--out", str(tmp_path / "copy.parquet")]) == 0
-    assert protocol_of(tmp_path / "copy.parquet") == "standard"
+    assert read_table(tmp_path / "copy.parquet").protocol == "standard"
 
 
 @pytest.mark.parametrize("form", TABLE_FORMATS)

@@ -44,7 +44,7 @@ def test_a_table_is_said_to_be_sealed_or_not(
     capsys.readouterr()
     assert main(["provenance", str(table)]) == 0
     assert capsys.readouterr().out == "180 runs, as they were written\n"
-    table.with_name("runs.csv.sha256").unlink()
+    table.with_name("runs.csv.manifest.json").unlink()
     assert main(["provenance", str(table), "--json"]) == 0
     assert capsys.readouterr().out == '{"runs": 180, "sealed": false}\n'
     assert main(["provenance", str(table)]) == 0
