@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-import clm_or_mlm as cm
 from clm_or_mlm.rooms import main_of
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.plan.plan import plan_of
-from pretraining.plan.report import render
-from pretraining.plan.study_file import load_study
 from tests.docs.console import Step, steps
 
 PAGE = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
@@ -57,23 +52,6 @@ def test_the_error_without_torch_is_the_quoted_one() -> None:
     assert quoted in TEXT
     source = (ROOT / "clm_or_mlm" / "rooms.py").read_text(encoding="utf-8")
     assert quoted.replace("torch", "{package}") in source
-
-
-def test_the_effects_it_states_are_those_that_compare_prints() -> None:
-    compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(["task", "dataset"])
-    for task in ("SC", "TC", "QA", "IR"):
-        one = compared.loc[(task, "average")]
-        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in TEXT
-
-
-def test_the_hours_it_states_are_those_of_the_plan() -> None:
-    study = load_study(None)
-    for name, hours in (("210m-mlm40-42k", 75), ("610m-clm-10k-mlm40-42k", 261), ("1b-mlm40-42k", 498)):
-        text = render(plan_of([study.model(name)], study), "tree", device="H100", utilisation=0.4)
-        assert re.search(rf"H100 hours +{hours} ", text)
-        assert str(hours) in TEXT
-    everything = render(plan_of(list(study.models.values()), study), "tree", device="H100", utilisation=0.4)
-    assert re.search(r"H100 hours +5,680 ", everything) and "5,680" in TEXT
 
 
 def test_the_page_quotes_a_dozen_errors() -> None:

@@ -1,0 +1,92 @@
+"""The numbers, answers and pictures in the pages are what the package finds and draws now."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import clm_or_mlm as cm
+from analysis.claims.answer import answer
+from analysis.claims.assessment import assess
+from analysis.sources import PUBLISHED, open_source
+from analysis.statistics.scores_table import Settings
+from common.provenance import ROOT
+from paper_figures.drawing.style import paper_style
+from paper_figures.inputs import Inputs
+from paper_figures.output.captions import alt_text, caption
+from paper_figures.output.formats import FORMATS
+from paper_figures.output.save import picture
+from paper_figures.output.titles import entitle
+from pretraining.plan.plan import plan_of
+from pretraining.plan.report import plan_document
+from pretraining.plan.study_file import load_study
+from tests.analysis.stores import released_source
+from tests.docs.api_page import PAGE, page
+from tests.paper_figures.made_up import paper_figure
+
+
+def words_of(name: str) -> str:
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("number", [3, 6])
+def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
+    figure, inputs = paper_figure(number), Inputs(source=open_source("published"))
+    data = figure.collect(inputs)
+    spoken = alt_text(figure, data, inputs)
+    with paper_style():
+        drawn = figure.draw(data, caption(figure, data, inputs))
+        title = entitle(drawn, figure, inputs)
+        now = Image.open(io.BytesIO(picture(drawn, FORMATS["png"], title=title, description=spoken)))
+    then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
+    assert f"docs/images/figure{number}.png" in words_of("README.md")
+    assert (then.info["Description"], then.size) == (spoken, now.size)
+    one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
+    assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
+
+
+def test_the_readmes_answer_is_what_the_claims_say() -> None:
+    claims, readme = cm.claims("published"), words_of("README.md").replace("**", "")
+    for sentence in answer(assess(PUBLISHED, Settings(), datasets=False).verdicts).sentences:
+        assert sentence in readme
+    assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
+    assert claims.loc["F14", "verdict"] == "undecided"
+    assert claims.loc["F12", "verdict"].startswith("contradicted")
+    assert claims.loc["F9", "verdict"] == "mixed"
+
+
+def test_the_effects_of_the_faq_are_those_that_compare_prints() -> None:
+    compared = cm.compare("610m-clm-10k-mlm40-42k", "610m-mlm40-42k").set_index(["task", "dataset"])
+    for task in ("SC", "TC", "QA", "IR"):
+        one = compared.loc[(task, "average")]
+        assert f"{one['effect']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]" in words_of("docs/faq.md")
+
+
+def test_the_hours_of_the_faq_are_those_of_the_plan() -> None:
+    study, page = load_study(None), words_of("docs/faq.md")
+    counted = {
+        name: [study.model(name)] for name in ("210m-mlm40-42k", "610m-clm-10k-mlm40-42k", "1b-mlm40-42k")
+    }
+    counted["all"] = list(study.models.values())
+    for models, hours in zip(counted.values(), ("75", "261", "498", "5,680"), strict=True):
+        text = plan_document(plan_of(models, study)).pages["tree"]()
+        assert re.search(rf"H100 hours +{hours} ", text) and hours in page
+
+
+def test_what_bfloat16_weights_reach_is_said_of_the_right_split() -> None:
+    runs = released_source().need_runs("the test")
+    means = 100 * runs.groupby("lr")[["validation_score", "test_score"]].mean()
+    (low, low_test), (high, high_test) = means.loc[1e-5], means.loc[1e-4]
+    said = f"SST-2's validation split reaches {low:.0f} at 1e-5, {high:.0f} at 1e-4"
+    assert f"{said} (test: {low_test:.0f} and {high_test:.0f})" in words_of("docs/footguns.md")
+
+
+def test_the_api_page_is_what_the_docstrings_say_and_has_every_public_name() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.docs.api_page writes it again"
+    sections = dict(part.split("\n", 1) for part in page().split("\n## ")[1:])
+    assert {heading.strip("`").partition("(")[0] for heading in sections} == set(cm.__all__)
+    assert all(len(text.split()) > 5 for text in sections.values())

@@ -1,0 +1,210 @@
+"""What the pages name is there: links, files, modules, make targets, commands and their options, tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from clm_or_mlm.rooms import ROOMS
+from common.cli import command_name
+from common.provenance import ROOT
+from tests.test_imports import ALLOWED
+from tests.test_project import TRACKED
+
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+INDEX = "docs/README.md"
+TOPS = {name.split("/")[0] for name in TRACKED if "/" in name}
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+EXAMPLES = {
+    "benchmarks/datasets/readers/reviews.py", "paper_figures/figures/sizes.py", "paper_figures.figures.sizes"
+}  # fmt: skip
+"""What pages have the reader write."""
+ENDS = ("|", "||", "&", "&&", ";", ">", ">>")
+"""What ends a command in a line of the shell."""
+
+
+def wrong(found: Callable[[str], Iterator[str]]) -> list[str]:
+    """Every fault of every page, with the page's name."""
+    return [f"{page}: {fault}" for page, text in TEXTS.items() for fault in found(text)]
+
+
+def quoted(text: str) -> set[str]:
+    """What stands in backticks in a page's prose, and the first word of it."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    whole = {text for text in re.findall(r"`([^`\n]+)`", prose) if text.strip()}
+    return (whole | {text.split()[0] for text in whole}) - EXAMPLES
+
+
+def test_files_and_folders_exist() -> None:
+    def absent(text: str) -> Iterator[str]:
+        for name in quoted(text):
+            if " " in name or "<" in name:
+                continue
+            if "/" in name and name.split("/")[0] in TOPS and not any(ROOT.glob(name.rstrip("/"))):
+                yield name
+            if "/" not in name and name.endswith(".py") and name not in {Path(file).name for file in TRACKED}:
+                yield name
+
+    assert wrong(absent) == []
+
+
+def test_modules_and_what_is_in_them_exist() -> None:
+    def absent(text: str) -> Iterator[str]:
+        for name in quoted(text):
+            parts = name.split(".")
+            if (
+                re.fullmatch(r"(\w+)(\.\w+)+", name)
+                and parts[0] in ALLOWED
+                and parts[-1] not in ("py", "sif")
+            ):
+                depth = max(count for count in range(1, len(parts) + 1) if is_module(parts[:count]))
+                if depth < len(parts) and parts[depth] not in names_in(tuple(parts[:depth])):
+                    yield name
+
+    assert wrong(absent) == []
+
+
+def test_links_lead_somewhere_and_every_page_is_found_from_the_readme() -> None:
+    for page, text in TEXTS.items():
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+            assert target.startswith(("http://", "https://")) or ((ROOT / page).parent / target).exists(), (
+                page, target,
+            )  # fmt: skip
+    linked = re.findall(r"\]\(([^)]+)\)", TEXTS[INDEX])
+    assert [page for page in PAGES[1:] if page != INDEX and page.removeprefix("docs/") not in linked] == []
+    assert f"({INDEX})" in TEXTS["README.md"]
+
+
+def test_make_targets_exist() -> None:
+    def absent(text: str) -> Iterator[str]:
+        targets = set(re.findall(r"(?:`|^    )make ([a-z0-9-]+)", text, flags=re.MULTILINE))
+        return (name for name in targets if not re.search(rf"^{name}:", MAKEFILE, flags=re.MULTILINE))
+
+    assert wrong(absent) == []
+
+
+def test_the_table_of_rooms_has_every_room_with_its_folders() -> None:
+    rows = re.findall(r"^\| \[`(\w+)/`\]\(\1\) \|.*\|(.*)\|$", TEXTS["README.md"], flags=re.MULTILINE)
+    folders = {room: set(re.findall(r"`(\w+)`", listed)) for room, listed in rows}
+    there = {room: {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} for room in ALLOWED}
+    assert {room: folders.get(room) for room in ALLOWED} == there
+
+
+def test_commands_and_their_options_exist() -> None:
+    for page in PAGES:
+        for words in commands_in(page):
+            check(words)
+    assert len(commands_in("docs/pretraining.md")) > 8
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "analysis scores --intervall t", "analysis score", "paper_figures 3 --sourc x", "nowhere run",
+        "container run full benchmarks run --modle DIR",
+    ],
+)  # fmt: skip
+def test_what_is_not_there_would_be_noticed(line: str) -> None:
+    with pytest.raises(AssertionError):
+        check(line.split())
+
+
+def check(words: list[str]) -> None:
+    """Assert that the words after `python -m` name a program, its command and its options."""
+    name, *rest = words
+    options = {word.split("=")[0] for word in rest if word.startswith("--")} - {"--help"}
+    if "." in name:
+        assert is_module(name.split(".")), words
+        assert options <= (options_of_script(name) if options else set()), words
+        return
+    assert name in ALLOWED, words
+    app, depth = ROOMS[name].program(), 0
+    while ROOMS[name].commands and depth < len(rest):
+        given = rest[depth].split("|")  # `test|verify` stands for both
+        if app.default_command is not None and given[0] not in app:
+            break
+        assert all(each in app for each in given), words
+        app, depth = app[given[0]], depth + 1
+    if (name, rest[:1]) == ("container", ["run"]):
+        if rest[2:]:
+            check(rest[2:])
+        return
+    if options:
+        known = {option for argument in app.assemble_argument_collection() for option in argument.names}
+        assert options <= known, (words, options - known)
+
+
+@cache
+def options_of_script(name: str) -> set[str]:
+    """The options of a script: strings that begin so, and the parameters of its functions."""
+    tree = ast.parse(ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
+    strings = {
+        one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    }
+    return strings | {f"--{one.arg.replace('_', '-')}" for one in ast.walk(tree) if isinstance(one, ast.arg)}
+
+
+def commands_in(page: str) -> list[list[str]]:
+    """The words after each `python -m` of a page but pytest's, and after `clm-or-mlm` with its room before them."""
+    text = re.sub(r"^error: .*$", "", TEXTS[page], flags=re.MULTILINE)  # what a command answers
+    found = []
+    for line in re.findall(r"python -m ([^`\n]+)", re.sub(r"\s*\\\n\s*", " ", text)):
+        command = re.split(r"\s#|\s\s+(?!--)", line)[0]  # what follows is a comment
+        words = re.sub(r"[\[\]]", " ", command).split()
+        cut = next((place for place, word in enumerate(words) if word in ENDS), len(words))
+        if words[0] not in ("pytest", "pip"):
+            found.append(words[:cut])
+    installed = re.findall(r"(?:`|^    )clm-or-mlm ([a-z][^`\n]*)", text, flags=re.MULTILINE)
+    commands = [re.split(r"\s#|\s\s+|\s>", line)[0].split() for line in installed]
+    return found + [owned(words) for words in commands if words[0] != "completion"]
+
+
+def owned(words: list[str]) -> list[str]:
+    """The words of an installed command with the room's name first, as `python -m` takes them."""
+    if words[0] in ROOMS:
+        return words
+    if words[0] == "figure":
+        return ["paper_figures", *words[1:]]
+    (owner,) = [room.name for room in ROOMS.values() if words[0] in map(command_name, room.commands)]
+    return [owner, *words]
+
+
+def is_module(parts: list[str]) -> bool:
+    path = ROOT.joinpath(*parts)
+    return path.with_suffix(".py").is_file() or path.is_dir()
+
+
+@cache
+def names_in(parts: tuple[str, ...]) -> set[str]:
+    path = ROOT.joinpath(*parts)
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    named = {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    return named | {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def test_every_deviation_says_what_we_do_and_names_tests_that_exist() -> None:
+    tests = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in TEXTS["docs/deviations.md"].splitlines()
+        if line.startswith("|") and not re.match(r"\|[-|]+$", line) and not line.endswith("| shown by |")
+    ]
+    for row in rows:
+        assert len(row) == 4 and row[1] and row[2], row
+        named = set(re.findall(r"`(test_\w+)`", row[3]))
+        assert named and named <= tests, (row, named - tests)
+    # The disagreements and unknowns of the protocol; there is no U8.
+    numbers = {*(f"D{n}" for n in range(1, 15)), *(f"U{n}" for n in range(1, 14) if n != 8)}
+    assert numbers <= {name for row in rows for name in re.findall(r"[DU]\d+", row[0])}
