@@ -19,7 +19,7 @@ from common.errors import UserError
 
 __all__ = ["QUICK", "SLOW", "FileFormat", "Tally", "attack", "mutants"]
 
-QUICK, SLOW = 200, 2_500
+QUICK, SLOW = 25, 2_500
 """Mutants of a format in `make test`, and in `make test-all`."""
 _SECONDS = 30
 

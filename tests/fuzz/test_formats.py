@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,15 +18,12 @@ forms = pytest.mark.parametrize("form", FORMATS, ids=[form.name.replace(" ", "-"
 
 
 @forms
-def test_some_mutants(form: FileFormat, tmp_path: Path) -> None:
-    assert attack(form, tmp_path, seed=0, count=QUICK // 4).total == QUICK // 4
-
-
-@forms
-@pytest.mark.slow
-def test_many_mutants(form: FileFormat, tmp_path: Path, record_property: Any) -> None:
-    tally = attack(form, tmp_path, seed=1, count=SLOW)
-    record_property("tally", f"{form.name}: {tally.refused} refused, {tally.same} same, {tally.other} other")
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, QUICK), pytest.param(1, SLOW, marks=pytest.mark.slow)], ids=["quick", "slow"]
+)
+def test_damaged_files_are_refused_or_read(form: FileFormat, tmp_path: Path, seed: int, count: int) -> None:
+    tally = attack(form, tmp_path, seed=seed, count=count)
+    print(f"{form.name}: {tally.refused} refused, {tally.same} same, {tally.other} other")
 
 
 JSON = st.recursive(

@@ -68,6 +68,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_commands_end_with_a_sentence(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]

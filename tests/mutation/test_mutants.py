@@ -49,20 +49,14 @@ def test_an_import_gets_the_mutant() -> None:
     assert space["x"] == 1
 
 
-@pytest.mark.parametrize("module", [module for room in SETTINGS["rooms"].values() for module in room])
-def test_every_module_of_the_rooms_has_tests(module: str) -> None:
-    assert (ROOT / module).is_file() and all((ROOT / file).is_file() for file in test_files(module))
+def test_every_module_of_the_rooms_is_there_and_has_tests() -> None:
+    for module in [module for room in SETTINGS["rooms"].values() for module in room]:
+        files = test_files(module)
+        assert (ROOT / module).is_file() and files and all((ROOT / file).is_file() for file in files), module
 
 
-@pytest.mark.parametrize("module", KNOWN)
-def test_every_survivor_has_a_reason_and_its_line_is_in_its_module(module: str) -> None:
-    source = " ".join((ROOT / module).read_text().split())
-    for change, reason in KNOWN[module].items():
-        assert change.partition(" -> ")[0] in source and reason
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", KNOWN)
-def test_every_survivor_is_a_mutant_of_its_module(module: str) -> None:
-    found = {item.change for item in mutants(module, (ROOT / module).read_text(), SETTINGS["operators"])}
-    assert set(KNOWN[module]) <= found
+def test_every_survivor_has_a_reason_and_its_line_is_in_its_module() -> None:
+    for module, changes in KNOWN.items():
+        source = " ".join((ROOT / module).read_text().split())
+        for change, reason in changes.items():
+            assert change.partition(" -> ")[0] in source and reason, (module, change)
