@@ -107,12 +107,19 @@ doctor: $(CLUSTER)/.installed ## what this machine or site lacks, and what to do
 	@$(CLUSTER)/bin/python -m container doctor $(ARGS)
 
 ## Checks
-.PHONY: test test-all lint lock
-test: lint ## lint, types and the tests (minutes)
-	@$(FULL)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
+.PHONY: test test-all quick-tests all-tests lint lock
+test: $(FULL)/.installed ## lint, types and the tests, at the same time (minutes)
+	@$(MAKE) -j 2 lint quick-tests
 
-test-all: lint ## the same with the long tests
-	@$(FULL)/bin/python -m pytest -n 2 --dist worksteal $(ARGS)
+test-all: $(FULL)/.installed ## test, with the long tests
+	@$(MAKE) -j 2 lint all-tests
+
+PYTEST := $(FULL)/bin/python -m pytest -n 2 --dist worksteal
+quick-tests: $(FULL)/.installed ## the tests without lint and types
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+all-tests: $(FULL)/.installed ## the same with the long tests
+	@$(PYTEST) $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff check .

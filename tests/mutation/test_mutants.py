@@ -55,6 +55,7 @@ def test_every_module_of_the_rooms_is_there_and_has_tests() -> None:
         assert (ROOT / module).is_file() and files and all((ROOT / file).is_file() for file in files), module
 
 
+@pytest.mark.slow
 def test_every_survivor_has_a_reason_and_its_line_is_in_its_module() -> None:
     for module, changes in KNOWN.items():
         source = " ".join((ROOT / module).read_text().split())
