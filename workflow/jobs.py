@@ -79,10 +79,6 @@ class Kind:
     """Whether its jobs are done again whenever one that they wait for is."""
 
 
-_TUNING = Kind(
-    name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
-)
-
 KINDS = Registry(
     "kind of job",
     (
@@ -90,8 +86,9 @@ KINDS = Registry(
         Kind(name="shards", title="shards", part="data"),
         Kind(name="stage", title="trunks and stages", part="pretraining", priority=10),
         Kind(name="model", title="decays and exports", part="pretraining", priority=5, goal=True),
-        _TUNING,
-        dataclasses.replace(_TUNING, name="pack", title="packed cells"),
+        Kind(
+            name="cell", title="cells of fine-tunings", part="fine-tuning", accepted=(0, 3), complete=_done_or_failed
+        ),
         Kind(name="analysis", title="tables, claims, figures", part="analysis", goal=True, follows=True),
     ),
 )  # fmt: skip
@@ -105,7 +102,7 @@ class Job:
     kind: Kind
     """What kind of job it is."""
     name: str
-    """Its name within its kind: a stage, a model (also of a pack), or `model/dataset` of a cell."""
+    """Its name within its kind: a stage or a model; `model/dataset` of a cell, `model` of all of its cells."""
     commands: tuple[Command, ...] = ()
     """What it runs, one after the other."""
     makes: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ def place_stand_ins(folder: Path, target: str) -> None:
 def cell_runs(name: str, settings: Settings) -> list[RunKey]:
     """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings.
 
-    Those of a pack, `model`, are all of the model's.
+    Those of the job `model` are all of the model's.
     """
     model, _, trained_on = name.partition("/")
     return [
@@ -323,7 +323,7 @@ def _cells(
     )
     runs = len(settings.learning_rates) * len(settings.seeds) * len(sources)
     return Job(
-        kind=KINDS["pack" if packed else "cell"],
+        kind=KINDS["cell"],
         name=name,
         commands=(words,),
         makes=tuple(f"results/{key.folder}/{RESULTS}" for key in keys),

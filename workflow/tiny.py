@@ -6,10 +6,9 @@ It shows that a machine, an image and a scheduler can run the whole chain; its s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
 
 from analysis.store.stand_ins import STAND_INS
 from benchmarks.protocol import TASKS, datasets_of, get_dataset
@@ -28,31 +27,22 @@ DATASETS = tuple(
 )
 """The first dataset of each family that is trained on itself."""
 
-_NOUNS = ("harbour", "teacher", "river", "engine", "garden", "letter", "window", "farmer", "bridge", "song")
-_PLACES = ("the old town", "the valley", "the north", "a small island", "the market", "the mountains")
-_VERBS = ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "crosses")
-_ADVERBS = ("slowly", "at night", "without a word", "every spring", "with great care", "again")
+_WORDS = {
+    "who": ("the harbour", "the teacher", "the river", "the engine", "the garden", "the farmer", "the bridge", "the song"),
+    "does": ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "crosses"),
+    "how": ("slowly", "at night", "in the valley", "every spring", "on a small island", "again"),
+}  # fmt: skip
 
 
 def make_text(documents: int, seed: int = 0) -> Iterator[str]:
-    """Yield documents of a small grammar: subjects agree with verbs, and a document keeps to its few nouns."""
-    rng = np.random.default_rng(seed)
-
-    def pick(words: Sequence[str]) -> str:
-        return words[int(rng.integers(len(words)))]
-
+    """Yield documents of a small grammar; each keeps to its few nouns."""
+    draw = random.Random(seed)
     for _ in range(documents):
-        cast = [pick(_NOUNS) for _ in range(3)]
+        cast = draw.choices(_WORDS["who"], k=3)
         sentences = []
-        for _ in range(int(rng.integers(4, 12))):
-            plural = bool(rng.integers(2))
-            subject = f"the {pick(cast)}s" if plural else f"the {pick(cast)}"
-            verb = pick(_VERBS)
-            verb = (
-                {"carries": "carry", "watches": "watch"}.get(verb, verb.removesuffix("s")) if plural else verb
-            )
-            place = f" in {pick(_PLACES)}" if rng.integers(2) else ""
-            sentences.append(f"{subject} {verb} the {pick(cast)}{place} {pick(_ADVERBS)}.".capitalize())
+        for _ in range(draw.randrange(4, 12)):
+            words = (draw.choice(place) for place in (cast, _WORDS["does"], cast, _WORDS["how"]))
+            sentences.append(f"{' '.join(words)}.".capitalize())
         yield " ".join(sentences)
 
 

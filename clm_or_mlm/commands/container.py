@@ -14,9 +14,6 @@ from container import doctor as machine
 from container import verify as verification
 from container.apptainer import launch, stream
 from container.build import IMAGES
-from workflow.settings import load_settings
-from workflow.slurm.site_check import check_site
-from workflow.study import workflow_of
 
 __all__ = ["build", "doctor", "run", "test", "verify"]
 
@@ -94,26 +91,14 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
     return int(any(finding.problems and finding.fatal for finding in findings))
 
 
-def doctor(
-    *,
-    study: Annotated[Path, Parameter(metavar="DIR")] = Path(),
-    site: Annotated[str, Parameter(metavar="NAME|FILE")] = "",
-    settings: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    target: str = "figure3",
-) -> int:
-    """Find wrong site settings before a job is submitted; exit code 1 when jobs would fail.
+def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
+    """Find wrong settings of a machine or site before a job is submitted; exit code 1 when jobs would fail.
 
     example: python -m container doctor --study /scratch/me/study --site lumi
 
     Args:
         study: folder the study will be in
-        site: check this site's profile too, by what Slurm answers on this login node
-        settings: the study's settings (TOML), which may name the site
-        target: what will be run, for --site and --settings
     """
     answers = machine.examine(study)
-    if site or settings is not None:
-        values = load_settings(settings, site)
-        answers += check_site(values, workflow_of(target, values))
     sys.stdout.write(machine.report(answers))
     return int(any(answer.status == "fail" for answer in answers))

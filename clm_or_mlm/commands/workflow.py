@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -60,7 +61,7 @@ def study(
         settings: settings (TOML); the paper's without
         site: the site's profile: a name of workflow/sites, or a TOML file
         image: image the jobs run in; this environment without
-        dry_run: print jobs, GPU hours and disk, and stop
+        dry_run: print jobs, GPU hours and disk, ask Slurm whether it would take them, and stop
         retry_failed: do runs again that are recorded as failed
     """
     _refuse_without_dashes(words)
@@ -78,8 +79,8 @@ def study(
     workflow = workflow_of(whole, values, file)
     if not dry_run:
         check_requirements(values, file, profile)
-        if profile == "slurm":
-            refuse_what_slurm_refuses(workflow)
+    if profile == "slurm" and shutil.which("sbatch"):
+        refuse_what_slurm_refuses(workflow)
     if target == "tiny" and profile == "slurm":
         # Its jobs last seconds: their state is asked for as often.
         words = (*_OFTEN, *words)

@@ -59,7 +59,7 @@ def _made(folder: Path, settings: Settings = BEFORE, kinds: tuple[str, ...] = tu
             r'cell 210m-clm-42k/sst2 was made with options.--steps \["4"\], and now would be with \["500"\]',
         ),
         ({"tuning_options": ("--steps=500",)}, r'now would be with \["500"\]'),
-        ({"tuning_gpus": 2, "tuning_options": ()}, "pack 210m-clm-42k was made with options.--steps"),
+        ({"tuning_gpus": 2, "tuning_options": ()}, "cell 210m-clm-42k was made with options.--steps"),
         ({"data": "/other"}, 'data "", and now would be with "/other"'),
     ],
 )

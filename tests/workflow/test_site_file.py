@@ -34,7 +34,7 @@ def test_every_profile_plans_the_study(name: str) -> None:
 def test_jean_zay_asks_by_kind_of_job() -> None:
     settings = Settings(**{"site": "jean-zay", "account": "abc", **load_site("jean-zay", "abc").settings})
     workflow = workflow_of("610m-clm-42k", settings)
-    (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "pack"))
+    (shards,), (model,), (pack,) = (workflow.of_kind(kind) for kind in ("shards", "model", "cell"))
     assert workflow.queue(shards)["slurm_account"] == "abc@cpu" and shards.gpus == 0
     assert workflow.queue(shards)["slurm_partition"] == "cpu_p1" and "constraint" not in workflow.queue(
         shards

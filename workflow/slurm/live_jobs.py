@@ -1,13 +1,10 @@
 """Slurm jobs of a study that are queued or running, also those of a call that was killed: found, written down, awaited.
 
-Snakemake names its jobs after its own run; which job of the study each is stands in the job's comment, or, where a
-site hides comments, in the notes that a killed Snakemake leaves behind.
+Snakemake names its jobs after its own run; which job of the study each is stands in the job's comment.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import shlex
 import shutil
@@ -67,15 +64,12 @@ def queued(prefix: str) -> list[LiveJob]:
         raise UserError(
             f"squeue does not answer ({last[0]}): without it live jobs cannot be distinguished from lost ones"
         )
-    jobs = []
-    for line in answer.stdout.splitlines():
-        number, state, reason, used, name, comment = (*line.split("|", 5), "", "", "", "", "", "")[:6]
-        if name.startswith(prefix) and state not in _ENDED:
-            job = LiveJob(
-                number=number, state=state, reason=reason, comment=comment, minutes=minutes_of(used)
-            )
-            jobs.append(job)
-    return jobs
+    rows = [line.split("|", 5) for line in answer.stdout.splitlines()]
+    return [
+        LiveJob(number=number, state=state, reason=reason, minutes=minutes_of(used), comment=comment)
+        for number, state, reason, used, name, comment in rows
+        if name.startswith(prefix) and state not in _ENDED
+    ]
 
 
 def minutes_of(text: str) -> float:
@@ -103,12 +97,10 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path, prefix: str) -> dict[str, L
         UserError: Slurm does not answer, or has jobs of this folder that are not of this target.
     """
     by_comment = {comment_of(job): marker for marker, job in jobs.items()}
-    by_number = _notes(folder)
     found: dict[str, LiveJob] = {}
     strange = []
     for job in queued(prefix):
-        marker = by_comment.get(job.comment) or by_number.get(job.number, "")
-        if marker in jobs:
+        if marker := by_comment.get(job.comment):
             found[marker] = job
         else:
             strange.append(job.number)
@@ -117,18 +109,6 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path, prefix: str) -> dict[str, L
             f"jobs of another target of {folder} are still queued or running ({' '.join(strange)}): let them end, or "
             f"end them: scancel {' '.join(strange)}"
         )
-    return found
-
-
-def _notes(folder: Path) -> dict[str, str]:
-    """Return the markers that a killed Snakemake noted, by the number of the Slurm job."""
-    found = {}
-    for path in (folder / ".snakemake" / "incomplete").glob("**/*"):
-        try:
-            number = json.loads(path.read_text("utf-8")).get("external_jobid")
-            found[str(number)] = base64.b64decode(path.name).decode()
-        except (OSError, ValueError, AttributeError, binascii.Error):
-            continue
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 import sys
 import time
@@ -39,22 +38,20 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "rows"
 
 
-def test_jobs_are_known_by_their_comments_or_by_snakemakes_notes(squeue: Path, tmp_path: Path) -> None:
-    squeue.write_text(
+def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
+    rows = (
         "11|RUNNING|None|1-02:03:00|me-00_uuid|rule_shards_wildcards_m_sst2\n"
-        "12|PENDING|Priority|0:00|me-00_uuid|\n"
+        "12|PENDING|Priority|0:00|me-00_uuid|rule_stage_wildcards_trunk\n"
         "13|RUNNING|None|0:10|other-00_uuid|rule_stage_wildcards_trunk\n"
         "14|COMPLETED|None|0:10|me-00_uuid|rule_stage_wildcards_trunk\n"
     )
+    squeue.write_text(rows)
     assert [job.number for job in queued("me-00")] == ["11", "12"]
-    note = tmp_path / ".snakemake" / "incomplete" / base64.b64encode(STAGE.marker.encode()).decode()
-    note.parent.mkdir(parents=True)
-    note.write_text('{"external_jobid": "12"}')
     found = live_jobs(JOBS, tmp_path, "me-00")
     assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
     assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
-    note.unlink()
-    with pytest.raises(UserError, match=r"of another target of .* still queued or running \(12\)"):
+    squeue.write_text(rows + "15|PENDING|Priority|0:00|me-00_uuid|\n")
+    with pytest.raises(UserError, match=r"of another target of .* still queued or running \(15\)"):
         live_jobs(JOBS, tmp_path, "me-00")
 
 

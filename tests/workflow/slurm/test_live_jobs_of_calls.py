@@ -65,7 +65,7 @@ def test_left_alone_every_job_is_submitted_once(slurm: PrivateSlurm, tmp_path: P
     assert study.submitted() == ONCE
     assert study.repeated() == (0, 0)
     (report,) = tmp_path.glob("logs/efficiency_report_*.csv")
-    assert "rule_pack_wildcards_a" in report.read_text()
+    assert "rule_cell_wildcards_a" in report.read_text()
     again = study.start()
     assert again.wait(120) == 0 and "Nothing to be done" in study.text()
 
@@ -121,7 +121,7 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlur
 
         def look() -> bool:
             text = slurm.output("squeue", "-h", "-t", "R", "-o", "%i|%k")
-            rows = [line.split("|rule_pack_wildcards_") for line in text.splitlines() if "_pack_" in line]
+            rows = [line.split("|rule_cell_wildcards_") for line in text.splitlines() if "_cell_" in line]
             begun = {row[1][0] for row in study.events("finish")}
             found[:] = [row for row in rows if row[1] in begun and row[1] not in used]
             return bool(found)
@@ -140,7 +140,7 @@ def test_put_back_drained_and_cancelled_jobs_lose_a_run_a_gpu(slurm: PrivateSlur
     time.sleep(3)
     slurm.output("scontrol", "update", f"NodeName={node}", "State=RESUME")
     study.finish(call)
-    assert study.submitted() == ONCE | {f"pack_wildcards_{used[2]}": 2}
+    assert study.submitted() == ONCE | {f"cell_wildcards_{used[2]}": 2}
     begun, finished = study.repeated()
     # Three jobs were stopped, with two stand-ins for GPUs each.
     assert begun <= 6 and finished == 0

@@ -69,7 +69,7 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
     for marker, kind in (
         ("shards_wildcards_shards", "cpu"),
         ("stage_wildcards_s", "gpu"),
-        ("pack_wildcards_a", "gpus"),
+        ("cell_wildcards_a", "gpus"),
     ):
         row = rows[marker]
         found = [row["Partition"], row["Account"], row["Features"], row["QOS"]]

@@ -39,7 +39,7 @@ stage = Job(
     needs=(first.marker,), limit_hours=limit, **size | (dict(gpus=1) if site else {}),
 )
 packs = [
-    Job(kind=KINDS["pack"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
+    Job(kind=KINDS["cell"], name=name, commands=(("benchmarks", "run", "--name", name, "--workers", "2"),),
         makes=tuple(f"results/{name}/{number}" for number in range(8)), needs=(first.marker,), **size)
     for name in ("a", "b", "c")
 ]
@@ -132,5 +132,5 @@ class Study:
 
 ONCE = {
     "shards_wildcards_shards": 1, "stage_wildcards_s": 1, "analysis_wildcards_all": 1,
-    **{f"pack_wildcards_{name}": 1 for name in "abc"},
+    **{f"cell_wildcards_{name}": 1 for name in "abc"},
 }  # fmt: skip
