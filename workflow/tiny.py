@@ -28,7 +28,7 @@ DATASETS = tuple(
 """The first dataset of each family that is trained on itself."""
 
 _WORDS = {
-    "who": ("the harbour", "the teacher", "the river", "the engine", "the garden", "the farmer", "the bridge", "the song"),
+    "who": ("the harbour", "the teacher", "the river", "the engine", "the garden", "the farmer", "the bridge"),
     "does": ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "crosses"),
     "how": ("slowly", "at night", "in the valley", "every spring", "on a small island", "again"),
 }  # fmt: skip

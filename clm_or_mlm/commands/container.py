@@ -86,9 +86,7 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
         image: analysis or full
         file: the image file (build/IMAGE.sif)
     """
-    findings = verification.verify(IMAGES[image], file)
-    sys.stdout.write(verification.report(findings))
-    return int(any(finding.problems and finding.fatal for finding in findings))
+    return _reported(verification.verify(IMAGES[image], file))
 
 
 def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
@@ -99,6 +97,9 @@ def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
     Args:
         study: folder the study will be in
     """
-    answers = machine.examine(study)
-    sys.stdout.write(machine.report(answers))
-    return int(any(answer.status == "fail" for answer in answers))
+    return _reported(machine.examine(study))
+
+
+def _reported(lines: list[machine.Line]) -> int:
+    sys.stdout.write(machine.report(lines))
+    return int(any(line.status == "fail" for line in lines))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.manifest import manifest_text
-from common.registry import UnknownNameError
-from workflow.jobs import KINDS, WORKFLOW, Job, Kind, Workflow, by_marker, load, save
+from workflow.jobs import KINDS, WORKFLOW, Job, Kind, load, save
 from workflow.settings import Settings
 from workflow.study import workflow_of
 
@@ -46,20 +45,6 @@ def test_files_of_a_job_have_no_folders_of_its_name() -> None:
 def test_a_long_job_is_several_in_a_row() -> None:
     job = Job(kind=KINDS["stage"], name="s", gpu_hours=50.0, gpus=1, limit_hours=20.0)
     assert job.parts == 3
-
-
-def test_kinds_are_in_the_order_of_a_study() -> None:
-    jobs = [Job(kind=KINDS[name], name="x") for name in ("analysis", "cell", "data")]
-    assert [kind.name for kind in Workflow(target="t", jobs=by_marker(jobs)).kinds] == [
-        "data",
-        "cell",
-        "analysis",
-    ]
-
-
-def test_an_unknown_kind_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown kind of job 'cel'; did you mean 'cell'\?"):
-        KINDS["cel"]
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

@@ -9,7 +9,7 @@ import pytest
 from clm_or_mlm.commands import container
 from common.errors import UserError
 from container.__main__ import main
-from container.verify import Finding
+from container.doctor import fail, ok, warn
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,9 @@ def test_misspelt_words_name_the_nearest(words: list[str], message: str) -> None
 def test_differences_that_make_it_another_image_are_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    findings = [Finding(what="file", note="sha"), Finding(what="commit", problems=("older",), fatal=False)]
-    monkeypatch.setattr(container.verification, "verify", lambda *_: list(findings))
+    lines = [ok("file", "sha"), warn("commit", "older")]
+    monkeypatch.setattr(container.verification, "verify", lambda *_: list(lines))
     assert main(["verify", "analysis"]) == 0
-    findings.append(Finding(what="packages", problems=("a", "b")))
+    lines.append(fail("packages", "a"))
     assert main(["verify", "analysis"]) == 1
-    assert capsys.readouterr().out.endswith(
-        "ok      file: sha\nnote    commit: older\nDIFFERS packages: a; b\n"
-    )
+    assert "fail  packages  a\n" in capsys.readouterr().out

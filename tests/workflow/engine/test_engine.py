@@ -99,22 +99,6 @@ def _works_in(folder: Path) -> list[str]:
     return found
 
 
-def test_the_command_line_speaks_in_sentences(tmp_path: Path) -> None:
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "workflow", *words]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    assert "did you mean 'slurm'" in call("figure3", "--profile", "slum").stderr
-    answer = call("figure3", "--dir", str(tmp_path), "--dry-run")
-    assert answer.returncode == 0
-    assert "H100 hours" in answer.stdout
-    assert list(tmp_path.glob("workflow.json")) == []
-    answer = call("figure3", "--dir", str(tmp_path))
-    assert answer.returncode == 2
-    assert "no text to pretrain on" in answer.stderr
-    assert "limit_hours = 20.0" in call("settings").stdout
-
-
 def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text(
         "text = ['none.jsonl']\ntrain_tokenizer = 300\ngpus_per_node = 0\ncpus = 1\nseeds = [0]\n"
@@ -129,9 +113,3 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         assert text.count("shards shards ended with code 2") == 1, text
         assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
         assert "Trying to restart" not in text
-
-
-def test_cells_are_submitted_one_by_one() -> None:
-    # A task of an array would fail with the array's first task: docs/hpc.md.
-    profile = (ROOT / "workflow" / "profiles" / "slurm" / "config.yaml").read_text("utf-8")
-    assert not [line for line in profile.splitlines() if line.startswith("slurm-array")]
