@@ -92,7 +92,7 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
 def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:
     """Find wrong settings of a machine or site before a job is submitted; exit code 1 when jobs would fail.
 
-    example: python -m container doctor --study /scratch/me/study --site lumi
+    example: python -m container doctor --study /scratch/me/study
 
     Args:
         study: folder the study will be in
