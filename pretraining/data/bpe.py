@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tiktoken
-import zstandard
 from tokenizers import models
 
 from common.errors import UserError
+from common.packed import DAMAGE, unzstd
 from common.reading import read_bounded
 
 __all__ = ["LLAMA3_SPLIT", "bpe_model", "overflows", "read_ranks", "tiktoken_twin"]
@@ -42,9 +43,8 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     data = read_bounded(path, _MOST_BYTES)
     if path.suffix == ".zst":
         try:
-            with zstandard.ZstdDecompressor().stream_reader(data) as stream:
-                data = stream.read(_MOST_BYTES)
-        except zstandard.ZstdError as error:
+            data = unzstd(io.BytesIO(data)).read(_MOST_BYTES)
+        except DAMAGE as error:
             raise UserError(f"{path}: cannot be decompressed: {error}; fetch it again") from None
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):

@@ -8,8 +8,6 @@ group by row group, at a pinned revision.
 from __future__ import annotations
 
 import glob
-import gzip
-import io
 import itertools
 import json
 import re
@@ -21,19 +19,17 @@ from typing import IO, Any, NamedTuple
 import orjson
 import pyarrow
 import pyarrow.parquet
-import zstandard
 
 from common.errors import UserError
 from common.files import sha256_file
+from common.packed import ARCHIVES, DAMAGE, plain_suffix, unpacked
 
 __all__ = [
-    "ARCHIVES",
     "FILE_KINDS",
     "SOURCES",
     "Document",
     "Source",
     "batched",
-    "decompressed",
     "open_source",
 ]
 
@@ -99,8 +95,7 @@ class Source:
                     yield Document(text=text, file=number, row=place, read_bytes=read)
             except (
                 OSError,
-                EOFError,
-                zstandard.ZstdError,
+                *DAMAGE,
                 pyarrow.ArrowException,
                 UnicodeDecodeError,
             ) as error:
@@ -111,7 +106,7 @@ class Source:
     def _texts(self, number: int, start: int) -> Iterator[tuple[str, int]]:
         name, size = self.files[number], self.sizes[number]
         with self.open(name) as raw:
-            yield from FILE_KINDS[_kind_of(name)](CorpusFile(name, raw, size, self.text_field), start)
+            yield from FILE_KINDS[plain_suffix(name)](CorpusFile(name, raw, size, self.text_field), start)
 
 
 class CorpusFile(NamedTuple):
@@ -152,10 +147,10 @@ def _local(spec: str) -> list[Path]:
     path = Path(spec)
     if path.is_dir():
         files = sorted(
-            file for file in path.rglob("*") if file.is_file() and _kind_of(file.name) in FILE_KINDS
+            file for file in path.rglob("*") if file.is_file() and plain_suffix(file.name) in FILE_KINDS
         )
     elif path.is_file():
-        if _kind_of(path.name) not in FILE_KINDS:
+        if plain_suffix(path.name) not in FILE_KINDS:
             raise UserError(
                 f"{path}: unknown kind of file; known are {', '.join(FILE_KINDS)}, each also "
                 f"{' or '.join(ARCHIVES)}"
@@ -190,7 +185,7 @@ def _hub_source(specs: Sequence[str], text_field: str) -> Source:
         offline = type(error).__name__ == "ConnectionError"
         first = "no connection" if offline else (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{spec}: the hub did not give its files: {first}") from None
-    if not files or any(_kind_of(file) not in FILE_KINDS for file in files):
+    if not files or any(plain_suffix(file) not in FILE_KINDS for file in files):
         raise UserError(f"{spec}: its train split is no Parquet, JSON-lines or text files")
     return Source(
         spec=spec, files=files, sizes=sizes, revision=revision, text_field=text_field, open=_open_on_hub
@@ -220,44 +215,6 @@ def batched(documents: Iterator[Document], characters: int, most: int) -> Iterat
         if not group:
             return
         yield group
-
-
-def _open_zst(raw: IO[bytes]) -> IO[bytes]:
-    """Return what a file of any number of frames holds."""
-    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return io.BufferedReader(_Readable(reader), 1 << 20)
-
-
-ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
-    ".zst": _open_zst,
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),  # type: ignore[dict-item,return-value]
-}
-"""What a compressed file of any kind holds, by its suffix."""
-
-
-def decompressed(file: str, raw: IO[bytes]) -> IO[bytes]:
-    """Return what a compressed file holds; other files as they are."""
-    unpack = ARCHIVES.get(Path(file).suffix)
-    return raw if unpack is None else unpack(raw)
-
-
-def _kind_of(name: str) -> str:
-    """Return a file's suffix without that of a compression, in lower case."""
-    path = Path(name)
-    return (path.with_suffix("") if path.suffix in ARCHIVES else path).suffix.lower()
-
-
-class _Readable(io.RawIOBase):
-    """A zstandard reader in the form that BufferedReader splits lines of."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return int(self._reader.readinto(buffer))
 
 
 def _holds_text(kind: pyarrow.DataType) -> bool:
@@ -296,7 +253,7 @@ def _parquet_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _json_texts(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
-    for number, line in enumerate(decompressed(file.name, file.raw)):
+    for number, line in enumerate(unpacked(file.name, file.raw)):
         if number >= start:
             yield _from_json(file, number, line), file.raw.tell()
 
@@ -325,7 +282,7 @@ def _from_json(file: CorpusFile, number: int, line: bytes) -> str:
 
 def _whole_text(file: CorpusFile, start: int) -> Iterator[tuple[str, int]]:
     if start == 0:
-        yield decompressed(file.name, file.raw).read().decode("utf-8"), file.raw.tell()
+        yield unpacked(file.name, file.raw).read().decode("utf-8"), file.raw.tell()
 
 
 FILE_KINDS: dict[str, Callable[[CorpusFile, int], Iterator[tuple[str, int]]]] = {

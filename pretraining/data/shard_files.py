@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from streaming.base.format.mds.reader import MDSReader
 from common.errors import UserError
 from common.files import sha256_file, write_bytes
 from common.manifest import DamagedError, VerifiedFile
+from common.packed import unzstd
 from common.registry import Registry
 from pretraining.data.shard_cache import Decompress, ShardCache
 from pretraining.data.shard_index import MDS_COLUMNS, RECORD, ShardEntry, ShardFile, read_index, shard_name
@@ -52,11 +53,6 @@ class Compression:
     """A stream of compressed bytes to that of the bytes."""
 
 
-def _unzstd(stream: BinaryIO) -> BinaryIO:
-    reader: BinaryIO = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=False)
-    return reader
-
-
 COMPRESSIONS = Registry(
     "compression",
     [
@@ -66,7 +62,7 @@ COMPRESSIONS = Registry(
             mds="zstd:1",
             suffix=".zstd",
             compress=lambda data: zstandard.compress(data, 1),
-            decompress=_unzstd,
+            decompress=unzstd,
         ),
         Compression(name="none", mds=None),
     ],

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from pretraining.data.corpus import ARCHIVES, FILE_KINDS, SOURCES, CorpusFile, Source, open_source
+from common.packed import ARCHIVES
+from pretraining.data.corpus import FILE_KINDS, SOURCES, CorpusFile, Source, open_source
 
 
 @pytest.mark.parametrize(
