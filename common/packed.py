@@ -27,7 +27,7 @@ def unzstd(raw: IO[bytes]) -> BinaryIO:
 
 ARCHIVES: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".zst": unzstd,
-    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw)),  # type: ignore[arg-type]
+    ".gz": lambda raw: cast(IO[bytes], gzip.GzipFile(fileobj=raw)),
 }
 """What a packed file holds, by its suffix."""
 

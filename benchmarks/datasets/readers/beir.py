@@ -15,10 +15,13 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.local_dataset import Content, table
 from benchmarks.datasets.readers.original_files import (
+    BadRowError,
     Reading,
     Row,
+    is_json,
+    is_parquet,
+    is_text,
     json_of,
-    kind_of,
     lines,
     parquet_file,
     pick,
@@ -38,40 +41,34 @@ Judgement = tuple[str, str, int]
 _ID = ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid")
 _QUERY_ID, _DOC_ID = ("query-id", "query_id", "qid"), ("corpus-id", "corpus_id", "doc_id", "docid", "pid")
 _RELEVANCE = ("score", "relevance", "label")
+_NO_NEGATIVES = "the negatives of the training file are left out"
 
 
 def judgements(path: Path, reading: Reading) -> list[Judgement]:
     """Read relevance judgements: BEIR's TSV, TREC's four columns, `{query: {document: relevance}}` JSON, or rows."""
     out: list[Judgement] = []
-    kind = kind_of(path)
-    if kind.whole:
-        with reading.shape(str(path)):
+    if is_json(path):
+        with reading.row(str(path)):
             for query, docs in json_of(path).items():
                 out += [(query, doc, int(score)) for doc, score in docs.items()]
-        return out
-    if not kind.bare:
-        return [found for where, row in records(path, reading) if (found := _judgement(row, reading, where))]
-    for number, line in lines(path):
-        fields = line.split()
-        if not fields or (number == 1 and fields[0].lower() in _QUERY_ID):
-            continue
-        if len(fields) == 4:
-            fields = [fields[0], *fields[2:]]
-        try:
-            query, doc, score = fields
-            out.append((query, doc, int(score)))
-        except ValueError:
-            reading.bad(f"{path}:{number}", "the line is no judgement: query, document, relevance")
+    elif is_text(path):
+        for number, line in lines(path):
+            fields = line.split()
+            if not fields or (number == 1 and fields[0].lower() in _QUERY_ID):
+                continue
+            if len(fields) == 4:
+                fields = [fields[0], *fields[2:]]
+            try:
+                query, doc, score = fields
+                out.append((query, doc, int(score)))
+            except ValueError:
+                reading.bad(f"{path}:{number}", "the line is no judgement: query, document, relevance")
+    else:
+        for where, row in records(path, reading):
+            with reading.row(where):
+                query, doc = str(pick(row, _QUERY_ID)), str(pick(row, _DOC_ID))
+                out.append((query, doc, int(pick(row, _RELEVANCE))))
     return out
-
-
-def _judgement(row: Row, reading: Reading, where: str) -> Judgement | None:
-    query, doc = pick(row, _QUERY_ID, reading, where), pick(row, _DOC_ID, reading, where)
-    score = pick(row, _RELEVANCE, reading, where)
-    with reading.shape(where):
-        if query is not None and doc is not None and score is not None:
-            return str(query), str(doc), int(score)
-    return None
 
 
 Text = tuple[str, str, str | None, str]
@@ -83,10 +80,10 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
 
     Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
     """
-    if kind_of(path).columnar:
+    if is_parquet(path):
         with parquet_file(path) as file:
             yield from _wanted_rows(path, wanted, file)
-    elif kind_of(path).bare:
+    elif is_text(path):
         for number, line in progress(lines(path), path.name, unit="line"):
             identity, tab, text = line.partition("\t")
             if not tab:
@@ -95,12 +92,9 @@ def wanted_texts(path: Path, wanted: Mapping[str, object], reading: Reading) -> 
                 yield f"{path}:{number}", identity, None, text.strip()
     else:
         for where, row in progress(records(path, reading), path.name, unit="line"):
-            identity = pick(row, _ID, reading, where)
-            if identity is None or str(identity) not in wanted:
-                continue
-            found = pick(row, ("text", "query"), reading, where)
-            if found is not None:
-                yield where, str(identity), row.get("title"), str(found)
+            with reading.row(where):
+                if (identity := str(pick(row, _ID))) in wanted:
+                    yield where, identity, row.get("title"), str(pick(row, ("text", "query")))
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object], file: pq.ParquetFile) -> Iterator[Text]:
@@ -127,7 +121,7 @@ def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
     reading = inputs.reading
     found: list[Row] = []
     for path in paths:
-        if kind_of(path).bare:
+        if is_text(path):
             first = next((line for _, line in lines(path)), "")
             if _is_judgement(first):
                 found += _joined(judgements(path, reading), inputs)
@@ -136,11 +130,12 @@ def pairs(paths: Sequence[Path], inputs: Inputs) -> pa.Table:
             continue
         for where, row in records(path, reading):
             if row.get("negative") is not None:
-                reading.note("the negatives of the training file are left out")
-            query = pick_text(row, ("query", "anchor", "sentence1"), reading, where)
-            positive = pick_text(row, ("positive", "document", "sentence2"), reading, where)
-            if query is not None and positive is not None:
-                found.append({"query": query, "positive": positive})
+                reading.note(_NO_NEGATIVES)
+            with reading.row(where):
+                query = pick_text(row, ("query", "anchor", "sentence1"))
+                found.append(
+                    {"query": query, "positive": pick_text(row, ("positive", "document", "sentence2"))}
+                )
     return table("IR", "pairs", found)
 
 
@@ -160,7 +155,7 @@ def _pair_lines(path: Path, reading: Reading) -> list[Row]:
         elif not (number == 1 and query in ("query", "anchor")):
             found.append({"query": query.strip(), "positive": passages[0].strip()})
             if len(passages) == 2:
-                reading.note("the negatives of the training file are left out")
+                reading.note(_NO_NEGATIVES)
     return found
 
 
@@ -272,7 +267,7 @@ def read_judged(inputs: Inputs) -> Content:
 
 def _read_nq(inputs: Inputs) -> Content:
     paths = inputs.need("test", "the judgements of the test queries")
-    if not kind_of(paths[0]).bare and not inputs.of("corpus"):
+    if not is_text(paths[0]) and not inputs.of("corpus"):
         found, queries, docs = _passages(paths, inputs.reading)
         tables = retrieval(_halves(found), queries, docs, inputs.reading)
     else:
@@ -313,11 +308,10 @@ def _passages(
     ids: dict[tuple[str | None, str], str] = {}
     for path in paths:
         for where, row in records(path, reading):
-            with reading.shape(where):
+            with reading.row(where):
                 gold = [(part.get("title"), part["text"]) for part in row["ctxs"] if part.get("isgold", True)]
                 if not gold:
-                    reading.bad(where, "the question has no gold passage in `ctxs`")
-                    continue
+                    raise BadRowError("the question has no gold passage in `ctxs`")
                 query = f"q{len(queries)}"
                 queries[query] = str(row["question"])
                 for title, text in gold:

@@ -21,7 +21,7 @@ def _read(inputs: Inputs) -> Content:
         rows = (item for path in paths for item in records(path, inputs.reading))
         for position, (where, row) in enumerate(rows):
             found: _Found = []
-            with inputs.reading.shape(where):
+            with inputs.reading.row(where):
                 meeting = "meeting_transcripts" in row
                 found = _meeting(row, f"{split}-{position}", inputs.reading) if meeting else _mldr(row)
             for query, text, doc, content in found:

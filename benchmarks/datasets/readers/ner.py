@@ -7,18 +7,19 @@ CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import (
+    BadRowError,
     Reading,
     Row,
     class_names,
-    kind_of,
+    is_text,
     lines,
     pick,
     records,
@@ -26,7 +27,7 @@ from benchmarks.datasets.readers.original_files import (
 from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, given
 from common.errors import UserError, nearest
 
-__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "hub_rows", "iob1_to_iob2", "line_rows", "sentences"]
+__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences", "tag_rows"]
 
 UNER_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
 CONLL_TAGS = (*UNER_TAGS, "B-MISC", "I-MISC")
@@ -42,6 +43,9 @@ ONTONOTES_TAGS = (
 _WORDS, _TAGS = ("words", "tokens"), ("tags", "ner", "ner_tags")
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
 
+Layout = Callable[[str], tuple[str, str] | None]
+"""Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
+
 
 def sentences(path: Path, reading: Reading) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (where it starts, words, tags) for each sentence of a file with one word a line.
@@ -51,86 +55,70 @@ def sentences(path: Path, reading: Reading) -> Iterator[tuple[str, list[str], li
     words: list[str] = []
     tags: list[str] = []
     start, good = 0, True
-    split = None
-    for number, line in (*lines(path), (0, "")):
+    layout: Layout | None = None
+    for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
             if words and good:
-                yield f"{path}:{start}", words, tags
-            words, tags, good, split = [], [], True, split.restart() if split else None
+                yield f"{path}:{start}", words, _from_brackets(tags) if layout is _conll_2012 else tags
+            words, tags, good = [], [], True
             continue
-        if split is None:
-            split = _layout(line)
-            if split is None:
-                continue
-        found = split.fields(line)
+        layout = layout or _layout(line)
+        found = layout(line) if layout else None
         if found is None:
             continue
         start = start if words else number
-        word, tag = found
-        if not word or not tag:
+        if not all(found):
             reading.bad(f"{path}:{number}", "the line has no word and tag")
             good = False
             continue
-        words.append(word)
-        tags.append(tag)
+        words.append(found[0])
+        tags.append(found[1])
 
 
-class _Columns:
-    """Word first, tag last, separated by blanks or tabs."""
-
-    def restart(self) -> _Columns:
-        return self
-
-    def fields(self, line: str) -> tuple[str, str] | None:
-        """Return (word, tag), empty when they are missing, or None for a line that holds no word."""
-        parts = line.split("\t") if "\t" in line else line.split()
-        if parts[0].startswith("-DOCSTART-"):
-            return None
-        return parts[0], parts[-1].strip() if len(parts) > 1 else ""
+def _columns(line: str) -> tuple[str, str] | None:
+    """Read a word first and a tag last, separated by blanks or tabs."""
+    parts = line.split("\t") if "\t" in line else line.split()
+    if parts[0].startswith("-DOCSTART-"):
+        return None
+    return parts[0], parts[-1].strip() if len(parts) > 1 else ""
 
 
-class _Uner(_Columns):
-    """Index, word, tag, and columns about the annotation, separated by tabs; `#` starts a comment."""
-
-    def fields(self, line: str) -> tuple[str, str] | None:
-        parts = line.split("\t")
-        if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
-            return None
-        return (parts[1].strip(), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
+def _uner(line: str) -> tuple[str, str] | None:
+    """Read index, word, tag, and columns about the annotation, separated by tabs; `#` starts a comment."""
+    parts = line.split("\t")
+    if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
+        return None
+    return (parts[1].strip(), parts[2].strip()) if len(parts) > 2 and parts[0].isdecimal() else ("", "")
 
 
-class _Conll2012(_Columns):
-    """CoNLL-2012: word in column 4, named entities as brackets in column 11."""
-
-    def __init__(self) -> None:
-        self._open = ""
-
-    def restart(self) -> _Columns:
-        return _Conll2012()
-
-    def fields(self, line: str) -> tuple[str, str] | None:
-        if _DIRECTIVE.match(line):
-            return None
-        parts = line.split()
-        if len(parts) < 12:
-            return "", ""
-        entity = parts[10]
-        opened = re.match(r"\(([^()*]+)", entity)
-        if opened:
-            self._open = opened[1]
-        tag = (f"B-{self._open}" if opened else f"I-{self._open}") if self._open else "O"
-        if entity.endswith(")"):
-            self._open = ""
-        return parts[3], tag
-
-
-def _layout(line: str) -> _Columns | None:
+def _conll_2012(line: str) -> tuple[str, str] | None:
+    """Read a word in column 4 and named entities as brackets in column 11."""
+    parts = line.split()
     if _DIRECTIVE.match(line):
-        return _Conll2012()
+        return None
+    return (parts[3], parts[10]) if len(parts) >= 12 else ("", "")
+
+
+def _from_brackets(brackets: Sequence[str]) -> list[str]:
+    """Return tags for `(ORG`, `*` and `*)`."""
+    tags, inside = [], ""
+    for bracket in brackets:
+        opened = re.match(r"\(([^()*]+)", bracket)
+        inside = opened[1] if opened else inside
+        tags.append((f"B-{inside}" if opened else f"I-{inside}") if inside else "O")
+        if bracket.endswith(")"):
+            inside = ""
+    return tags
+
+
+def _layout(line: str) -> Layout | None:
+    """Return how a file's lines are read, by its first line that is no comment."""
+    if _DIRECTIVE.match(line):
+        return _conll_2012
     parts = line.split("\t")
     if len(parts) > 2 and re.fullmatch(r"\d+([-.]\d+)?", parts[0]):
-        return _Uner()
-    return None if line.startswith("# ") else _Columns()
+        return _uner
+    return None if line.startswith("# ") else _columns
 
 
 def iob1_to_iob2(tags: Sequence[str]) -> list[str]:
@@ -154,8 +142,7 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
 
 def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:
     def rows(path: Path, role: str) -> list[Row]:
-        read = line_rows if kind_of(path).bare else hub_rows
-        return [row for part in _parts(path) for row in read(part, labels, inputs.reading)]
+        return [row for part in _parts(path) for row in tag_rows(part, labels, inputs.reading)]
 
     return given(inputs, rows, labels)
 
@@ -170,21 +157,7 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
-    """Read a file with one word a line."""
-    found = list(sentences(path, reading))
-    if _is_iob1(tags for _, _, tags in found):
-        reading.note("IOB1 tags were turned into IOB2")
-        found = [(where, words, iob1_to_iob2(tags)) for where, words, tags in found]
-    rows = []
-    for where, words, tags in found:
-        ids = _ids(tags, labels, labels, reading, where)
-        if ids is not None:
-            rows.append({"words": words, "tags": ids})
-    return rows
-
-
-def hub_rows(
+def tag_rows(
     path: Path,
     labels: tuple[str, ...],
     reading: Reading,
@@ -192,30 +165,47 @@ def hub_rows(
     words: Sequence[str] = _WORDS,
     tags: Sequence[str] = _TAGS,
 ) -> list[Row]:
-    """Read rows of words and tags; the names of their columns are `words` and `tags`, the first that is there."""
-    word_names, tag_names = words, tags
-    names: tuple[str, ...] | None = None
-    declared = False
+    """Return the sentences of a file with the columns of the local form.
+
+    Args:
+        path: one word a line, or rows of words and tags.
+        labels: the tags' names by id.
+        reading: is given the bad rows.
+        words: names of the column of words, the first that is there.
+        tags: the same for the tags.
+    """
+    return (
+        _line_rows(path, labels, reading) if is_text(path) else _hub_rows(path, labels, reading, words, tags)
+    )
+
+
+def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
+    found = list(sentences(path, reading))
+    if _is_iob1(tags for _, _, tags in found):
+        reading.note("IOB1 tags were turned into IOB2")
+        found = [(where, words, iob1_to_iob2(tags)) for where, words, tags in found]
+    rows = []
+    for where, words, tags in found:
+        with reading.row(where):
+            rows.append({"words": words, "tags": _ids(tags, labels, labels)})
+    return rows
+
+
+def _hub_rows(
+    path: Path, labels: tuple[str, ...], reading: Reading, words: Sequence[str], tags: Sequence[str]
+) -> list[Row]:
+    declared: tuple[str, ...] | None = None
     rows = []
     for where, row in records(path, reading):
-        found_words = pick(row, word_names, reading, where)
-        found_tags = pick(row, tag_names, reading, where)
-        if found_words is None or found_tags is None:
-            continue
-        with reading.shape(where):
-            if not found_words or len(found_words) != len(found_tags):
-                reading.bad(where, f"there are {len(found_words)} words and {len(found_tags)} tags")
-                continue
-            if not all(isinstance(word, str) for word in found_words):
-                reading.bad(where, "a word is no text")
-                continue
-            if names is None:
-                column = next(name for name in tag_names if row.get(name) is not None)
-                found = class_names(path, column)
-                names, declared = found or labels, found is not None
-            ids = _ids(found_tags, names, labels, reading, where)
-            if ids is not None:
-                rows.append({"words": list(found_words), "tags": ids})
+        with reading.row(where):
+            found, marked = pick(row, words), pick(row, tags)
+            if not found or len(found) != len(marked):
+                raise BadRowError(f"there are {len(found)} words and {len(marked)} tags")
+            if not all(isinstance(word, str) for word in found):
+                raise BadRowError("a word is no text")
+            if declared is None:
+                declared = class_names(path, next(name for name in tags if row.get(name) is not None))
+            rows.append({"words": list(found), "tags": _ids(marked, declared or labels, labels)})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "
@@ -224,17 +214,14 @@ def hub_rows(
     return rows
 
 
-def _ids(tags: Sequence[Any], names: tuple[str, ...], labels: tuple[str, ...], reading: Reading, where: str
-         ) -> list[int] | None:  # fmt: skip
-    """Return ids in `labels` of tags that are names, or ids in `names`; None after a bad one."""
+def _ids(tags: Sequence[Any], names: tuple[str, ...], labels: tuple[str, ...]) -> list[int]:
+    """Return ids in `labels` of tags that are names, or ids in `names`; `BadRowError` for another one."""
     ids = []
     for tag in tags:
         name = names[tag] if isinstance(tag, int) and 0 <= tag < len(names) else str(tag)
         if name not in labels:
-            reading.bad(
-                where, f"the tag {name!r} is outside the tag set {', '.join(labels)}{nearest(name, labels)}"
-            )
-            return None
+            known = ", ".join(labels)
+            raise BadRowError(f"the tag {name!r} is outside the tag set {known}{nearest(name, labels)}")
         ids.append(labels.index(name))
     return ids
 

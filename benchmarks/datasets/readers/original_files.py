@@ -1,31 +1,26 @@
-"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad lines are named."""
+"""Original distribution files: plain, .gz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import gzip
 import logging
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
-from benchmarks.datasets.readers.packed_files import most_unpacked, open_packed, unpacks_too_much
 from common.errors import UserError, first_line
+from common.packed import DAMAGE, plain_suffix, unpacked
 from common.plain_text import visible
 from common.progress import progress
-from common.registry import Registry
 
 __all__ = [
-    "FILE_KINDS", "TEXT", "FileKind", "Reading", "Row", "class_names", "json_of", "kind_of", "lines", "parquet_file",
-    "pick", "pick_text", "records",
+    "BadRowError", "Reading", "Row", "class_names", "is_json", "is_parquet", "is_text", "json_of", "lines",
+    "parquet_file", "pick", "pick_text", "records",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -34,12 +29,14 @@ log = logging.getLogger(__name__)
 _BATCH = 1 << 14
 _LONGEST = 1 << 29
 """Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""
-_MOST_WHOLE = 1 << 32
-"""Bytes of the largest JSON file that is read at once."""
+
+
+class BadRowError(ValueError):
+    """What is wrong with a row, in a sentence that does not name its place."""
 
 
 class Reading:
-    """What to do with bad lines: stop with a sentence that names the line, or skip, count and say so."""
+    """What to do with bad rows: stop with a sentence that names the line, or skip, count and say so."""
 
     def __init__(self, *, skip_bad: bool = False) -> None:
         self._skip_bad = skip_bad
@@ -48,10 +45,10 @@ class Reading:
         self._seen: dict[tuple[str, str], str] = {}
 
     def bad(self, where: str, sentence: str) -> None:
-        """Report a bad line.
+        """Report a bad row.
 
         Raises:
-            UserError: bad lines are not to be skipped.
+            UserError: bad rows are not to be skipped.
         """
         if not self._skip_bad:
             raise UserError(f"{where}: {sentence} (--skip-bad-lines leaves such lines out)")
@@ -59,22 +56,27 @@ class Reading:
         self._skipped.setdefault(where, sentence)
 
     @contextlib.contextmanager
-    def shape(self, where: str) -> Iterator[None]:
-        """Report a row whose fields are missing or of another kind than the block expects."""
+    def row(self, where: str) -> Iterator[None]:
+        """Report the row that a block reads where it is bad, or its fields are missing or of another kind."""
         try:
             yield
+        except BadRowError as error:
+            self.bad(where, str(error))
+        except UserError:
+            raise
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-            if isinstance(error, UserError):
-                raise
             what = f"{error} is missing" if isinstance(error, KeyError) else visible(first_line(error))
             self.bad(where, f"the row has not the expected form: {what}")
 
-    def is_new(self, identity: str, scope: str, where: str) -> bool:
-        """Return whether an id occurs for the first time in `scope`, a file; a second time makes a bad line."""
+    def once(self, identity: str, scope: str, where: str) -> None:
+        """Take note of an id.
+
+        Raises:
+            BadRowError: it has occurred in `scope`, a file, before.
+        """
         first = self._seen.setdefault((scope, identity), where)
         if first != where:
-            self.bad(where, f"the id {identity!r} occurs twice, first at {first}")
-        return first == where
+            raise BadRowError(f"the id {identity!r} occurs twice, first at {first}")
 
     def note(self, sentence: str) -> None:
         """Keep a sentence for the manifest, once."""
@@ -89,26 +91,21 @@ class Reading:
         return (*self._notes, f"bad lines left out: {len(self._skipped)}, the first at {first}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileKind:
-    """A kind of original file, known by the end of its name without .gz or .zst."""
-
-    name: str
-    """How the names of such files end."""
-    rows: Callable[[Path, Reading, Sequence[str]], Iterator[tuple[str, Row]]]
-    """Reads the rows, see `records`."""
-    bare: bool = False
-    """Whether its lines need not name their fields, so that a reader has to know their order."""
-    whole: bool = False
-    """Whether it may be one object with the rows inside, which a reader has to know."""
-    columnar: bool = False
-    """Whether single columns can be read, and batches of rows."""
+def pick(row: Row, names: Sequence[str]) -> Any:
+    """Return the first of the columns `names` that the row has; `BadRowError` where it has none."""
+    for name in names:
+        if row.get(name) is not None:
+            return row[name]
+    there = ", ".join(repr(name[:40]) for name in row)
+    raise BadRowError(f"there is no column {' or '.join(names)}; there are {there}")
 
 
-def kind_of(path: Path) -> FileKind:
-    """Return the kind of a file by its name; a file of lines where the name says nothing."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".zst")]
-    return FILE_KINDS.get("".join(suffixes[-1:]), TEXT)
+def pick_text(row: Row, names: Sequence[str]) -> str:
+    """Return what `pick` finds; `BadRowError` where it is no text."""
+    found = pick(row, names)
+    if not isinstance(found, str):
+        raise BadRowError(f"{names[0]} is no text: {visible(repr(found))[:80]}")
+    return found
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,97 +114,66 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     Only a newline ends a line, so that a form feed or a Unicode separator inside a text is kept.
 
     Raises:
-        UserError: the file is absent, cut short, not UTF-8, a line is endless, or it unpacks to far more than text
-            does; the line is named.
+        UserError: the file is absent, cut short or not UTF-8, or a line is endless; the line is named.
     """
-    number = total = 0
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    number = 0
     try:
-        with open_packed(path) as file:
-            most = most_unpacked(path)
-            for number, line in enumerate(iter(functools.partial(file.readline, _LONGEST), b""), 1):
-                total += len(line)
+        with path.open("rb") as raw:
+            read = functools.partial(unpacked(path, raw).readline, _LONGEST)
+            for number, line in enumerate(iter(read, b""), 1):
                 if len(line) == _LONGEST:
                     raise UserError(
                         f"{path}:{number}: the line has {_LONGEST:,} bytes or more, and none needs that many"
                     )
-                if total > most:
-                    raise unpacks_too_much(path)
-                yield (
-                    number,
-                    line.removesuffix(b"\n")
-                    .removesuffix(b"\r")
-                    .decode("utf-8-sig" if number == 1 else "utf-8"),
-                )
+                text = line.removesuffix(b"\n").removesuffix(b"\r")
+                yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path}:{number}: the line is not UTF-8; convert the file first") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+    except DAMAGE as error:
         raise UserError(
             f"{path}: the compressed file is damaged after line {number} ({visible(first_line(error))})"
         ) from None
 
 
 def json_of(path: Path) -> Any:
-    """Return a JSON file's content.
-
-    Raises:
-        UserError: the file is no JSON, with its line, or too large to be read at once.
-    """
-    parts, total = [], 0
-    for _, line in lines(path):
-        parts.append(line)
-        total += len(line) + 1
-        if total > _MOST_WHOLE:
-            raise UserError(
-                f"{path}: holds more than {_MOST_WHOLE:,} bytes of JSON; convert it to one row a line"
-            )
-    text = "\n".join(parts)
+    """Return a JSON file's content; `UserError` names the line where it is none."""
     try:
-        return orjson.loads(text)
+        return orjson.loads("\n".join(line for _, line in lines(path)))
     except orjson.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
 
 
-def records(path: Path, reading: Reading, columns: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+def is_parquet(path: Path) -> bool:
+    """Return whether single columns and batches of rows can be read, by the file's name."""
+    return plain_suffix(path) == ".parquet"
+
+
+def is_json(path: Path) -> bool:
+    """Return whether a file may be one object with the rows inside, by its name."""
+    return plain_suffix(path) == ".json"
+
+
+def is_text(path: Path) -> bool:
+    """Return whether a file's lines need not name their fields, by its name."""
+    return plain_suffix(path) not in _ROWS
+
+
+def records(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
     """Yield (where, row) of Parquet, JSON lines, a JSON array or object of rows, or a TSV file with a header.
 
     Args:
         path: the file; its kind follows from its name.
         reading: is given the lines that cannot be read.
-        columns: for a TSV file without a header, the names of its columns; a header is known by the first row
-            that is made of column names only.
     """
-    return kind_of(path).rows(path, reading, columns)
+    return _ROWS.get(plain_suffix(path), _tsv_rows)(path, reading)
 
 
-def pick(row: Row, names: Sequence[str], reading: Reading, where: str) -> Any:
-    """Return the first of the columns `names` that the row has; a row with none is bad and gives None."""
-    for name in names:
-        if row.get(name) is not None:
-            return row[name]
-    there = ", ".join(repr(name[:40]) for name in row)
-    header = "the first line, which must be a header, reads" if kind_of(_file(where)).bare else "there are"
-    reading.bad(where, f"there is no column {' or '.join(names)}; {header} {there}")
-    return None
-
-
-def pick_text(row: Row, names: Sequence[str], reading: Reading, where: str) -> str | None:
-    """Return what `pick` finds where it is text; a row with anything else there is bad and gives None."""
-    found = pick(row, names, reading, where)
-    if found is None or isinstance(found, str):
-        return found
-    reading.bad(where, f"{names[0]} is no text: {visible(repr(found))[:80]}")
-    return None
-
-
-def _file(where: str) -> Path:
-    """Return the file of a place such as `train.tsv:7` or `train.json: entry 7`."""
-    return Path(where.partition(": ")[0].rpartition(":")[0] or where.partition(": ")[0])
-
-
-def class_names(path: Path, column: str) -> tuple[str, ...] | None:
-    """Return the class names that a hub's Parquet file declares for `column`, or None when it names none."""
-    if not kind_of(path).columnar:
-        return None
+def class_names(path: Path, column: str) -> tuple[str, ...]:
+    """Return the class names that a hub's Parquet file declares for `column`; none where it names none."""
+    if not is_parquet(path):
+        return ()
     with parquet_file(path) as file:
         metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
     feature = orjson.loads(metadata)["info"]["features"].get(column) if metadata else None
@@ -216,7 +182,7 @@ def class_names(path: Path, column: str) -> tuple[str, ...] | None:
         if feature.get("names"):
             return tuple(feature["names"])
         feature = feature.get("feature")
-    return None
+    return ()
 
 
 @contextlib.contextmanager
@@ -224,9 +190,6 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; `UserError` when it is absent, or turns out damaged while it is read."""
     try:
         with pq.ParquetFile(path) as file:
-            groups = (file.metadata.row_group(group) for group in range(file.metadata.num_row_groups))
-            if sum(group.total_byte_size for group in groups) > most_unpacked(path, packed=True):
-                raise unpacks_too_much(path)
             yield file
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
@@ -236,11 +199,6 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
         raise UserError(f"{path} cannot be read as Parquet: {visible(first_line(error))}") from None
 
 
-def _is_json_lines(path: Path) -> bool:
-    found = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
-    return len(found) == 2 and isinstance(_parsed(found[0]), dict)
-
-
 def _parsed(line: str) -> Any:
     try:
         return orjson.loads(line)
@@ -248,7 +206,7 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def _json_line_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+def _json_line_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
     for number, line in lines(path):
         if line.strip():
             row = _parsed(line)
@@ -258,9 +216,10 @@ def _json_line_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Ite
                 reading.bad(f"{path}:{number}", "the line is no JSON object")
 
 
-def _json_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    if _is_json_lines(path):
-        yield from _json_line_rows(path, reading, columns)
+def _json_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+    first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
+    if len(first) == 2 and isinstance(_parsed(first[0]), dict):
+        yield from _json_line_rows(path, reading)
         return
     content = json_of(path)
     if not isinstance(content, dict | list):
@@ -272,7 +231,7 @@ def _json_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator
             reading.bad(f"{path}: entry {key}", "the entry is no JSON object")
 
 
-def _parquet_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
     number = 0
     with parquet_file(path) as file:
         total = -(-file.metadata.num_rows // _BATCH)
@@ -282,31 +241,23 @@ def _parquet_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Itera
                 number += 1
 
 
-def _tsv_rows(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    header: list[str] | None = list(columns) or None
+def _tsv_rows(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
+    header: list[str] = []
     for number, line in lines(path):
         fields = line.split("\t")
-        if number == 1 and (header is None or set(fields) <= set(header)):
+        if number == 1:
             header = fields
         elif not line.strip():
             continue
-        elif header is None or len(fields) != len(header):
-            reading.bad(
-                f"{path}:{number}", f"the line has {len(fields)} columns instead of {len(header or [])}"
-            )
+        elif len(fields) != len(header):
+            reading.bad(f"{path}:{number}", f"the line has {len(fields)} columns instead of {len(header)}")
         else:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
 
 
-TEXT = FileKind(name=".tsv", rows=_tsv_rows, bare=True)
-
-FILE_KINDS: Registry[FileKind] = Registry(
-    "kind of file",
-    [
-        FileKind(name=".parquet", rows=_parquet_rows, columnar=True),
-        FileKind(name=".jsonl", rows=_json_line_rows),
-        FileKind(name=".json", rows=_json_rows, whole=True),
-        TEXT,
-    ],
-)
-"""Every kind of original file; any other name is a file of lines."""
+_ROWS: dict[str, Callable[[Path, Reading], Iterator[tuple[str, Row]]]] = {
+    ".parquet": _parquet_rows,
+    ".jsonl": _json_line_rows,
+    ".json": _json_rows,
+}
+"""How the rows of a file are read, by the end of its name; any other name is a file of lines."""

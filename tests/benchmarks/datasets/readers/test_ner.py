@@ -15,10 +15,9 @@ from seqeval.metrics.sequence_labeling import get_entities
 from benchmarks.datasets.readers.ner import (
     CONLL_TAGS,
     UNER_TAGS,
-    hub_rows,
     iob1_to_iob2,
-    line_rows,
     sentences,
+    tag_rows,
 )
 from benchmarks.datasets.readers.original_files import Reading
 from common.errors import UserError
@@ -111,7 +110,7 @@ def test_ner_bad_lines(put: Put) -> None:
         read("uner_en", train=good, validation=good)
 
 
-def test_ner_hub_rows(tmp_path: Path) -> None:
+def test_ner_tag_rows(tmp_path: Path) -> None:
     table = [{"words": ["Ada", "in", "Rome"], "ner": [1, 0, 5]}, {"words": ["EU", "Bank"], "ner": [3, 4]}]
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "train.parquet")
     path = tmp_path / "train.parquet"
@@ -298,26 +297,26 @@ def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
 ) -> None:
     text = "\n".join("".join(f"w {tag}\n" for tag in line.split()) for line in written)
     reading = Reading()
-    found = line_rows(put("a.conll", text), UNER_TAGS, reading)
+    found = tag_rows(put("a.conll", text), UNER_TAGS, reading)
     assert [" ".join(UNER_TAGS[tag] for tag in row["tags"]) for row in found] == kept
     assert reading.notes() == (("IOB1 tags were turned into IOB2",) if is_iob1 else ())
 
 
 def test_tags_of_another_scheme_are_kept_without_a_word(put: Put) -> None:
     reading = Reading()
-    found = line_rows(put("a.conll", "Ada S-A\nwon O\n"), ("O", "S-A"), reading)
+    found = tag_rows(put("a.conll", "Ada S-A\nwon O\n"), ("O", "S-A"), reading)
     assert (found, reading.notes()) == ([{"words": ["Ada", "won"], "tags": [1, 0]}], ())
 
 
 def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(put: Put) -> None:
     path = put("a.conll", "Ada B-PER\n\nin O\nRome B-LOK\n\nYes O\n")
     with pytest.raises(UserError) as caught:
-        line_rows(path, UNER_TAGS, Reading())
+        tag_rows(path, UNER_TAGS, Reading())
     assert str(caught.value) == (
         f"{path}:3: the tag 'B-LOK' is outside the tag set O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC; "
         f"did you mean 'B-LOC'?{SKIPPED}"
     )
-    kept = line_rows(path, UNER_TAGS, Reading(skip_bad=True))
+    kept = tag_rows(path, UNER_TAGS, Reading(skip_bad=True))
     assert kept == [{"words": ["Ada"], "tags": [1]}, {"words": ["Yes"], "tags": [0]}]
 
 
@@ -343,9 +342,9 @@ def test_a_bad_row_is_named_once_or_left_out(put: Put, bad: dict[str, object], s
         Reading(skip_bad=True),
     )
     with pytest.raises(UserError) as caught:
-        hub_rows(path, UNER_TAGS, Reading())
+        tag_rows(path, UNER_TAGS, Reading())
     assert str(caught.value) == f"{path}:2: {sentence}{SKIPPED}"
-    assert hub_rows(path, UNER_TAGS, reading) == [good, {"words": ["Rome"], "tags": [5]}]
+    assert tag_rows(path, UNER_TAGS, reading) == [good, {"words": ["Rome"], "tags": [5]}]
     assert reading.notes() == (f"bad lines left out: 1, the first at x.jsonl:2: {sentence}",)
 
 
@@ -362,7 +361,7 @@ def test_ids_count_in_the_names_that_the_file_declares(tmp_path: Path, column: s
     feature = {"feature": {"names": alphabetical, "_type": "ClassLabel"}, "_type": "Sequence"}
     metadata = {"huggingface": json.dumps({"info": {"features": {column: feature}}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
-    found = hub_rows(tmp_path / "x.parquet", UNER_TAGS, Reading())
+    found = tag_rows(tmp_path / "x.parquet", UNER_TAGS, Reading())
     assert [[UNER_TAGS[tag] for tag in row["tags"]] for row in found] == tags
 
 
@@ -376,10 +375,10 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
     tags = [starts, *[follows] * (inside - strays), *[stray] * strays, 0]
     path = put("x.jsonl", [{"words": ["a"] * len(tags), "tags": tags}])
     if fine:
-        assert [row["tags"] for row in hub_rows(path, UNER_TAGS, Reading())] == [tags]
+        assert [row["tags"] for row in tag_rows(path, UNER_TAGS, Reading())] == [tags]
     else:
         with pytest.raises(UserError) as caught:
-            hub_rows(path, UNER_TAGS, Reading())
+            tag_rows(path, UNER_TAGS, Reading())
         assert str(caught.value) == (
             f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
             f"they are no valid IOB2; import a file with the tags' names"
@@ -391,9 +390,9 @@ def test_a_row_without_words_or_tags_is_named_once_and_left_out(
     put: Put, bad: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = {"words": ["Rome"], "tags": [5]}
-    assert hub_rows(put("x.jsonl", [bad, good]), UNER_TAGS, Reading(skip_bad=True)) == [good]
+    assert tag_rows(put("x.jsonl", [bad, good]), UNER_TAGS, Reading(skip_bad=True)) == [good]
     assert len(caplog.messages) == 1 and "there is no column" in caplog.text
 
 
 def test_a_file_without_a_good_row_gives_none(put: Put) -> None:
-    assert hub_rows(put("x.jsonl", []), UNER_TAGS, Reading()) == []
+    assert tag_rows(put("x.jsonl", []), UNER_TAGS, Reading()) == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.readers import original_files, packed_files
+from benchmarks.datasets.readers import original_files
 from benchmarks.datasets.readers.original_files import (
-    FILE_KINDS,
-    TEXT,
-    FileKind,
+    BadRowError,
     Reading,
     Row,
-    json_of,
-    kind_of,
     lines,
     pick,
     pick_text,
@@ -30,26 +24,6 @@ from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, refused
 
 SKIP = " (--skip-bad-lines leaves such lines out)"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.tsv", ".tsv"),
-        ("a.json", ".json"),
-        ("a.JSON.GZ", ".json"),
-        ("train-v1.1.json", ".json"),
-        ("a.jsonl.zst", ".jsonl"),
-        ("a.b.parquet", ".parquet"),
-        ("a.json.txt", ".tsv"),
-        ("json", ".tsv"),
-        ("a.gz", ".tsv"),
-    ],
-)
-def test_the_last_ending_says_what_a_file_is_and_how_it_may_be_read(name: str, kind: str) -> None:
-    found = kind_of(Path("folder.json", name))
-    assert found.name == kind
-    assert (found.bare, found.whole, found.columnar) == (kind == ".tsv", kind == ".json", kind == ".parquet")
 
 
 def test_a_bad_line_stops_the_reading_unless_it_is_to_be_left_out(
@@ -94,7 +68,7 @@ def test_a_line_that_lacks_several_columns_is_one_bad_line() -> None:
 )
 def test_a_row_of_another_form_is_a_bad_line(error: Exception, what: str) -> None:
     def block(reading: Reading) -> None:
-        with reading.shape("a.tsv:3"):
+        with reading.row("a.tsv:3"):
             raise error
 
     assert refused(lambda: block(Reading())) == f"a.tsv:3: the row has not the expected form: {what}{SKIP}"
@@ -105,7 +79,7 @@ def test_a_row_of_another_form_is_a_bad_line(error: Exception, what: str) -> Non
 
 @pytest.mark.parametrize("error", [UserError("as it is"), RuntimeError("as it is")])
 def test_other_errors_of_a_block_are_not_of_its_row(error: Exception) -> None:
-    with pytest.raises(type(error), match=r"^as it is$"), Reading(skip_bad=True).shape("a.tsv:3"):
+    with pytest.raises(type(error), match=r"^as it is$"), Reading(skip_bad=True).row("a.tsv:3"):
         raise error
 
 
@@ -147,21 +121,6 @@ def test_damage_is_named_with_the_line_that_was_read_last(tmp_path: Path, name: 
         assert refused(lambda: list(lines(path))).startswith(
             f"{path}: the compressed file is damaged after line 0 ("
         )
-
-
-@pytest.mark.parametrize(("text", "size"), [("[1]", 4), ("[1]\n", 4), ("[1,\n2,\n3]", 10)])
-def test_a_json_file_is_read_up_to_its_bound(
-    put: Put, monkeypatch: pytest.MonkeyPatch, text: str, size: int
-) -> None:
-    """Each line counts with its end."""
-    path = put("a.json", text)
-    for bound in (size, size + 1):
-        monkeypatch.setattr(original_files, "_MOST_WHOLE", bound)
-        assert json_of(path) == json.loads(text)
-    monkeypatch.setattr(original_files, "_MOST_WHOLE", size - 1)
-    assert refused(lambda: json_of(path)) == (
-        f"{path}: holds more than {size - 1} bytes of JSON; convert it to one row a line"
-    )
 
 
 @pytest.mark.parametrize(
@@ -220,108 +179,52 @@ def test_a_file_that_is_no_json_of_rows_is_named_with_its_line(put: Put, text: s
 
 
 @pytest.mark.parametrize(
-    ("text", "columns", "found"),
+    ("text", "found"),
     [
-        ("a\tb\n1\t2\n", (), {2: {"a": "1", "b": "2"}}),
-        ("a\tb\n\n \n1\t2\n\t\n3\t4", (), {4: {"a": "1", "b": "2"}, 6: {"a": "3", "b": "4"}}),
-        ("1\t2\n3\t4", ("a", "b"), {1: {"a": "1", "b": "2"}, 2: {"a": "3", "b": "4"}}),
-        ("b\ta\n1\t2", ("a", "b"), {2: {"b": "1", "a": "2"}}),
-        ("b\n1\n", ("a", "b"), {2: {"b": "1"}}),
-        ("\n1\t2", ("a", "b"), {2: {"a": "1", "b": "2"}}),
-        ("1\t2\nb\ta", ("a", "b"), {1: {"a": "1", "b": "2"}, 2: {"a": "b", "b": "a"}}),
-        ("a\tb\na\tb", (), {2: {"a": "a", "b": "b"}}),
-        ("a\tb\tc", ("a", "b"), {}),
-        ("", (), {}),
-        ("a\tb", (), {}),
+        ("a\tb\n1\t2\n", {2: {"a": "1", "b": "2"}}),
+        ("a\tb\n\n \n1\t2\n\t\n3\t4", {4: {"a": "1", "b": "2"}, 6: {"a": "3", "b": "4"}}),
+        ("a\tb\na\tb", {2: {"a": "a", "b": "b"}}),
+        ("", {}),
+        ("a\tb", {}),
     ],
 )
 def test_rows_of_a_tsv_file_have_the_names_of_its_header_or_those_given(
-    put: Put, text: str, columns: tuple[str, ...], found: dict[int, Row]
+    put: Put, text: str, found: dict[int, Row]
 ) -> None:
     path = put("a.tsv", text)
-    reading = Reading(skip_bad=True)
-    assert list(records(path, reading, columns)) == [
-        (f"{path}:{number}", row) for number, row in found.items()
-    ]
-    assert bool(reading.notes()) == (text == "a\tb\tc")
+    assert list(records(path, Reading())) == [(f"{path}:{number}", row) for number, row in found.items()]
 
 
 @pytest.mark.parametrize(
-    ("text", "columns", "said"),
+    ("text", "said"),
     [
-        ("a\tb\n1\t2\t3", (), "2: the line has 3 columns instead of 2"),
-        ("a\tb\n1\t2\n1\n", (), "3: the line has 1 columns instead of 2"),
-        ("1\t2\t3\n", ("a", "b"), "1: the line has 3 columns instead of 2"),
+        ("a\tb\n1\t2\t3", "2: the line has 3 columns instead of 2"),
+        ("a\tb\n1\t2\n1\n", "3: the line has 1 columns instead of 2"),
     ],
 )
-def test_a_line_of_other_columns_is_bad(put: Put, text: str, columns: tuple[str, ...], said: str) -> None:
+def test_a_line_of_other_columns_is_bad(put: Put, text: str, said: str) -> None:
     path = put("a.tsv", text)
-    assert refused(lambda: list(records(path, Reading(), columns))) == f"{path}:{said}{SKIP}"
+    assert refused(lambda: list(records(path, Reading()))) == f"{path}:{said}{SKIP}"
 
 
 def test_the_first_column_with_a_value_is_picked() -> None:
     row = {"a": None, "b": 0, "c": "x"}
-    assert pick(row, ("z", "a", "b", "c"), Reading(), "a.tsv:1") == 0
-    assert pick_text(row, ("a", "c"), Reading(), "a.tsv:1") == "x"
-    lenient = Reading(skip_bad=True)
-    assert pick(row, ("z", "a"), lenient, "a.tsv:1") is None
-    assert pick_text(row, ("z", "a"), lenient, "a.tsv:2") is None
-    assert pick_text(row, ("z", "b"), lenient, "a.tsv:3") is None
-    assert lenient.notes()[0].startswith("bad lines left out: 3, ")
-
-
-@pytest.mark.parametrize(
-    ("where", "there"),
-    [
-        ("data/a.tsv:7", "the first line, which must be a header, reads"),
-        ("data/a.txt.gz:7", "the first line, which must be a header, reads"),
-        ("data/a.jsonl:7", "there are"),
-        ("C:/data/a.jsonl.zst:7", "there are"),
-        ("data/a.json: entry 7", "there are"),
-        ("data/a.json: entry x: y", "there are"),
-        ("data/a.parquet: row 7", "there are"),
-    ],
-)
-def test_a_column_that_is_missing_is_named_with_those_there_are(where: str, there: str) -> None:
-    row = {"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}
+    assert pick(row, ("z", "a", "b", "c")) == 0
+    assert pick_text(row, ("a", "c")) == "x"
     shown = f"'{'x' * 39}', '{'y' * 40}', '{'z' * 40}'"
-    assert refused(lambda: pick(row, ("text", "query"), Reading(), where)) == (
-        f"{where}: there is no column text or query; {there} {shown}{SKIP}"
-    )
+    with pytest.raises(BadRowError) as error:
+        pick({"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}, ("text", "query"))
+    assert str(error.value) == f"there is no column text or query; there are {shown}"
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [
-        (5, "5"),
-        (["\x1b"], "['\\x1b']"),
-        (10**80, "1" + "0" * 79),
-        (10**79, "1" + "0" * 79),
-    ],
+    [(5, "5"), (["\x1b"], "['\\x1b']"), (10**80, "1" + "0" * 79), (10**79, "1" + "0" * 79)],
 )
 def test_a_value_that_is_no_text_is_shown(value: object, shown: str) -> None:
-    assert refused(lambda: pick_text({"b": value}, ("a", "b", "c"), Reading(), "a.tsv:7")) == (
-        f"a.tsv:7: a is no text: {shown}{SKIP}"
-    )
-
-
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.compress)])
-def test_a_file_may_unpack_to_its_bound_and_not_to_a_byte_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, pack: Callable[[bytes], bytes]
-) -> None:
-    path = tmp_path / f"a.tsv{suffix}"
-    path.write_bytes(pack(b"seven\n\n" * 5_000))
-    for spare in (0, 1):
-        monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size + spare)
-        assert len(list(lines(path))) == 10_000
-    monkeypatch.setattr(packed_files, "_UNPACKED", 35_000 - 200 * path.stat().st_size - 1)
-    found = lines(path)
-    assert [next(found) for _ in range(9_999)][-1] == (9_999, "seven")
-    with pytest.raises(UserError) as error:
-        next(found)
-    assert str(error.value) == (
-        f"{path}: unpacks to more than 200 times its size, as no text does; it is not read further"
-    )
+    with pytest.raises(BadRowError) as error:
+        pick_text({"b": value}, ("a", "b", "c"))
+    assert str(error.value) == f"a is no text: {shown}"
 
 
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:
@@ -366,53 +269,11 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         list(lines(tmp_path / "absent"))
 
 
-def test_json_lines_in_a_json_file(put: Put) -> None:
-    many = put("a.json", [{"x": 1}, {"x": 2}])
-    one = put("b.json", '[{"x": 1},\n {"x": 2}]')
-    keyed = put("c.json", '{"p": {"x": 1},\n "q": {"x": 2}}')
-    for path in (many, one, keyed):
-        assert [row["x"] for _, row in records(path, Reading())] == [1, 2]
-    with pytest.raises(UserError, match=r"d\.json:2: not valid JSON"):
-        list(records(put("d.json", '[{"x": 1},\n {"x" 2}]'), Reading()))
-    with pytest.raises(UserError, match=r"e\.jsonl:2: the line is no JSON object"):
-        list(records(put("e.jsonl", '{"x": 1}\n{"x": \n'), Reading()))
-
-
-def test_a_made_up_kind_of_file_is_read_by_its_rows(tmp_path: Path) -> None:
-    def semicolons(path: Path, reading: Reading, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
-        for number, line in lines(path):
-            yield f"{path}:{number}", dict(zip("ab", line.split(";"), strict=True))
-
-    path = tmp_path / "x.csv2.gz"
-    path.write_bytes(gzip.compress(b"1;2\n"))
-    assert kind_of(path) is TEXT
-    FILE_KINDS.register(FileKind(name=".csv2", rows=semicolons))
-    try:
-        assert kind_of(path).name == ".csv2"
-        assert [row for _, row in records(path, Reading())] == [{"a": "1", "b": "2"}]
-    finally:
-        FILE_KINDS.pop(".csv2")
-
-
-def test_a_file_without_a_header_is_named_with_its_first_line(tmp_path: Path) -> None:
-    file = tmp_path / "train.tsv"
-    file.write_text("a good film\t1\na bad film\t0\n")
-    reading = Reading()
-    where, row = next(iter(records(file, reading)))
-    with pytest.raises(
-        UserError,
-        match=r"no column sentence; the first line, which must be a header, reads 'a good film', '1'",
-    ):
-        pick(row, ("sentence",), reading, where)
-
-
 def test_an_id_that_occurs_twice_is_named_with_both_places() -> None:
-    reading = Reading()
-    assert reading.is_new("q1", "dev.json", "dev.json:3") and reading.is_new(
-        "q1", "train.json", "train.json:3"
+    reading = Reading(skip_bad=True)
+    for scope, line in (("dev.json", 3), ("train.json", 3), ("dev.json", 9)):
+        with reading.row(f"{scope}:{line}"):
+            reading.once("q1", scope, f"{scope}:{line}")
+    assert reading.notes() == (
+        "bad lines left out: 1, the first at dev.json:9: the id 'q1' occurs twice, first at dev.json:3",
     )
-    with pytest.raises(UserError, match=r"dev\.json:9: the id 'q1' occurs twice, first at dev.json:3"):
-        reading.is_new("q1", "dev.json", "dev.json:9")
-    lenient = Reading(skip_bad=True)
-    assert [lenient.is_new("q1", "dev.json", f"dev.json:{line}") for line in (3, 9)] == [True, False]
-    assert "bad lines left out: 1" in lenient.notes()[0]

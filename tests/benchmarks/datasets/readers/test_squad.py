@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.original_files import BadRowError, Reading
 from benchmarks.datasets.readers.squad import answers_of, question_rows
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, check_carved_counts, read, rows
@@ -64,16 +64,6 @@ def test_unanswerable_questions(put: Put) -> None:
         read("squad", train=path, validation=path)
 
 
-def test_answers_are_placed() -> None:
-    context = "Ada met Ada"
-    assert answers_of({"text": ["Ada"], "answer_start": [8]}, context) == [{"text": "Ada", "start": 8}]
-    assert answers_of([{"text": "Ada", "start": 8}], context) == [{"text": "Ada", "start": 8}]
-    assert answers_of(["met"], context) == [{"text": "met", "start": 4}]
-    assert answers_of([{"text": "met", "start": 0}], context) == [{"text": "met", "start": 4}]
-    assert answers_of(["Bob"], context) is None
-    assert answers_of(None, context) == []
-
-
 def test_squad_broken_files(put: Put) -> None:
     with pytest.raises(UserError, match="has no list `data`"):
         path = put("a.json", '{"x": {}}')
@@ -112,18 +102,23 @@ def test_the_declared_counts_are_squads_files_carved_by_the_papers_rule(
         ([{"text": "Ada", "start": -3}], [("Ada", 0)]),
         ([{"text": "a", "start": -1}], [("a", 2)]),
         (["Ada met Ada"], [("Ada met Ada", 0)]),
-        (["Ada met Ada!"], None),
-        (["Ada", "Bob"], None),
-        ([""], None),
-        ([{"text": "", "start": 3}], None),
+        ({"text": ["Ada"], "answer_start": [8]}, [("Ada", 8)]),
+        ([{"text": "Ada", "start": 8}], [("Ada", 8)]),
+        (None, []),
     ],
     ids=str,
 )
 def test_an_answer_is_where_it_is_said_to_be_or_where_it_first_occurs(
-    value: Any, found: list[tuple[str, int]] | None
+    value: Any, found: list[tuple[str, int]]
 ) -> None:
     placed = answers_of(value, "Ada met Ada")
-    assert (None if placed is None else [(item["text"], item["start"]) for item in placed]) == found
+    assert [(item["text"], item["start"]) for item in placed] == found
+
+
+@pytest.mark.parametrize("value", [["Ada met Ada!"], ["Ada", "Bob"], [""], [{"text": "", "start": 3}]])
+def test_an_answer_that_is_not_in_the_context_is_refused(value: Any) -> None:
+    with pytest.raises(BadRowError, match="an answer is not in the context"):
+        answers_of(value, "Ada met Ada")
 
 
 @pytest.mark.parametrize("starts", [[0], [0, 4, 8]])

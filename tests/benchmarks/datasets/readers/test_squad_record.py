@@ -34,7 +34,8 @@ def test_record(put: Put) -> None:
     }
     bare = put("test.jsonl", [{**passage, "qas": [{"idx": 1, "query": "x"}]}])
     with pytest.raises(
-        UserError, match=r"test\.jsonl:1: query 1 has no answer in its passage; test\.jsonl is unlabelled"
+        UserError,
+        match=r"test\.jsonl:1, query 1 of the passage: query 1 has no answer in its passage; test\.jsonl is unlabelled",
     ):
         read("record", train=bare, validation=bare)
     with pytest.raises(
