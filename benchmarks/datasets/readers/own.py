@@ -61,7 +61,9 @@ def _answer_rows(definition: Definition, path: Path, reading: Reading) -> list[R
 FORM_ROWS: dict[str, Callable[[Definition, Path, Reading], list[Row]]] = {
     "SC": partial(_text_rows, "label", lambda made: partial(texts.label_id, made.label_names)),
     "SC-labels": partial(_text_rows, "labels", lambda made: partial(texts.label_ids, made.label_names)),
-    "SC-value": partial(_text_rows, "value", lambda made: partial(texts.number_in, made.value_range)),
+    "SC-value": partial(
+        _text_rows, "value", lambda made: partial(texts.number_in, made.value_range or (0, 0))
+    ),
     "TC": _tag_rows,
     "QA": _answer_rows,
 }
