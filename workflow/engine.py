@@ -101,11 +101,8 @@ def run_workflow(
             write_live(folder, live)
             if live:
                 numbers = " ".join(job.number for job in live.values())
-                log.info(
-                    "%d jobs of an earlier call are queued or running and are waited for: %s",
-                    len(live),
-                    numbers,
-                )
+                text = "%d jobs of an earlier call are queued or running and are waited for: %s"
+                log.info(text, len(live), numbers)
             code = _snakemake(workflow, folder, profile, words, lost)
             if code and (problem := Site().write_problem(folder)):
                 raise UserError(

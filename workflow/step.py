@@ -132,13 +132,9 @@ def run_until(
     if isinstance(stop, Path):
         stop.unlink(missing_ok=True)
     with log_file.open("ab") as sink, on_stop_signal(received.append):
+        with_us = functools.partial(_in_the_child, os.getpid())
         process = subprocess.Popen(
-            command,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            env=dict(environ),
-            start_new_session=True,
-            preexec_fn=functools.partial(_in_the_child, os.getpid()),
+            command, stdout=sink, stderr=sink, env=dict(environ), start_new_session=True, preexec_fn=with_us
         )
         try:
             while process.poll() is None:
@@ -146,14 +142,13 @@ def run_until(
                     who = f"the scheduler says so by {received[0].name}" if received else "by the clock"
                     log.info("the time limit is near (%s): asking it to save", who)
                     asked = True
-                    _ask(process.pid, stop)
+                    stop.touch() if isinstance(stop, Path) else _signal(process.pid, stop)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
-            while asked and _alive(process.pid):
+            while asked and _signal(process.pid, 0):
                 time.sleep(0.2)
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _signal(process.pid, signal.SIGKILL)
             raise
         finally:
             if isinstance(stop, Path):
@@ -171,13 +166,13 @@ def _in_the_child(parent: int) -> None:
     end_with_parent(parent)
 
 
-def _ask(group: int, stop: signal.Signals | Path) -> None:
-    if isinstance(stop, Path):
-        stop.touch()
-        return
-    # The whole group: launchers in between forward nothing.
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, stop)
+def _signal(group: int, number: int) -> bool:
+    """Signal a whole group, since launchers in between forward nothing; return whether it is there (for 0 too)."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
@@ -195,14 +190,6 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
     return left - job.margin_seconds
 
 
-def _alive(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
 def do(job: Job, workflow: Workflow, folder: Path) -> int:
     """Run a job's commands and write its marker; return an exit code: 0, `AGAIN`, or that of what failed.
 
@@ -215,8 +202,9 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     environ |= site_environment(workflow, environ)
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
-    environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // max(1, job.gpus))))
-    if not job.gpus:
+    if job.gpus:
+        environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
+    else:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
     started, before = time.monotonic(), _checkpoints(job, folder)
     for words in job.commands:

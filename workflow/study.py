@@ -7,7 +7,6 @@ Standard library only.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,26 +57,24 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         if not study.models:
             raise UserError(f"the study {study.name!r} lists no models; add `models = [...]` to its file")
         return tuple(study.models.values())
-    match = re.fullmatch(r"(figure|table)(\d+)", target)
-    if match is None:
-        known = (*(f"figure{n}" for n in FIGURES), *(f"table{n}" for n in TABLES), "all", *study.models)
-        near = nearest(target, known)
-        try:
-            return (study.model(target),)
-        except UserError:
+    paper = {f"figure{number}": names for number, names in FIGURES.items()}
+    paper |= {f"table{number}": names for number, names in TABLES.items()}
+    if target in paper:
+        if not paper[target]:
+            raise UserError(f"{target} holds no models; take another figure or table of the paper")
+        if study.models is not MODELS:
             raise UserError(
-                f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
-                f"table1 to table{max(TABLES)}, all, and names of models"
-            ) from None
-    numbers = FIGURES if match[1] == "figure" else TABLES
-    names = numbers.get(int(match[2]), ())
-    if not names:
-        raise UserError(f"{target} holds no models; take another figure or table of the paper")
-    if study.models is not MODELS:
+                f"{target} is of the paper, the study is {study.name!r}; take `all` or a model's name"
+            )
+        return tuple(study.model(name) for name in paper[target])
+    try:
+        return (study.model(target),)
+    except UserError:
+        near = nearest(target, (*paper, "all", *study.models))
         raise UserError(
-            f"{target} is of the paper, the study is {study.name!r}; take `all` or a model's name"
-        )
-    return tuple(study.model(name) for name in names)
+            f"unknown target {target!r}{near}; targets are figure1 to figure{max(FIGURES)}, "
+            f"table1 to table{max(TABLES)}, all, and names of models"
+        ) from None
 
 
 def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
@@ -96,7 +93,7 @@ def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
 
 
 def study_of(settings: Settings) -> Study:
-    """Return the study that the settings name; `UserError` when it cannot be read."""
+    """Return the study that the settings name."""
     return load_study(Path(settings.study) if settings.study else None)
 
 

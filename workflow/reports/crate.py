@@ -8,6 +8,7 @@ and nothing of hundreds of gigabytes is copied.
 from __future__ import annotations
 
 import json
+import mimetypes
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,13 +34,6 @@ _VERSION = "0.5"
 _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
 _LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
-_MEDIA = {
-    ".json": "application/json", ".jsonl": "application/jsonl", ".md": "text/markdown", ".csv": "text/csv",
-    ".parquet": "application/vnd.apache.parquet", ".pdf": "application/pdf", ".png": "image/png",
-    ".svg": "image/svg+xml", ".txt": "text/plain", ".log": "text/plain", ".toml": "application/toml",
-    ".tex": "application/x-tex",
-}  # fmt: skip
-
 Entity = dict[str, Any]
 
 
@@ -92,14 +86,14 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _file(path: Path, folder: Path) -> Entity:
-    media = {"encodingFormat": _MEDIA[path.suffix]} if path.suffix in _MEDIA else {}
+    media = mimetypes.guess_type(path.name)[0]
     return {
         "@id": path.relative_to(folder).as_posix(),
         "@type": "File",
         "name": path.name,
         "contentSize": str(path.stat().st_size),
         "sha256": sha256_file(path),
-        **media,
+        **({"encodingFormat": media} if media else {}),
     }
 
 

@@ -67,10 +67,8 @@ def warnings(todo: Sequence[Job], folder: Path) -> list[str]:
     lines = []
     place = next(path for path in (folder, *folder.parents) if path.is_dir())
     found = os.statvfs(place)
-    free, needed = (
-        found.f_bavail * found.f_frsize / 1e9,
-        sum(job.disk_bytes * share(job, folder) for job in todo) / 1e9,
-    )
+    free = found.f_bavail * found.f_frsize / 1e9
+    needed = sum(job.disk_bytes * share(job, folder) for job in todo) / 1e9
     if needed > free:
         lines.append(f"{place} has {free:,.0f} GB free and the study leaves {needed:,.0f} GB")
     # Some file systems do not count files: they say 0 of 0.

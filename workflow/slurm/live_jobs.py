@@ -5,7 +5,6 @@ Snakemake names its jobs after its own run; which job of the study each is stand
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
@@ -113,24 +112,22 @@ def live_jobs(jobs: Mapping[str, Job], folder: Path, prefix: str) -> dict[str, L
 
 
 def write_live(folder: Path, live: Mapping[str, LiveJob]) -> None:
-    """Write down which markers are of live jobs, and write a file for each job that is gone once the job is."""
+    """Write a file for each live job, with its marker; it goes once the job is gone."""
     shutil.rmtree(folder / _LIVE, ignore_errors=True)
-    for job in live.values():
-        write_text(folder / _LIVE / job.number, "")
-    write_text(folder / _LIVE / "jobs.json", json.dumps({marker: job.number for marker, job in live.items()}))
+    for marker, job in live.items():
+        write_text(folder / _LIVE / job.number, marker)
 
 
 def read_live(folder: Path) -> dict[str, str]:
     """Return the numbers of live jobs by marker, as `write_live` wrote them."""
-    path = folder / _LIVE / "jobs.json"
-    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+    return {path.read_text("utf-8"): path.name for path in (folder / _LIVE).glob("*")}
 
 
 def forget_ended(folder: Path, still: Iterable[LiveJob]) -> None:
     """Remove the files of jobs that are no longer in Slurm's queue."""
     numbers = {job.number for job in still}
     for path in (folder / _LIVE).glob("*"):
-        if path.name.isdecimal() and path.name not in numbers:
+        if path.name not in numbers:
             path.unlink(missing_ok=True)
 
 
