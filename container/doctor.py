@@ -65,37 +65,37 @@ def apptainer(site: Site) -> Line:
 
 def folders(site: Site) -> Iterator[Line]:
     """Folders that have to be written: home, for Snakemake and pip; caches; /tmp; the study's; data workers' memory."""
-    home = Path(site.environ.get("HOME", "/no/home"))
-    yield _folder(
-        "home", home, site, 0, "free space there (quota?), or export HOME and XDG_CACHE_HOME elsewhere"
-    )
-    try:
-        yield _folder(
-            "scratch", scratch_of(site.environ), site, 10, f"set {SCRATCH} to a folder with 10 GB or more"
-        )
-    except UserError as error:
-        yield fail("scratch", str(error), f"set {SCRATCH} to a folder with 10 GB or more")
     tmp = Path(site.environ.get("APPTAINER_TMPDIR") or site.environ.get("TMPDIR") or site.path("/tmp"))
-    advice = (
-        "export TMPDIR and APPTAINER_TMPDIR to a larger folder: building the full image takes 20 GB there"
-    )
-    yield _folder("temporary files", tmp, site, 25, advice)
-    yield _folder("study folder", site.study.resolve(), site, 1, "choose another with --study DIR")
-    yield _folder(
-        "shared memory", site.path("/dev/shm"), site, 0.5, "ask the site for 2 GB or more in /dev/shm"
-    )
-
-
-def _folder(what: str, folder: Path, site: Site, wanted: float, advice: str) -> Line:
-    """Return whether a folder can be written and has the gigabytes that are wanted there."""
-    if problem := site.write_problem(folder):
-        return fail(what, f"{folder} cannot be written: {problem}", advice)
-    free = site.free_gb(folder)
-    return (
-        warn(what, f"{folder}, {free:.1f} GB free", advice)
-        if free < wanted
-        else ok(what, f"{folder}, {free:.0f} GB free")
-    )
+    more = f"set {SCRATCH} to a folder with 10 GB or more"
+    places: list[tuple[str, Path, float, str]] = [
+        (
+            "temporary files",
+            tmp,
+            25,
+            "export TMPDIR and APPTAINER_TMPDIR elsewhere: building full.sif takes 20 GB",
+        ),
+        ("study folder", site.study.resolve(), 1, "choose another with --study DIR"),
+        ("shared memory", site.path("/dev/shm"), 0.5, "ask the site for 2 GB or more in /dev/shm"),
+    ]
+    try:
+        places.append(("scratch", scratch_of(site.environ), 10, more))
+    except UserError as error:
+        yield fail("scratch", str(error), more)
+    home = Path(site.environ.get("HOME", "/no/home"))
+    if home.is_dir():
+        places.append(
+            ("home", home, 0, "free space there (quota?), or export HOME and XDG_CACHE_HOME elsewhere")
+        )
+    else:
+        yield warn("home", f"{home} is no folder", "export XDG_CACHE_HOME to a folder you can write to")
+    for what, folder, wanted, advice in places:
+        free = site.free_gb(folder) if folder.is_dir() else 0
+        if problem := site.write_problem(folder):
+            yield fail(what, f"{folder} cannot be written: {problem}", advice)
+        elif free < wanted:
+            yield warn(what, f"{folder}, {free:.1f} GB free", advice)
+        else:
+            yield ok(what, f"{folder}, {free:.0f} GB free")
 
 
 def driver(site: Site) -> Line:
@@ -123,11 +123,7 @@ def driver(site: Site) -> Line:
     if int(match[1]) < 525:
         return fail(what, seen, "CUDA 12.6 needs driver 525 or later")
     if "Enabled" in text:
-        return warn(
-            what,
-            f"{seen}, sliced (MIG)",
-            "slices cannot talk by NCCL: pretrain on one, or ask for whole GPUs",
-        )
+        return warn(what, f"{seen}, sliced (MIG)", "slices cannot talk by NCCL: ask for whole GPUs")
     if not _inside(site) and "libcuda.so.1" not in site.output(["ldconfig", "-p"])[1]:
         return warn(what, f"{seen}; ldconfig does not list libcuda.so.1, so --nv may find nothing to bind",
                     "bind it: APPTAINER_BIND, or ask the site to run ldconfig")  # fmt: skip

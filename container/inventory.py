@@ -112,28 +112,23 @@ def read_debian_lock(path: Path) -> dict[str, tuple[str, str]]:
     return {name: (version, digest) for name, version, digest in rows}
 
 
-_PIN = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^ ;\\]+)(?:\s*;\s*(?P<marker>[^\\]+?))?\s*\\?$"
-)
-
-
 def read_requirements(path: Path) -> dict[str, str]:
     """Return the versions that a hash-locked requirements file pins for this Python and machine.
 
     Raises:
         UserError: a line that is no pin.
     """
-    from packaging.markers import Marker
+    from packaging.requirements import Requirement
 
     pins: dict[str, str] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         if not line or line[0] in "# ":
             continue
-        match = _PIN.match(line)
-        if match is None:
+        if "==" not in line:
             raise UserError(f"{path}:{number}: not a pinned requirement: {line}")
-        if match["marker"] is None or Marker(match["marker"]).evaluate():
-            pins[canonical(match["name"])] = match["version"]
+        one = Requirement(line.rstrip("\\ "))
+        if one.marker is None or one.marker.evaluate():
+            pins[canonical(one.name)] = str(one.specifier).removeprefix("==")
     return pins
 
 
