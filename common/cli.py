@@ -18,7 +18,7 @@ from cyclopts import exceptions as problems
 
 from common.errors import UserError, nearest
 from common.interrupts import INTERRUPTED, SENTENCE
-from common.plain_text import FALLBACK, redacted, visible
+from common.plain_text import redacted, visible
 
 if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
@@ -104,12 +104,11 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     """Call `main(argv)` and exit: its return value (None is 0), 2 after a `UserError`, 130 after Ctrl-C.
 
     What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
-    too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them. Output that
-    is not UTF-8 gets the nearest plain letters.
+    too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=FALLBACK)
+            stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -10,9 +10,7 @@ import platform
 import re
 import secrets
 import shutil
-import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,36 +29,30 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
     old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
-    removed and `path` is as it was. A link stays a link
-    to the file that is written; what is no regular file (a device, a pipe, `/dev/stdout`) is written through.
+    removed and `path` is as it was. A link stays a link to the file that is written; what is no regular file (a device,
+    a pipe, `/dev/stdout`) is written to as it is.
 
     Raises:
         OSError: with the name that the user gave, whatever the place where it came up.
     """
     target = path.resolve() if path.is_symlink() else path
-    through = _is_stream(path)
-    with _named(path):
-        if through:
-            holder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
-        else:
-            holder = target.parent
-            holder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(target)
-    temporary = holder / temporary_name(target.name, target.suffix)
-    try:
-        with _named(path, also=temporary):
+    if path.is_relative_to("/dev") or (path.exists() and not (path.is_file() or path.is_dir())):
+        sys.stdout.flush()  # what was printed before comes before
+        with _named(path):
+            yield path
+        return
+    temporary = target.with_name(temporary_name(target.name, target.suffix))
+    with _named(path, also=temporary):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target)
+        try:
             yield temporary
-            if through:
-                _pour(temporary, path)
-            else:
-                with temporary.open("rb") as file:
-                    os.fsync(file.fileno())
-                temporary.replace(target)
-    finally:
-        with contextlib.suppress(OSError):  # would hide the error that counts
-            temporary.unlink(missing_ok=True)
-        if through:
-            shutil.rmtree(holder, ignore_errors=True)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            with contextlib.suppress(OSError):  # would hide the error that counts
+                temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -130,30 +122,6 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return True  # another user's
     return True
-
-
-def _is_stream(path: Path) -> bool:
-    """Whether a path leads to a device, a pipe or an open file of this process instead of a file of its own."""
-    link = str(path.readlink()) if path.is_symlink() else ""
-    if link.startswith("/proc/") or str(path.parent.resolve()).startswith("/proc/"):
-        return True  # /dev/stdout, also where that is a file: whoever opened it writes more into it
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
-def _pour(source: Path, stream: Path) -> None:
-    sys.stdout.flush()  # what was printed before comes before
-    descriptor = os.open(stream, os.O_WRONLY | os.O_APPEND)
-    try:
-        with source.open("rb") as file:
-            while content := file.read(1 << 20):
-                while content:
-                    content = content[os.write(descriptor, content) :]
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

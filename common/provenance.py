@@ -17,7 +17,7 @@ from typing import Any
 
 from common.files import sha256_file
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
-from common.plain_text import redacted_words
+from common.plain_text import redacted
 
 __all__ = [
     "FILES", "OF_A_CALL", "PROVENANCE", "ROOT", "git_commit", "lock_hash", "provenance", "provenance_path",
@@ -75,7 +75,7 @@ def provenance(environment: str, packages: tuple[str, ...] = ()) -> dict[str, ob
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "versions": versions(packages),
-        "command": [*_program(), *redacted_words(sys.argv[1:])],
+        "command": [*_program(), *map(redacted, sys.argv[1:])],
     }
 
 

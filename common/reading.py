@@ -23,11 +23,6 @@ __all__ = [
 MOST_BYTES = 2**28
 """Bytes of the largest file that is read as a whole, but where a format needs more."""
 
-_DEEPEST = 32
-"""Levels of brackets that any JSON of this package needs, and then some."""
-_DIGITS = 40
-"""Digits of the longest number that a reader takes; Python's own limit is 4,300."""
-
 
 class UnreadableError(UserError):
     """A file that is not opened or not read: no regular file, too large, or refused by the system."""
@@ -53,9 +48,12 @@ def open_plain(path: Path) -> int:
         UnreadableError: it is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise UnreadableError(path, "is no regular file, and is not read")
+        raise UnreadableError(
+            path, f"is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}, and is not read"
+        )
     return descriptor
 
 
@@ -68,44 +66,27 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         ChangingError: it is being written.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        try:
-            content = _content(descriptor, path, most)
-        finally:
-            os.close(descriptor)
+        with open(open_plain(path), "rb") as file:
+            before = os.fstat(file.fileno())
+            if before.st_size > most:
+                size = f"{before.st_size:,}"
+                raise UnreadableError(path, f"has {size} bytes, and no such file needs more than {most:,}")
+            content = file.read(before.st_size + 1)
+            after = os.fstat(file.fileno())
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
+    if len(content) != before.st_size or before.st_mtime_ns != after.st_mtime_ns:
+        raise ChangingError(path, "changed while it was read")
     return content
 
 
-def _content(descriptor: int, path: Path, most: int) -> bytes:
-    before = os.fstat(descriptor)
-    if not stat.S_ISREG(before.st_mode):
-        what = "a folder" if stat.S_ISDIR(before.st_mode) else "no regular file"
-        raise UnreadableError(path, f"is {what}, and is not read")
-    if before.st_size > most:
-        raise UnreadableError(
-            path, f"has {before.st_size:,} bytes, and no such file needs more than {most:,}"
-        )
-    parts: list[bytes] = []
-    left = before.st_size + 1
-    while left > 0 and (part := os.read(descriptor, left)):
-        parts.append(part)
-        left -= len(part)
-    after = os.fstat(descriptor)
-    if left == 0 or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise ChangingError(path, "changed while it was read")
-    return b"".join(parts)
-
-
-def strict_json(content: bytes, *, deepest: int = _DEEPEST, finite: bool = True) -> Any:
-    """Return JSON in UTF-8 in which no key occurs twice, no number is endless and nothing nests deeper than `deepest`.
+def strict_json(content: bytes, *, finite: bool = True) -> Any:
+    """Return JSON in UTF-8 in which no key occurs twice and every number can be held.
 
     Args:
         content: the bytes.
-        deepest: levels of brackets.
         finite: refuse NaN and Infinity, which Python writes into JSON; off for logs, where a loss may be one.
 
     Raises:
@@ -116,20 +97,18 @@ def strict_json(content: bytes, *, deepest: int = _DEEPEST, finite: bool = True)
     except UnicodeDecodeError as error:
         raise BadJsonError(f"byte {error.start:,} is not UTF-8") from None
     try:
-        document = json.loads(
+        return json.loads(
             text,
             object_pairs_hook=_unique,
             parse_constant=_no_number if finite else float,
-            parse_int=_whole,
             parse_float=_finite,
         )
     except json.JSONDecodeError as error:
         raise BadJsonError(f"line {error.lineno}: {error.msg}") from None
     except RecursionError:
         raise BadJsonError("it nests too deep") from None
-    if _deeper(document, deepest):
-        raise BadJsonError(f"it nests more than {deepest} deep")
-    return document
+    except ValueError as error:
+        raise BadJsonError(str(error)) from None  # a number of thousands of digits
 
 
 def read_json(path: Path, remedy: str, *, most: int = MOST_BYTES) -> Any:
@@ -163,21 +142,6 @@ def inside(folder: Path, name: str) -> Path:
     return folder.joinpath(*parts)
 
 
-def _deeper(document: Any, most: int) -> bool:
-    level = [document]
-    for _ in range(most):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -189,12 +153,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> NoReturn:
     raise BadJsonError(f"it holds {word}, which is no number")
-
-
-def _whole(digits: str) -> int:
-    if len(digits.lstrip("-")) > _DIGITS:
-        raise BadJsonError(f"a number has more than {_DIGITS} digits")
-    return int(digits)
 
 
 def _finite(digits: str) -> float:

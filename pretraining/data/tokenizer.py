@@ -219,7 +219,7 @@ def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:
 
 def _from_json(text: bytes, where: str) -> TextTokenizer:
     try:
-        content: dict[str, Any] = strict_json(text, deepest=200)
+        content: dict[str, Any] = strict_json(text)
         added = {item["content"] for item in content["added_tokens"]}
         if not added & set(_MASKS):
             _name_a_mask(content, where)

@@ -142,7 +142,7 @@ def _rows(
         try:
             if len(line) > _LONGEST:
                 raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
-            row = strict_json(line, deepest=4)
+            row = strict_json(line)
             if not isinstance(row, dict):
                 raise BadJsonError("it holds no record")
             yield checked(row)

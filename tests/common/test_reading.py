@@ -52,11 +52,10 @@ def test_what_json_writes_is_read_as_json_reads_it(document: object) -> None:
     [
         (b'{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         (b"[" * 100_000, "nests too deep"),
-        (b"[" * 33 + b"]" * 33, "nests more than 32 deep"),
         (b"[1e400]", "holds 1e400"),
         (b"[NaN]", "holds NaN"),
         (b"[-Infinity]", "holds -Infinity"),
-        (b"[" + b"9" * 4_301 + b"]", "more than 40 digits"),
+        (b"[" + b"9" * 4_301 + b"]", "4300 digits"),
         (b'"\xed\xa0\x80"', "byte 1 is not UTF-8"),
         (b"[1,]", "line 1"),
         (b"", "line 1"),
