@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,6 @@ from cyclopts import Parameter
 
 from common.errors import UserError
 from common.files import cache_folder
-from common.plain_text import visible
 from common.registry import Registry
 from pretraining.data.shard_settings import shard_cache_folder
 
@@ -31,8 +29,8 @@ class Cache:
     """What `clean` calls it."""
     what: str
     """What it is, and what it takes to have it again."""
-    folders: Callable[[str], list[Path]]
-    """Where it may be, from the setting `cache` of pretraining."""
+    folders: Callable[[], list[Path]]
+    """Where it may be."""
     needs_network: bool = False
     """Whether it is fetched again, not computed; then it is removed only by its name."""
 
@@ -43,17 +41,17 @@ CACHES = Registry(
         Cache(
             name="shards",
             what="decompressed shards; training decompresses them again",
-            folders=lambda place: [shard_cache_folder(place), cache_folder() / "shards"],
+            folders=lambda: [shard_cache_folder(), cache_folder() / "shards"],
         ),
         Cache(
             name="stores",
             what="run stores that were read; the next command reads them again",
-            folders=lambda place: [cache_folder() / "stores"],
+            folders=lambda: [cache_folder() / "stores"],
         ),
         Cache(
             name="released",
             what="the authors' result files; they are fetched again (needs network)",
-            folders=lambda place: sorted(cache_folder().glob("released-*")),
+            folders=lambda: sorted(cache_folder().glob("released-*")),
             needs_network=True,
         ),
     ],
@@ -65,7 +63,6 @@ def clean(
     names: Annotated[tuple[str, ...], Parameter(metavar="shards|stores|released", show_default=False)] = (),
     /,
     *,
-    cache: Annotated[str, Parameter(metavar="DIR")] = "",
     dry_run: bool = False,
 ) -> None:
     """Remove what is cached for this user and say what that freed; running jobs make again what they need.
@@ -77,23 +74,20 @@ def clean(
 
     Args:
         names: the caches to remove
-        cache: the setting `cache` that pretraining was given, if any
         dry_run: say what would be freed and remove nothing
     """
-    chosen = [CACHES[name] for name in dict.fromkeys(names)] or list(CACHES.values())
     total = 0
-    for item in chosen:
+    for item in [CACHES[name] for name in dict.fromkeys(names)] or CACHES.values():
         keep = item.needs_network and not names
-        for folder in dict.fromkeys(item.folders(cache)):
-            if not _is_ours(folder):
-                continue
-            size = sum(status.st_size for _, status in _files(folder))
+        done = "kept" if keep else "would be freed" if dry_run else "freed"
+        hint = f"; `clean {item.name}` removes them" if keep else ""
+        for folder in filter(_is_ours, dict.fromkeys(item.folders())):
+            size = _bytes_of(folder)
             if not (keep or dry_run):
-                size -= _remove(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                size -= _bytes_of(folder)
             total += 0 if keep else size
-            done = "kept" if keep else "would be freed" if dry_run else "freed"
-            hint = f"; `clean {item.name}` removes them" if keep else ""
-            sys.stdout.write(f"{_size(size):>9}  {done}  {visible(str(folder))}  ({item.what}{hint})\n")
+            sys.stdout.write(f"{_size(size):>9}  {done}  {folder}  ({item.what}{hint})\n")
     sys.stdout.write(f"{_size(total):>9}  {'would be freed' if dry_run else 'freed'} in all\n")
 
 
@@ -103,30 +97,20 @@ def _is_ours(folder: Path) -> bool:
     Raises:
         UserError: it is someone else's.
     """
-    try:
-        status = folder.lstat()
-    except OSError:
+    if folder.is_symlink() or not folder.is_dir():
         return False
-    if not stat.S_ISDIR(status.st_mode):
-        return False
-    if status.st_uid != os.getuid():
-        raise UserError(
-            f"{visible(str(folder))}: belongs to the user with number {status.st_uid}; it is left alone"
-        )
+    if (owner := folder.stat().st_uid) != os.getuid():
+        raise UserError(f"{folder}: belongs to the user with number {owner}; it is left alone")
     return True
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _bytes_of(folder: Path) -> int:
+    size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                yield Path(parent, name), Path(parent, name).lstat()
-
-
-def _remove(folder: Path) -> int:
-    """Remove a folder and return the bytes that could not be removed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return sum(status.st_size for _, status in _files(folder))
+                size += Path(parent, name).lstat().st_size
+    return size
 
 
 def _size(count: int) -> str:

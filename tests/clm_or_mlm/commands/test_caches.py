@@ -21,7 +21,6 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     files = {
         "shards": tmp_path / f"scratch/clm-or-mlm-{os.getuid()}/shards/0a/train/shard.00000.mds",
         "old shards": tmp_path / "cache/shards/0a/train/shard.00000.mds",
-        "mine": tmp_path / f"mine/clm-or-mlm-{os.getuid()}/shards/0a/train/shard.00000.mds",
         "stores": tmp_path / "cache/stores/a/runs.parquet",
         "released": tmp_path / "cache/released-7e03774beb4c/results.json",
         "other": tmp_path / "cache/other/file",
@@ -41,19 +40,19 @@ def test_it_frees_what_needs_no_network(caches: dict[str, Path], capsys: pytest.
     everything = there(caches)
     assert not main(["clean", "--dry-run"])
     assert there(caches) == everything
-    assert "  7.00 MB  would be freed in all" in capsys.readouterr().out
+    assert "  6.00 MB  would be freed in all" in capsys.readouterr().out
     assert not main(["clean"])
-    assert there(caches) == {"mine", "released", "other", "theirs"}
+    assert there(caches) == {"released", "other", "theirs"}
     out = capsys.readouterr().out
     assert f"1.00 MB  freed  {caches['shards'].parents[2]}" in out
-    assert "5.00 MB  kept" in out and "`clean released` removes them" in out
-    assert "  7.00 MB  freed in all" in out
+    assert "4.00 MB  kept" in out and "`clean released` removes them" in out
+    assert "  6.00 MB  freed in all" in out
 
 
-def test_named_caches(caches: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not main(["clean", "shards", "released", "--cache", str(tmp_path / "mine")])
-    assert there(caches) == {"shards", "stores", "other", "theirs"}
-    assert "10.00 MB  freed in all" in capsys.readouterr().out
+def test_named_caches(caches: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert not main(["clean", "shards", "released"])
+    assert there(caches) == {"stores", "other", "theirs"}
+    assert " 7.00 MB  freed in all" in capsys.readouterr().out
     with pytest.raises(UserError, match="unknown cache 'shard'; did you mean 'shards'"):
         main(["clean", "shard"])
 
@@ -67,7 +66,7 @@ def test_links_are_not_followed(caches: dict[str, Path], tmp_path: Path) -> None
         folder.rmdir()
     old.symlink_to(caches["theirs"].parent)
     assert not main(["clean"])
-    assert there(caches) == {"mine", "released", "other", "theirs"}
+    assert there(caches) == {"released", "other", "theirs"}
 
 
 @needs_root
