@@ -214,7 +214,7 @@ def open_source(
 
     Args:
         source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table.
-        instances: the per-instance Parquet; by default the `instances.parquet` next to a Parquet runs table, or what
+        instances: the per-instance Parquet; by default the folder `instances` next to a Parquet runs table, or what
             reading a run store yields.
         need_instances: read the instances of a run store too, which takes longer.
         add_models: names or shell patterns of models outside the released naming scheme.
@@ -246,6 +246,8 @@ _ONLY_PAPER_METRICS = (
     "python -m benchmarks writes, so give --source a store of such runs"
 )
 
+_INSTANCES = ("instances", "instances.parquet")
+"""Names of the per-instance scores next to a runs table."""
 _INSTANCES_ARE_THE_PAPERS = f"per-instance scores are those of the {PAPER} protocol"
 
 
@@ -302,9 +304,9 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
     if recorded != PAPER:
         request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
-    instances, neighbour = request.instances, path.with_name("instances.parquet")
-    if instances is None and recorded == PAPER and path.suffix == ".parquet" and neighbour.exists():
-        instances = neighbour
+    instances = request.instances
+    if instances is None and recorded == PAPER and path.suffix == ".parquet":
+        instances = next((one for name in _INSTANCES if (one := path.with_name(name)).exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
         added_models=request.add_models,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.scores_table import Settings
 from common.cli import MANY, shared_options
 
-__all__ = ["OutFile", "ScoreOptions", "Selection", "SourceOptions"]
+__all__ = ["BootstrapOptions", "OutFile", "ScoreOptions", "Selection", "SourceOptions"]
 
 Selection = Annotated[str, Parameter(choices=tuple(SELECTIONS), help="rule for the learning rate")]
 """A rule for the learning rate."""
@@ -31,19 +32,16 @@ class SourceOptions:
 
     source: Annotated[str, Parameter(metavar="published|released|miniature|PATH")] = "published"
     """the paper's tables, the authors' released runs, the miniature that comes with the package, or the path of a
-    run store or runs table"""
+    run store or runs table (its per-instance scores are in the folder instances next to it)"""
     protocol: Literal["paper", "standard"] | None = None
     """of a run store, whose metrics: the paper's (default), or the field's (standard); docs/run-store.md"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """take a model whose name is outside the released scheme (a shell pattern, may be repeated)"""
-    instances: Annotated[Path | None, Parameter(metavar="PATH")] = None
-    """per-instance scores that belong to a runs table"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
         return open_source(
             self.source,
-            instances=self.instances,
             need_instances=need_instances,
             add_models=self.add_model,
             models=models,
@@ -62,10 +60,6 @@ class ScoreOptions:
     interval: Annotated[str, Parameter(choices=tuple(INTERVALS), show_default=False)] = ""
     """kind of 95 % interval (docs/intervals.md); by default studentised for runs and t for the published cells.
     hierarchical and crossed are over seeds and test instances, the others over seeds"""
-    resamples: int = RESAMPLES
-    """resamples of a bootstrap"""
-    seed: int = DEFAULT_SEED
-    """seed of a bootstrap's generator"""
 
     def needs_instances(self) -> bool:
         """Return whether an interval is named that is made of per-instance scores; the defaults are not."""
@@ -77,7 +71,15 @@ class ScoreOptions:
         Raises:
             UserError: a selection rule that the source cannot give.
         """
-        given = Settings(
-            selection=self.selection, interval=self.interval, resamples=self.resamples, seed=self.seed
-        )
-        return source.settled(given)
+        return source.settled(Settings(**dataclasses.asdict(self)))
+
+
+@shared_options("from runs to scores")
+@dataclass(frozen=True, kw_only=True)
+class BootstrapOptions(ScoreOptions):
+    """How runs become scores, and how a bootstrap draws."""
+
+    resamples: int = RESAMPLES
+    """resamples of a bootstrap"""
+    seed: int = DEFAULT_SEED
+    """seed of a bootstrap's generator"""

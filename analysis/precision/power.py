@@ -183,7 +183,7 @@ class SeedPlan:
     """The difference, in points."""
     power: float
     """The wanted chance to find it."""
-    alpha: float
+    alpha: float = 0.05
     """The level of the test."""
 
 

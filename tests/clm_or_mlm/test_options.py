@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from analysis.__main__ import main
@@ -42,4 +40,4 @@ def test_a_source_is_opened_as_named() -> None:
         "610m-mlm40-42k"
     ]
     with pytest.raises(UserError, match="nowhere: no such source"):
-        SourceOptions(source="nowhere", instances=Path("x")).open()
+        SourceOptions(source="nowhere").open()

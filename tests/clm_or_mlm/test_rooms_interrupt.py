@@ -49,7 +49,7 @@ analysis.store.ingest.progress = and_interrupt
 
 
 def test_ingest_ends_in_one_line_and_leaves_nothing_half(store: Path, tmp_path: Path) -> None:
-    words = ["ingest", str(store), "--out", "out/runs.parquet", "--instances", "out/i", "--jobs", "2"]
+    words = ["ingest", str(store), "--out", "out/runs.parquet", "--instances", "out/i"]
     interrupted(_WHILE_READING, *words, cwd=tmp_path)
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -15,7 +15,7 @@ from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.multiverse import multiverse_document
 from analysis.sensitivity import report
 from analysis.sources import standard_of
-from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
+from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.tables import PRINTED, write
@@ -28,7 +28,7 @@ _SHOWN = "what to show"
 def claims(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: BootstrapOptions = BootstrapOptions(),
     id: Annotated[tuple[str, ...], MANY, Parameter(metavar="F8", group=_SHOWN)] = (),
     explain: Annotated[bool, Parameter(group=_SHOWN)] = False,
     datasets: Annotated[bool, Parameter(group=_SHOWN)] = False,

@@ -42,7 +42,6 @@ def ingest(
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     protocol: Literal["paper", "standard"] = "paper",
     strict: bool = False,
-    jobs: Annotated[int | None, Parameter(metavar="N")] = None,
     problems_out: Annotated[Path | None, Parameter(metavar="FILE")] = None,
 ) -> int:
     """Read a run store, in the layout of the authors' release, into a runs table (docs/run-store.md).
@@ -58,11 +57,8 @@ def ingest(
         add_model: take a model outside the released naming scheme; repeatable, * and ? match
         protocol: whose scores: the paper's, of results.json, or the field's usual metrics, of run.json
         strict: write nothing unless all is right and complete
-        jobs: processes (default: one a core, at most 4)
         problems_out: write all problems as JSON
     """
-    if jobs is not None and jobs < 1:
-        raise UserError(f"--jobs {jobs}: at least one process is needed")
     if store.is_file():
         if instances is not None:
             raise UserError(f"{store}: a runs table holds no per-instance scores; leave --instances away")
@@ -76,7 +72,6 @@ def ingest(
             instances=instances,
             add_models=add_model,
             strict=strict,
-            jobs=jobs,
             protocol=protocol,
         )
     except RefusedStoreError as refused:
@@ -162,32 +157,26 @@ def fetch_released(
     *,
     for_: Annotated[tuple[str, ...], MANY, Parameter(name="--for", metavar="FIGURE|TABLE|all")] = (),
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
-    cache: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     url: str = release.URL,
 ) -> int:
     """Bring the authors' result files into the cache by git, at the pinned commit.
 
     What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
-    network.
+    network. The cache is CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder.
 
     example: python -m analysis fetch-released --for figure3 --model 610m-clm-42k
 
     Args:
         for_: the models of figure3, table10, ...; repeatable (default, without --model: all)
         model: this model; repeatable
-        cache: where to keep them (default: CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder)
         url: a mirror of the authors' repository
     """
     for name in model:
         if name not in MODELS:
             raise UserError(f"--model {name}: not one of the study's models{nearest(name, MODELS)}")
     wanted = [*model, *(name for what in for_ for name in models_for(what))] or models_for("all")
-    store = release.released_store(wanted, cache=cache, url=url, commit=release.COMMIT)
-    logger.info(
-        "%d released models are in %s", len(release.cached_release(cache, commit=release.COMMIT)), store
-    )
-    if cache is not None:
-        logger.info("set CLM_OR_MLM_CACHE=%s for --source released to find them", cache)
+    store = release.released_store(wanted, url=url, commit=release.COMMIT)
+    logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
     sys.stdout.write(f"{store}\n")
     return 0
 

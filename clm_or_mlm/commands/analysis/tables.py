@@ -16,6 +16,7 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE, get_dataset
 from clm_or_mlm.options import (
+    BootstrapOptions,
     OutFile,
     ScoreOptions,
     Selection,
@@ -37,7 +38,7 @@ PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "matplotlib", "jinja2")
 def scores(
     *,
     source: SourceOptions = SourceOptions(),
-    score: ScoreOptions = ScoreOptions(),
+    score: BootstrapOptions = BootstrapOptions(),
     model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     dataset: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
     format: Annotated[str, Parameter(choices=("csv", "markdown", "parquet"))] = "csv",

@@ -31,13 +31,13 @@ PARTIAL = 1
 def fetch(
     *datasets: str,
     out: Path = DATA,
-    lock: Path | None = None,
-    keep_downloads: bool = False,
     skip_bad_lines: bool = False,
     replace: bool = False,
     definitions: Annotated[Definitions, Parameter(name="--datasets")] = (),
 ) -> int:
     """Download datasets from their hubs into the local form. Needs network, once; everything after works offline.
+
+    Commits and hashes are written to OUT/hub.lock.json; what it names already is fetched as it says.
 
     datasets: sst2, qqp, mnli_m, ontonotes, conll2003_en, uner_en, squad, squad_v2, record, nq, msmarco, mldr_en
 
@@ -46,8 +46,6 @@ def fetch(
     Args:
         datasets: which to fetch (default: all twelve, or those of --datasets with what they are trained on)
         out: folder of the datasets
-        lock: lock of commits and hashes, made when absent (default: OUT/hub.lock.json)
-        keep_downloads: keep the downloaded files after use
         skip_bad_lines: leave bad lines out, with a warning for each
         replace: fetch again what is there already
         definitions: files with datasets of your own that say where on a hub they are, or names of ready ones
@@ -64,8 +62,6 @@ def fetch(
         [known[name] for name in names],
         out,
         done,
-        lock=lock,
-        keep=keep_downloads,
         replace_old=replace,
         skip_bad=skip_bad_lines,
     )
@@ -130,7 +126,7 @@ import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
 
 
 def synthetic(
-    *datasets: str, out: Path, train: int = 512, evaluation: int = 96, seed: int = 0, replace: bool = False
+    *datasets: str, out: Path, train: int = 512, evaluation: int = 96, replace: bool = False
 ) -> None:
     """Write small made-up datasets in the local form, for smoke tests without data or network.
 
@@ -141,11 +137,10 @@ def synthetic(
         out: folder of the datasets; keep it apart from data/
         train: training examples
         evaluation: validation, and test, examples
-        seed: seed of the grammars
         replace: put them in place of other versions
     """
     for name in datasets or DATASETS:
-        manifest = make_synthetic(out, name, train=train, evaluation=evaluation, seed=seed, replace=replace)
+        manifest = make_synthetic(out, name, train=train, evaluation=evaluation, replace=replace)
         counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
         sys.stdout.write(f"{out / name}: {counts}, made up\n")
 

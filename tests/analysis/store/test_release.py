@@ -215,7 +215,8 @@ def test_the_command_fetches_and_prints_the_store(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(release, "COMMIT", origin[1])
-    line = ["fetch-released", "--url", origin[0], "--cache", str(tmp_path / "cache")]
+    monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
+    line = ["fetch-released", "--url", origin[0]]
     assert commands.main([*line, "--for", "figure2", "--model", HELD[1]]) == 0
     store = Path(capsys.readouterr().out.strip())
     assert {Path(name).parts[1] for name in files(store)} == set(HELD) & set(FIGURES[2])

@@ -78,7 +78,7 @@ def test_runs_of_ones_own_with_another_interval(
 ) -> None:
     write_runs(tmp_path / "runs.parquet", made_up_runs(FIGURES[3]))
     arguments = ["3", "--source", str(tmp_path / "runs.parquet"), "--out", str(tmp_path), "--format", "svg"]
-    assert main([*arguments, "--interval", interval, "--resamples", "200", "--selection", "mean"]) == 0
+    assert main([*arguments, "--interval", interval, "--selection", "mean"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
     assert f",5,{interval},runs-" in (tmp_path / "figure3.csv").read_text()
     text = (tmp_path / "figure3.txt").read_text()

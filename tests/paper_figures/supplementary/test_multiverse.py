@@ -45,8 +45,6 @@ def test_the_multiverse_shows_the_gap_of_the_released_runs(tmp_path: Path) -> No
         "multiverse",
         "--source",
         str(RELEASED),
-        "--resamples",
-        "200",
         "--format",
         "svg",
         "--out",

@@ -48,7 +48,7 @@ def test_instances_widen_the_interval(capsys, tmp_path):
         tmp_path / "instances.parquet", np.random.default_rng(0), models=models, counts={}
     )
     write_runs(tmp_path / "runs.parquet", runs)
-    args = [*PAIR, "--source", str(tmp_path / "runs.parquet"), "--resamples", "500", "--format", "csv"]
+    args = [*PAIR, "--source", str(tmp_path / "runs.parquet"), "--format", "csv"]
     widths = []
     for interval in ("t", "hierarchical"):
         assert main([*args, "--interval", interval]) == 0
@@ -87,9 +87,9 @@ def test_mistakes_are_one_sentence(words, said):
 
 
 def test_which_is_best(capsys, tmp_path):
-    assert main(["best", "split", "--resamples", "200"]) == 0
+    assert main(["best", "split"]) == 0
     assert "25-50 %" in capsys.readouterr().out
-    assert main(["best", "--resamples", "200", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
+    assert main(["best", "--format", "csv", "--out", str(tmp_path / "best.csv")]) == 0
     assert "610m-clm-10k-mlm40-42k" in (tmp_path / "best.csv").read_text()
     with pytest.raises(UserError, match="unknown question 'ratios'"):
         main(["best", "ratios"])

@@ -48,7 +48,6 @@ def test_the_command_says_what_it_did_and_its_status_says_whether_all_was_well(
     for wrong in (
         ["ingset"],
         ["ingest", store],
-        ["ingest", store, "--out", tmp_path / "r.parquet", "--jobs", "0"],
     ):
         done = command(*wrong)
         assert done.returncode == 2

@@ -40,7 +40,7 @@ def test_import_lists_the_files_of_each_dataset(capsys: pytest.CaptureFixture[st
         (["import", "sst3"], "did you mean 'sst2'"),
         (["synthetic", "sst2"], "--out is missing"),
         (["datasets", "shwo"], "did you mean 'show'"),
-        (["fetch", "--lokc", "x"], "did you mean '--lock'"),
+        (["fetch", "--otu", "x"], "did you mean '--out'"),
     ],
 )
 def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
