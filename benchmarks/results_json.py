@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from array import array
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +126,7 @@ def _split(document: Any, name: str, words: bool) -> Split:
         raise ResultsError("value", f"has {name}.scores_i[{place}] = {wrong:g}, outside [0, 1]")
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise ResultsError("value", f"has a {name}.score that is no number but {_short(score)}")
-    mean = float(values.mean())
+    mean = float(values.sum()) / len(values)
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
             "mean",
@@ -139,12 +139,14 @@ def _split(document: Any, name: str, words: bool) -> Split:
 def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float64]:
     conversions: tuple[Callable[[], npt.NDArray[Any]], ...] = (
         lambda: np.frombuffer(bytes(entries), dtype=np.uint8).astype(np.float64),  # accuracies: 0 and 1 only
-        lambda: np.frombuffer(array("d", entries)),  # strict, unlike NumPy: refuses null and "0.5"
+        lambda: np.frombuffer(
+            struct.pack(f"{len(entries)}d", *entries)
+        ),  # unlike NumPy refuses null and "0.5"
     )
     for convert in conversions if not (words and any(isinstance(entry, bool) for entry in entries)) else ():
         try:
             return convert()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, struct.error):
             continue
     place, wrong = next(  # there is one: the last conversion takes every number
         (place, entry)

@@ -92,7 +92,7 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
 
 def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -> tuple[Run, RunScores]:
     try:
-        record = read_run(folder)
+        record = read_run(folder) if named.has_manifest else {}
     except UserError:
         raise ResultsError("changed", f"has a {RUN} that was changed or damaged; {AGAIN}") from None
     # A run without a manifest, as in the release, has no hash.

@@ -78,6 +78,8 @@ class RunFolder:
     """Learning rate, from the name."""
     seed: int
     """Seed, from the name."""
+    has_manifest: bool
+    """Whether a `run.json` is in it; the release has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +273,7 @@ class _Scanner:
         if RESULTS not in names:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2])
+        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=RUN in names)
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:
