@@ -20,22 +20,25 @@ import torch
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
-from benchmarks.finetuning.input_limits import Limits, input_limits
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
-from benchmarks.finetuning.model_tokenizer import load_tokenizer
-from benchmarks.finetuning.packed_pass import packed_pass
+from benchmarks.finetuning.model_files import load_tokenizer, resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError, first_line, nearest
-from pretraining.model.modeling import EuroBertModel
+from pretraining.model.attention import AttentionBackend, Layout, dense_attention
+from pretraining.model.modeling import EuroBertModel, rotary_tables
 from pretraining.model.state_dict_adapter import MODEL_TYPES, check_model, load_encoder
 
-__all__ = ["Encoder", "LoadedModel", "load", "looks_both_ways"]
+__all__ = [
+    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "looks_both_ways", "packed_pass", "usable_positions",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
 _ADAPTER = "adapter_config.json"
 """What says that weights of an adapter, such as LLM2Vec's, belong on top of the model's."""
+_POSITIONS = 2_048
+"""Positions of the paper's models; more are never used, and a model that names none is taken to have them."""
+_SHARE = 0.99
 
 
 class Encoder(nn.Module):
@@ -97,6 +100,48 @@ class Encoder(nn.Module):
             states = self.base(input_ids=ids, attention_mask=mask.long(), **more)
         hidden: Tensor = states.last_hidden_state
         return hidden
+
+
+def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
+    """Return hidden states (B, L, H) and compute no padding: real tokens go through every layer, attention sees rows.
+
+    They are those of the padded pass but for rounding, with zeros behind a row's end.
+
+    Args:
+        base: the model.
+        ids: token ids (B, L).
+        mask: which of them are real (B, L), bool.
+    """
+    batch, width = mask.shape
+    real = mask.flatten().nonzero().squeeze(1)
+    seen = None if len(real) == batch * width else mask[:, None, None, :]
+
+    def spread(packed: Tensor) -> Tensor:
+        rows = packed.new_zeros(batch * width, *packed.shape[1:]).index_copy(0, real, packed)
+        return rows.view(batch, width, *packed.shape[1:])
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
+        mixed = dense_attention(spread(q), spread(k), spread(v), is_causal=layout.is_causal, mask=seen)
+        return mixed.flatten(0, 1).index_select(0, real)
+
+    layout = Layout(is_causal=False, backend=AttentionBackend(name="rows", attend=attend))
+    cos, sin = rotary_tables(real % width, base.config.head_dim, base.config.rope_theta)
+    hidden: Tensor = base.embed_tokens(ids.flatten()[real])
+    for layer in base.layers:
+        hidden = layer(hidden, cos, sin, layout)
+    return spread(base.norm(hidden))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Longest inputs, in tokens."""
+
+    labelled: int
+    """SC, TC and QA: 99 % of the model's positions."""
+    retrieval: int
+    """IR in fine-tuning: 99 % of the smaller of positions and the tokenizer's limit."""
+    paper_retrieval: int
+    """IR in the paper's evaluation: all of the smaller of both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,3 +306,25 @@ def _check_vocabulary(base: nn.Module, tokenizer: Any, model: str) -> None:
         raise UserError(
             f"{model}: the tokenizer has id {largest} but the embedding only {rows} rows; they do not belong together"
         )
+
+
+def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length) -> Limits:
+    """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
+    positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
+    both = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), _POSITIONS)
+    usable = usable_positions(base, positions)
+    return Limits(
+        labelled=min(max_length, round(_SHARE * positions), usable),
+        retrieval=min(max_length, round(_SHARE * both), usable),
+        paper_retrieval=min(both, usable),
+    )
+
+
+def usable_positions(base: nn.Module, positions: int) -> int:
+    """Return how many tokens a model can read: RoBERTa's kind count positions from behind that of the padding."""
+    found = positions
+    for name, module in base.named_modules():
+        if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding):
+            before = 0 if module.padding_idx is None else module.padding_idx + 1
+            found = min(found, module.num_embeddings - before)
+    return found

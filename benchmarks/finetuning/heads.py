@@ -1,20 +1,40 @@
-"""The study's heads on an encoder's hidden states, and how a sequence becomes one vector.
+"""Heads on an encoder's hidden states, and how a sequence becomes one vector.
+
+Heads are the study's, or those that a model's own class has in transformers: what the paper's code fine-tunes BERT and
+its kind with (D19).
 
 Shape suffixes: B examples, L padded length, H hidden size.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from benchmarks.finetuning.encoders import Encoder
+from common.errors import UserError
 from common.registry import Registry
+from pretraining.model.state_dict_adapter import MODEL_TYPES
 
-__all__ = ["MEAN", "POOLINGS", "Head", "Pooling", "SequenceHead", "TokenHead"]
+__all__ = [
+    "HEADS",
+    "MEAN",
+    "POOLINGS",
+    "ClassHead",
+    "Head",
+    "HeadKind",
+    "Pooling",
+    "SequenceHead",
+    "TokenHead",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,3 +125,115 @@ class SequenceHead(Head):
         vectors = hidden if self.pooling.of_logits else self.pooling.pool(hidden, lengths)
         logits: Tensor = self.out(nn.functional.gelu(self.dense(vectors)))
         return self.pooling.pool(logits, lengths) if self.pooling.of_logits else logits
+
+
+class _States(nn.Module):
+    """Stands where a class has its base model, and returns the hidden states that it is given."""
+
+    def __init__(self, pooler: nn.Module | None) -> None:
+        super().__init__()
+        self.pooler = pooler
+
+    def forward(self, *args: Any, inputs_embeds: Tensor, **others: Any) -> BaseModelOutputWithPooling:
+        pooled = None if self.pooler is None else self.pooler(inputs_embeds)
+        return BaseModelOutputWithPooling(last_hidden_state=inputs_embeds, pooler_output=pooled)
+
+
+class ClassHead(Head):
+    """All that a class of transformers puts on its base model, with that class's own code and initial weights."""
+
+    def __init__(self, encoder: Encoder, kind: Any, labels: int) -> None:
+        """Make the head of the class `kind` for so many labels."""
+        super().__init__()
+        config: Any = copy.deepcopy(encoder.base.config)
+        config.num_labels = labels
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            model = kind(config)
+        setattr(model, model.base_model_prefix, nn.Identity())
+        model.to_empty(device="cpu")
+        setattr(model, model.base_model_prefix, _States(encoder.pooler))
+        self.model = model
+        self._given = (
+            () if encoder.fresh_pooler else tuple(encoder.pooler.modules() if encoder.pooler else ())
+        )
+
+    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
+        mask = torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]
+        logits: Tensor = self.model(inputs_embeds=hidden, attention_mask=mask.long()).logits
+        return logits
+
+    @torch.no_grad()
+    def draw(self, std: float, seed: int) -> None:
+        """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a given pooler is kept."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.model.apply(
+                lambda module: None if module in self._given else self.model._init_weights(module)
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadKind:
+    """Whose heads are put on an encoder."""
+
+    name: str
+    """As `--head` and `run.json` name it."""
+    of_sequences: Callable[[Encoder, int, Pooling], Head]
+    """Makes the head of a sequence for an encoder and so many labels."""
+    of_tokens: Callable[[Encoder, int], Head]
+    """Makes the head of each token."""
+
+
+def _own_class(encoder: Encoder, auto: Any) -> Any:
+    """Return the class that transformers has for a base model with such a head, None where it has none to take.
+
+    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and for
+    decoders, whose heads read the last token before the padding.
+    """
+    config: Any = encoder.base.config
+    mapping: Mapping[Any, Any] = auto._model_mapping
+    whole = AutoModel._model_mapping.get(type(config), None)
+    if (
+        encoder.lifted
+        or config.model_type in MODEL_TYPES
+        or whole is None
+        or not isinstance(encoder.base, whole)
+    ):
+        return None
+    return mapping.get(type(config), None)
+
+
+def _paper_sequences(encoder: Encoder, labels: int, pooling: Pooling) -> Head:
+    kind = _own_class(encoder, AutoModelForSequenceClassification)
+    if kind is None:
+        return _our_sequences(encoder, labels, pooling)
+    if pooling is not MEAN:
+        raise UserError(
+            f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
+            "add --head ours"
+        )
+    return ClassHead(encoder, kind, labels)
+
+
+def _paper_tokens(encoder: Encoder, labels: int) -> Head:
+    kind = _own_class(encoder, AutoModelForTokenClassification)
+    return _our_tokens(encoder, labels) if kind is None else ClassHead(encoder, kind, labels)
+
+
+def _our_sequences(encoder: Encoder, labels: int, pooling: Pooling) -> Head:
+    return SequenceHead(encoder.hidden_size, labels, pooling)
+
+
+def _our_tokens(encoder: Encoder, labels: int) -> Head:
+    return TokenHead(encoder.hidden_size, labels)
+
+
+HEADS: Registry[HeadKind] = Registry(
+    "head",
+    [
+        HeadKind(name="paper", of_sequences=_paper_sequences, of_tokens=_paper_tokens),
+        HeadKind(name="ours", of_sequences=_our_sequences, of_tokens=_our_tokens),
+    ],
+)
+"""`paper`: each class's own, and `ours` where transformers has none; `ours`: the same heads on every encoder."""

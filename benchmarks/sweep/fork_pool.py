@@ -80,17 +80,25 @@ class ForkPool:
             process.join()
         self._busy.clear()
 
-    def submit(self, task: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def wait(self) -> None:
+        """Wait until fewer than `size` tasks run.
+
+        Raises:
+            UserError: a task raised it, or its process was killed; so for its other exceptions.
+        """
+        while len(self._busy) >= self.size:
+            self._collect()
+
+    def submit(self, task: Callable[[], Any], done: Callable[[Any], None] = lambda _: None) -> None:
         """Start `task` as soon as fewer than `size` run, and call `done` with what it returns, in this process.
 
         Raises:
-            UserError: an earlier task raised it, or its process was killed; so for its other exceptions.
+            UserError: as `wait`.
         """
         if self._here:
             done(task())
             return
-        while len(self._busy) >= self.size:
-            self._collect()
+        self.wait()
         sys.stdout.flush()
         sys.stderr.flush()
         receive, send = multiprocessing.Pipe(duplex=False)

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
-from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import PRECISIONS, choose_kind
-from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
 from benchmarks.protocol import DATASETS, PROTOCOL_VERSION
 from benchmarks.runs import RESULTS_VERSION, RunKey, found_keys, record_of

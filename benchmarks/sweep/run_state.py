@@ -10,12 +10,19 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.protocol import DATASETS, format_lr
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run, record_of
 from common.errors import UserError
 from common.manifest import FILES, check_files
 
-__all__ = ["failure", "fault", "folder_of", "is_done", "lock_path", "measured", "read_score", "timings"]
+__all__ = [
+    "Stamp", "claim_path", "failure", "fault", "folder_of", "is_done", "measured", "read_score", "record_stamp",
+    "timings",
+]  # fmt: skip
+
+Stamp = tuple[int, ...] | None
+"""What a file looks like from outside: the same stamp means the same content; None for no file."""
 
 
 class _Looked(NamedTuple):
@@ -64,9 +71,15 @@ def measured(store: Path, key: RunKey, name: str) -> int:
     return int(record_of(folder_of(store, key)).get("machine", {}).get(name, 0))
 
 
-def lock_path(store: Path, model: str, trained_on: str) -> Path:
-    """Return the file whose lock a process holds while it works on a model's cells of one training set."""
-    return store / "locks" / f"{model}__{trained_on}.lock"
+def record_stamp(store: Path, key: RunKey) -> Stamp:
+    """Return the stamp of a run's manifest."""
+    return _stamp(folder_of(store, key) / RUN)
+
+
+def claim_path(store: Path, key: RunKey) -> Path:
+    """Return the file whose lock a process holds while it works on a run's fine-tuning."""
+    trained_on = DATASETS[key.dataset].trained_on
+    return store / "locks" / f"{key.model}__{trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
 
 
 def _look(store: Path, key: RunKey) -> _Looked:
@@ -74,7 +87,7 @@ def _look(store: Path, key: RunKey) -> _Looked:
     return _looked(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _stamp(path: Path) -> Stamp:
     try:
         found = path.stat()
     except OSError:

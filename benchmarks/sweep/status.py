@@ -11,7 +11,7 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
 from benchmarks.runs import RESULTS, cell_keys, found_keys
-from benchmarks.sweep.run_state import failure, is_done, lock_path, timings
+from benchmarks.sweep.run_state import claim_path, failure, is_done, timings
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.tables import plain_table
@@ -58,7 +58,8 @@ def _cell_status(
     if others:
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
     done = [key for key in keys if is_done(store, key)]
-    failed = {key.folder.name: reason for key in keys if (reason := failure(store, key)) is not None}
+    undone = [key for key in keys if not is_done(store, key)]
+    failed = {key.folder.name: reason for key in undone if (reason := failure(store, key)) is not None}
     times = [sum(seconds.values()) for key in done if (seconds := timings(store, key))]
     missing = len(keys) - len(done) - len(failed)
     return CellStatus(
@@ -67,7 +68,7 @@ def _cell_status(
         runs=len(keys),
         done=len(done),
         failed=failed,
-        running=is_locked(lock_path(store, model, DATASETS[dataset].trained_on)),
+        running=any(is_locked(claim_path(store, key)) for key in undone),
         seconds_left=missing * fmean(times) if times else (0.0 if not missing else None),
     )
 

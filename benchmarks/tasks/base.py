@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import LocalDataset
-from benchmarks.finetuning.class_heads import HeadKind
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Head, Pooling
+from benchmarks.finetuning.heads import Head, HeadKind, Pooling
 from benchmarks.finetuning.trainer import Groups, Objective, example_order
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import Dataset, FineTuning

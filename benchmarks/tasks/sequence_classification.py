@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.finetuning.class_heads import HeadKind
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.heads import Head, Pooling
+from benchmarks.finetuning.heads import Head, HeadKind, Pooling
 from benchmarks.finetuning.tokenization import classification_text, encode_texts
 from benchmarks.metrics.metric import ClassPredictions
 from benchmarks.protocol import Dataset

@@ -120,7 +120,7 @@ def run(*, options: RunOptions, retry_failed: bool = False, adopt: bool = False)
     request = options.request(retry_failed=retry_failed, adopt=adopt)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     # torch takes seconds to import: what is not there is reported at once.
-    from benchmarks.sweep.run import run_grid
+    from benchmarks.sweep.queue import run_grid
 
     state = run_grid(request)
     for key, reason in state.failed.items():

@@ -12,12 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, set_seed
 
-from benchmarks.finetuning.class_heads import HEADS, ClassHead
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN, POOLINGS, SequenceHead, TokenHead
+from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, SequenceHead, TokenHead
 from benchmarks.protocol import get_dataset
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from common.errors import UserError
 
 CPU = choose_device("cpu", "fp32")

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
-from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.input_limits import Limits, input_limits, usable_positions
+from benchmarks.finetuning.encoders import Limits, input_limits, load, usable_positions
 
 SHAPE = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 IDS = {f"{name}_token_id": number for number, name in enumerate(("bos", "pad", "eos", "cls", "sep"))}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from benchmarks.finetuning.model_tokenizer import load_tokenizer
+from benchmarks.finetuning.model_files import load_tokenizer
 from tests.benchmarks.finetuning.test_encoders import KINDS
 
 

@@ -15,7 +15,7 @@ from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
 
 LENGTHS = {"unequal": [9, 2, 5, 1], "equal": [6, 6, 6], "one": [4]}

@@ -27,7 +27,7 @@ from benchmarks.finetuning.trainer import (
     steps_of,
 )
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.supervised import SupervisedObjective

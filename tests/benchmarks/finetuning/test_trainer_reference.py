@@ -26,7 +26,7 @@ from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 
 STEPS, LR, SEED, LIMIT = 12, 2e-3, 1, 507

@@ -12,11 +12,10 @@ import pytest
 import torch
 
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.class_heads import HEADS
 from benchmarks.finetuning.device import PRECISIONS
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import MEAN, POOLINGS
-from benchmarks.sweep.dry_run import check_special_tokens, dry_run
+from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS
+from benchmarks.sweep.validate import check_special_tokens, dry_run
 from common.errors import UserError
 
 FP32, BF16 = PRECISIONS["fp32"], PRECISIONS["bf16"]

@@ -13,8 +13,8 @@ from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, FINE_TUNING, LEARNING_RATES, SEEDS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import jobs
+from benchmarks.sweep.queue import COMPLETE, FAILED
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run import COMPLETE, FAILED
 from benchmarks.tasks.ranking import RetrievalEvaluator
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import fail_at_5e_3, record, results, run, status

@@ -12,7 +12,7 @@ from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
 from benchmarks.protocol import Dataset, get_dataset
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from common.errors import UserError
 
 

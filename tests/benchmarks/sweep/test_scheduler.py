@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.sweep.run import BUSY, COMPLETE, FAILED
+from benchmarks.sweep.queue import BUSY, COMPLETE, FAILED
 from benchmarks.sweep.run_state import lock_path
 from common.locks import is_locked, try_lock
 from tests.benchmarks.sweep.stores import details, fail_at_5e_3, record, results, run, status

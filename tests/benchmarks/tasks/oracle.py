@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.finetuning.device import choose_device
-from benchmarks.finetuning.encoders import Encoder, LoadedModel
-from benchmarks.finetuning.input_limits import Limits
+from benchmarks.finetuning.encoders import Encoder, Limits, LoadedModel
 from tests.benchmarks.tiny import make_tokenizer
 
 CPU = choose_device("cpu", "fp32")

@@ -18,7 +18,7 @@ from benchmarks.finetuning.device import PRECISIONS, Device, choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING, get_dataset
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce
 from benchmarks.tasks.sequence_classification import SequenceClassification

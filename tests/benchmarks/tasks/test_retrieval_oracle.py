@@ -24,7 +24,7 @@ from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
 from benchmarks.tasks.ranking import RetrievalEvaluator
 from tests.oracle import EUROBERT, Oracle, older_tokenizer

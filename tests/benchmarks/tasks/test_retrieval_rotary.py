@@ -27,7 +27,7 @@ from benchmarks.finetuning.heads import MEAN
 from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
-from benchmarks.sweep.model_reset import ResettableModel
+from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
 from pretraining.model import modeling
 from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN

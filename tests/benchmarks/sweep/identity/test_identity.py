@@ -12,7 +12,7 @@ import pytest
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
 from benchmarks.sweep import jobs
-from benchmarks.sweep.run import COMPLETE
+from benchmarks.sweep.queue import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import write_manifest
@@ -212,7 +212,7 @@ def test_runs_without_a_record_are_never_extended_without_a_word(
 def test_a_failure_under_other_settings_is_no_reason_not_to_try(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from benchmarks.sweep.run import FAILED
+    from benchmarks.sweep.queue import FAILED
     from tests.benchmarks.sweep.stores import fail_at_5e_3
 
     real = jobs.fine_tune

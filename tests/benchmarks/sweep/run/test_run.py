@@ -15,8 +15,8 @@ import pytest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.own_datasets.definitions import DEFINITIONS, register, store_definitions
 from benchmarks.protocol import DATASETS, FINE_TUNING
+from benchmarks.sweep.queue import COMPLETE, run_on
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run import COMPLETE, run_on
 from common.errors import UserError
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import details, record, results, run

@@ -14,8 +14,8 @@ from benchmarks.finetuning import device as devices
 from benchmarks.finetuning.device import DEVICES, RESERVED, DeviceKind
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep import run as sweep
+from benchmarks.sweep.queue import compared_jobs, runs_that_fit
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run import compared_jobs, runs_that_fit
 from tests.benchmarks.sweep.stores import results, run
 
 GIB = 1 << 30

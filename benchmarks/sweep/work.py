@@ -1,0 +1,265 @@
+"""What one process does of a job: a fine-tuning, its evaluations, and the files of its runs.
+
+A run is written when it is done and never repeated; a killed process loses the run it was in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.schema import FORMS
+from benchmarks.finetuning.device import Device
+from benchmarks.finetuning.encoders import LoadedModel
+from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
+from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
+from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, Dataset
+from benchmarks.runs import DETAILS, RESULTS, RUN, SPLITS, RunKey, results_text
+from benchmarks.sweep.finetuned_weights import FinetunedWeights
+from benchmarks.sweep.jobs import FineTuningKey, Job, pending
+from benchmarks.sweep.run_state import folder_of, is_done
+from benchmarks.tasks.base import Evaluator, TaskModel
+from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
+from common.description import description_hash
+from common.errors import UserError
+from common.files import sha256_bytes, write_text
+from common.manifest import write_manifest
+from common.plain_text import redacted
+from common.progress import progress
+from common.provenance import provenance
+from pretraining.model.modeling import EuroBertModel
+
+__all__ = ["Outcome", "Prepared", "ResettableModel", "check_labels", "prepare"]
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
+
+
+@dataclass(kw_only=True)
+class ResettableModel:
+    """A loaded model on its device that gets its original weights back before every run.
+
+    A run that starts here does not depend on what ran before: weights and buffers are copied back, the head is
+    new and initialised from the run's seed.
+    """
+
+    loaded: LoadedModel
+    """The model; it is moved to the device."""
+    device: Device
+    """Where it is."""
+    pooling: Pooling
+    """How a sequence becomes a vector."""
+    head: HeadKind = HEADS[PAPER]
+    """Whose heads are put on the encoder."""
+    _pristine: dict[str, Tensor] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        encoder = self.loaded.encoder
+        encoder.packs = self.device.packs and isinstance(encoder.base, EuroBertModel)
+        self.device.place(encoder)
+        self._pristine = {name: tensor.clone() for name, tensor in self._state().items()}
+
+    def _state(self) -> dict[str, Tensor]:
+        """Return weights and buffers, those that no checkpoint holds too."""
+        return {**self.loaded.encoder.state_dict(), **dict(self.loaded.encoder.named_buffers())}
+
+    @property
+    def run_bytes(self) -> int:
+        """About what one more run on the same CPU needs: weights, gradients, AdamW's moments, activations."""
+        config = self.loaded.encoder.base.config
+        layers = int(getattr(config, "num_hidden_layers", 12))
+        parameters = sum(parameter.numel() for parameter in self.loaded.encoder.parameters())
+        activations = 40 * layers * self.loaded.encoder.hidden_size * self.device.train_positions
+        return 4 * (4 * parameters + activations) + 2**28
+
+    @torch.no_grad()
+    def reset(self, dataset: Dataset, seed: int) -> TaskModel:
+        """Return the model as loaded, with a new head for the dataset."""
+        encoder = self.loaded.encoder
+        for parameter in encoder.parameters():
+            parameter.grad = None
+        for name, tensor in self._state().items():
+            tensor.copy_(self._pristine[name])
+        head = family_of(dataset).head(dataset, encoder, self.pooling, self.head)
+        model = TaskModel(encoder, head)
+        if model.head is not None:
+            model.head.draw(encoder.init_std, seed)
+            self.device.place(model.head)
+        return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one fine-tuning with its evaluations ended."""
+
+    words: str
+    """The scores, or why there are none."""
+    seconds: float
+    """What it took."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A job with all that its runs share: the model, tokenised data and evaluation batches."""
+
+    job: Job
+    """What to do."""
+    resettable: ResettableModel
+    """The model."""
+    objective: Objective
+    """What is trained on."""
+    evaluators: dict[str, Evaluator]
+    """What each dataset is evaluated with."""
+    steps: int
+    """Optimiser steps of a fine-tuning."""
+    provenance: dict[str, object]
+    """Code, versions and command, as each run records them."""
+
+    def run(self, fine_tuning: FineTuningKey, watch: Watch | None = None) -> Outcome:
+        """Do one fine-tuning, evaluate it on each dataset and write its runs, as failed ones if it cannot end."""
+        keys, start = pending(self.job, fine_tuning), time.perf_counter()
+        try:
+            words = self._one(keys, fine_tuning, watch)
+        except FineTuningError as error:
+            words = f"failed: {error}"
+            for key in keys:
+                if not is_done(self.job.request.store, key):
+                    self._write(key, {"status": "failed", "reason": str(error)}, {})
+        return Outcome(words=words, seconds=time.perf_counter() - start)
+
+    def _one(self, keys: list[RunKey], fine_tuning: FineTuningKey, watch: Watch | None) -> str:
+        """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
+        job, device = self.job, self.resettable.device
+        what = f"{job.trained_on} {fine_tuning}"
+        device.kind.forget_peak_memory(device.torch_device)
+        weights = FinetunedWeights.of(job.request.store, keys[0], job.descriptions[keys[0].dataset])
+        model = self.resettable.reset(DATASETS[keys[0].dataset], fine_tuning.seed)
+        start = time.perf_counter()
+        record = weights.restore(model)
+        if record is None:
+            record = fine_tune(
+                model,
+                self.objective,
+                device,
+                lr=fine_tuning.lr,
+                seed=fine_tuning.seed,
+                steps=self.steps,
+                fine_tuning=job.request.fine_tuning,
+                watch=watch or (lambda steps: progress(steps, what, unit="step")),
+            )
+            if len(keys) > 1:
+                weights.save(model, record)
+        tuned = time.perf_counter() - start
+        words = []
+        for key in keys:
+            start = time.perf_counter()
+            evaluations = self.evaluators[key.dataset].evaluate(model, device)
+            scores = {split: evaluations[split].scores for split in SPLITS}
+            content = {
+                "status": "complete",
+                "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
+                "standard": {split: evaluations[split].standard for split in SPLITS},
+                "limits": dataclasses.asdict(self.resettable.loaded.limits),
+                "steps": record.steps,
+                "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
+                "machine": {
+                    **device.description,
+                    "train_positions": record.train_positions,
+                    **device.kind.peak_memory(device.torch_device),
+                },
+            }
+            details = {
+                "losses": [round(loss, 6) for loss in record.losses],
+                "standard": {split: evaluations[split].instances for split in SPLITS},
+            }
+            texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
+            self._write(key, content, texts)
+            means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)
+            words.append(f"{key.dataset} {', '.join(means)}")
+        weights.remove()
+        return "; ".join(words)
+
+    def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+        """Write a run's files, results.json last: where that is whole, so are the others."""
+        folder = folder_of(self.job.request.store, key)
+        description = self.job.descriptions[key.dataset]
+        record = {
+            **content,
+            **{name: getattr(key, name) for name in ("model", "dataset", "task", "lr", "seed")},
+            "description": description,
+            "description_sha256": description_hash(description),
+            "provenance": self.provenance,
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "model_source": redacted(self.resettable.loaded.source),
+        }
+        hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+        for name in texts.keys() - {RESULTS}:
+            write_text(folder / name, texts[name])
+        write_manifest(folder / RUN, record, hashes)
+        if RESULTS in texts:
+            write_text(folder / RESULTS, texts[RESULTS])
+
+
+def prepare(job: Job, resettable: ResettableModel) -> Prepared:
+    """Make ready what a job's pending runs share.
+
+    Raises:
+        UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
+    """
+    todo = pending(job)
+    sets = {name: load(job.request.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
+    for dataset in sets.values():
+        check_labels(dataset)
+    _check_unchanged(job, resettable, sets)
+    loaded, pooling, fine_tuning = resettable.loaded, resettable.pooling, job.request.fine_tuning
+    seeds = sorted({key.seed for key in todo})
+    return Prepared(
+        job=job,
+        resettable=resettable,
+        objective=objective_of(sets[job.trained_on], loaded, fine_tuning, seeds=seeds, pooling=pooling),
+        evaluators={
+            name: family_of(sets[name].dataset).evaluator(
+                sets[name], loaded, resettable.device, fine_tuning, pooling
+            )
+            for name in job.datasets
+            if any(key.dataset == name for key in todo)
+        },
+        steps=fine_tuning_steps(sets[job.trained_on], fine_tuning),
+        provenance=provenance("full", PACKAGES),
+    )
+
+
+def _check_unchanged(job: Job, resettable: ResettableModel, sets: Mapping[str, LocalDataset]) -> None:
+    """Refuse a model or data that are no longer what the command compared with the finished runs."""
+    loaded = resettable.loaded
+    for name in job.datasets:
+        now = {
+            "weights": loaded.weights,
+            "tokenizer": loaded.tokens,
+            "training_data": sets[job.trained_on].manifest.content,
+            "evaluation_data": sets[name].manifest.content,
+        }
+        for what, content in now.items():
+            if (before := job.descriptions[name][what]) != content:
+                raise UserError(
+                    f"the {what.replace('_', ' ')} of {job.request.name} on {name} changed while this command ran, "
+                    f"from {before[:12]} to {content[:12]}; leave the files alone and run the same command again"
+                )
+
+
+def check_labels(dataset: LocalDataset) -> None:
+    """Refuse labels that the head has no class for."""
+    entry = dataset.dataset
+    if FORMS[entry.form].label is not None and len(dataset.labels) != entry.labels:
+        raise UserError(
+            f"{dataset.name} has {len(dataset.labels)} labels ({', '.join(dataset.labels)}), the protocol's head "
+            f"has {entry.labels} classes; correct its entry in benchmarks/protocol.py or import the dataset again"
+        )
