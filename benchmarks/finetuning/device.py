@@ -15,20 +15,7 @@ from benchmarks.ragged import packed_batches, packed_cost, padded_batches
 from common.errors import UserError, nearest
 from common.registry import Registry
 
-__all__ = [
-    "DEVICES",
-    "PRECISIONS",
-    "RESERVED",
-    "Device",
-    "DeviceKind",
-    "Precision",
-    "choose_device",
-    "choose_kind",
-]
-
-
-RESERVED = "reserved_memory"
-"""What a run records the most memory under that it held on a GPU."""
+__all__ = ["DEVICES", "PRECISIONS", "Device", "DeviceKind", "Precision", "choose_device", "choose_kind"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +73,9 @@ class DeviceKind:
         """Return the most positions of a forward pass in evaluation, when `given` are asked for in fine-tuning."""
         return self.positions
 
-    def select(self, device: torch.device) -> None:
-        """Make it the current device of this process."""
-
-    def title(self, device: torch.device) -> str:
-        """Return what a run records as its device."""
+    def select(self, device: torch.device) -> str:
+        """Make it the current device of this process, and return what a run records it as."""
         return self.name
-
-    def generators(self, device: torch.device) -> list[torch.device]:
-        """Return the devices with a random number generator of their own, in addition to the CPU's."""
-        return []
 
     def tflops(self) -> float:
         """Return the sustained rate of matrix products to reckon with, in TFLOP/s; measured on a CPU."""
@@ -105,10 +85,6 @@ class DeviceKind:
         for _ in range(4):
             matrix @ matrix
         return 4 * 2 * 1_024**3 / (time.perf_counter() - start) / 1e12 / 4
-
-    def free_memory(self, device: torch.device) -> int:
-        """Return the bytes that no process uses; 0 where runs do not share a device by memory of its own."""
-        return 0
 
     def forget_peak_memory(self, device: torch.device) -> None:
         """Begin to measure the peak memory."""
@@ -127,29 +103,18 @@ class _Cuda(DeviceKind):
     def eval_positions(self, given: int | None) -> int:
         return 4 * (given or self.positions)
 
-    def select(self, device: torch.device) -> None:
+    def select(self, device: torch.device) -> str:
         torch.cuda.set_device(torch.device("cuda", device.index or 0))
-
-    def title(self, device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
-
-    def generators(self, device: torch.device) -> list[torch.device]:
-        return [device]
 
     def tflops(self) -> float:
         return 100.0
-
-    def free_memory(self, device: torch.device) -> int:
-        return int(torch.cuda.mem_get_info(device)[0])
 
     def forget_peak_memory(self, device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
     def peak_memory(self, device: torch.device) -> dict[str, int]:
-        return {
-            "peak_memory": torch.cuda.max_memory_allocated(device),
-            RESERVED: torch.cuda.max_memory_reserved(device),
-        }
+        return {"peak_memory": torch.cuda.max_memory_allocated(device)}
 
 
 DEVICES: Registry[DeviceKind] = Registry(
@@ -179,6 +144,13 @@ class Device:
     """The same in evaluation."""
     exact_micro_batches: bool = False
     """Compute the micro-batches one by one in order, as the paper's code does, in place of sorted by length."""
+    title: str = "cpu"
+    """What a run records it as."""
+
+    @property
+    def generators(self) -> list[torch.device]:
+        """The devices with a random number generator of their own, in addition to the CPU's."""
+        return [] if self.torch_device.type == "cpu" else [self.torch_device]
 
     @property
     def kind(self) -> DeviceKind:
@@ -240,7 +212,7 @@ class Device:
     def description(self) -> dict[str, object]:
         """What a run records about it."""
         return {
-            "device": self.kind.title(self.torch_device),
+            "device": self.title,
             "precision": self.precision.name,
             "train_positions": self.train_positions,
             "eval_positions": self.eval_positions,
@@ -279,8 +251,8 @@ def choose_device(
     chosen = torch.device(kind.name if device == "auto" else device)
     if (chosen.index or 0) >= kind.count():
         raise UserError(f"there is no device {device} here; torch sees {kind.count()} of this kind")
-    kind.select(chosen)
     return Device(
+        title=kind.select(chosen),
         torch_device=chosen,
         precision=PRECISIONS[kind.precision if precision == "auto" else precision],
         train_positions=positions or kind.positions,

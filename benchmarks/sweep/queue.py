@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from benchmarks.finetuning.device import RESERVED, DeviceKind, choose_device, choose_kind
+from benchmarks.finetuning.device import DeviceKind, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.trainer import Watch
@@ -31,20 +31,18 @@ from benchmarks.sweep.fork_pool import ForkPool, default_size
 from benchmarks.sweep.identity import check_finished, identities
 from benchmarks.sweep.jobs import FineTuningKey, Job, check_sources, jobs_of, pending
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, fault, folder_of, is_done, measured
+from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
 from benchmarks.sweep.work import Outcome, ResettableModel, prepare
 from common.errors import UserError
 from common.locks import try_lock
 from common.plain_text import visible
 from common.progress import Meter
 
-__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on", "runs_that_fit"]
+__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on"]
 
 log = logging.getLogger(__name__)
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
-_CONTEXT = 1 << 30
-"""Bytes that a process on a GPU needs before its first tensor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ def run_grid(request: Request) -> GridState:
         if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
             _work(jobs, request)
         else:
-            run_on(_devices(jobs, request, kind), request)
+            run_on(_devices(request, kind), request)
     for job in jobs:
         _remove_leftovers(job)
     keys = [key for job in jobs for key in job.keys]
@@ -268,42 +266,9 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def _devices(jobs: list[Job], request: Request, kind: DeviceKind) -> list[str]:
-    """Return the device of each worker that a request asks for; more workers than GPUs share these as memory allows.
-
-    What a run needs is measured: by the finished runs of the request, or by one fine-tuning that is done for it alone.
-    """
+def _devices(request: Request, kind: DeviceKind) -> list[str]:
+    """Return the device of each worker that a request asks for: all of a kind in turn."""
     workers, count = request.workers or 1, kind.count()
     if request.device not in ("auto", kind.name):
         raise UserError(f"--workers {workers} takes all GPUs in turn: leave out --device {request.device}")
-    if workers <= count:
-        return [f"{kind.name}:{number}" for number in range(workers)]
-    if not (most := _most_memory(jobs)):
-        job = next(job for job in jobs if pending(job))
-        key = pending(job)[0]
-        alone = replace(request, datasets=job.datasets, lrs=(key.lr,), seeds=(key.seed,), workers=1)
-        log.info("%s: one fine-tuning alone, to measure what it needs", request.name)
-        run_on([f"{kind.name}:0"], alone)  # in a process of its own, whose memory is free afterwards
-        most = _most_memory(jobs)
-    free = min(kind.free_memory(torch.device(kind.name, number)) for number in range(count))
-    chosen = min(workers, count * runs_that_fit(free, most))
-    log.info(
-        "%s: %d runs at a time on %d GPUs; %.1f GiB each, %.1f GiB free on a GPU",
-        request.name, chosen, count, most / 2**30, free / 2**30,
-    )  # fmt: skip
-    return [f"{kind.name}:{number % count}" for number in range(chosen)]
-
-
-def runs_that_fit(free: int, most: int) -> int:
-    """Return how many runs fit into the free memory of a GPU, at least 1, and 1 where nothing was measured.
-
-    Args:
-        free: bytes.
-        most: bytes that a run held at most; its process needs `_CONTEXT` more.
-    """
-    return max(1, int(0.9 * free) // (most + _CONTEXT)) if most else 1
-
-
-def _most_memory(jobs: Sequence[Job]) -> int:
-    """Return the most memory that a finished run of the jobs held on its GPU; 0 where none says it."""
-    return max((measured(job.request.store, key, RESERVED) for job in jobs for key in job.keys), default=0)
+    return [f"{kind.name}:{number % count}" for number in range(workers)]

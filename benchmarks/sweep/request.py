@@ -37,7 +37,7 @@ class Computation:
     exact_micro_batches: bool = False
     """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
     workers: int | None = None
-    """runs at a time: on a CPU by cores (or OMP_NUM_THREADS) and memory, on a GPU 1; more share it as memory allows"""
+    """runs at a time: on a CPU by cores (or OMP_NUM_THREADS) and memory, else 1; they take the GPUs in turn"""
     threads: int = 1
     """threads of each run on a CPU; another number changes rounding"""
     trust_remote_code: bool = False

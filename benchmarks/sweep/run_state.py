@@ -17,7 +17,7 @@ from common.errors import UserError
 from common.manifest import FILES, check_files
 
 __all__ = [
-    "Stamp", "claim_path", "failure", "fault", "folder_of", "is_done", "measured", "read_score", "record_stamp",
+    "Stamp", "claim_path", "failure", "fault", "folder_of", "is_done", "read_score", "record_stamp",
     "timings",
 ]  # fmt: skip
 
@@ -64,11 +64,6 @@ def timings(store: Path, key: RunKey) -> dict[str, float]:
     """Return the seconds that a run took, by part; empty where nothing says it."""
     seconds: dict[str, float] = record_of(folder_of(store, key)).get("seconds", {})
     return seconds
-
-
-def measured(store: Path, key: RunKey, name: str) -> int:
-    """Return a number that a run recorded of its machine, such as its memory; 0 where nothing says it."""
-    return int(record_of(folder_of(store, key)).get("machine", {}).get(name, 0))
 
 
 def record_stamp(store: Path, key: RunKey) -> Stamp:

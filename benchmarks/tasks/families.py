@@ -14,10 +14,13 @@ from benchmarks.finetuning.heads import Pooling
 from benchmarks.finetuning.trainer import Objective, steps_of
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family
-from benchmarks.tasks.labels_and_values import MultiLabelClassification, Regression
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
-from benchmarks.tasks.sequence_classification import SequenceClassification
+from benchmarks.tasks.sequence_classification import (
+    MultiLabelClassification,
+    Regression,
+    SequenceClassification,
+)
 from benchmarks.tasks.token_classification import TokenClassification
 from common.registry import Registry
 

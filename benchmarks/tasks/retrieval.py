@@ -192,11 +192,10 @@ class ContrastiveObjective(TrainedRows):
         if positions <= device.graph_positions and not device.exact_micro_batches:
             vectors = torch.cat([self._embed(model, texts, part, device) for part in passes])[order]
             return self._loss_backward(vectors, device)
-        generators = device.kind.generators(device.torch_device)
         with (
             torch.no_grad(),
-            torch.random.fork_rng(generators),
-        ):  # the second pass draws the masks of this one
+            torch.random.fork_rng(device.generators),
+        ):  # the second pass draws this one's masks
             leaf = torch.cat([self._embed(model, texts, part, device) for part in passes])
         leaf.requires_grad_()
         loss = self._loss_backward(leaf[order], device)

@@ -29,7 +29,8 @@ from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, pac
 from common.errors import UserError
 
 __all__ = [
-    "IGNORED", "Examples", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "in_halves", "predict",
+    "IGNORED", "Examples", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
+    "in_halves", "predict",
 ]  # fmt: skip
 
 IGNORED = -100

@@ -1,16 +1,35 @@
+"""Models of any class look both ways, read so many tokens (D18), and may leave padding out."""
+
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from transformers import AutoModel
+from torch import nn
+from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
-from benchmarks.finetuning.encoders import Encoder, load, looks_both_ways
+from benchmarks.datasets.local_dataset import load as load_data
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import (
+    Encoder,
+    Limits,
+    input_limits,
+    load,
+    looks_both_ways,
+    usable_positions,
+)
+from benchmarks.finetuning.heads import MEAN
+from benchmarks.protocol import FINE_TUNING
+from benchmarks.ragged import packed_cost
+from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.families import objective_of
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -84,13 +103,6 @@ def test_the_authors_checkpoints_load_without_their_code(
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def _broken(folder: Path, tmp_path: Path, change: Callable[[Path], Any]) -> str:
-    copy = tmp_path / "broken"
-    shutil.copytree(folder, copy)
-    change(copy)
-    return str(copy)
-
-
 def _edit(name: str, **values: object) -> Callable[[Path], Any]:
     def change(folder: Path) -> None:
         content = json.loads((folder / name).read_text())
@@ -99,51 +111,10 @@ def _edit(name: str, **values: object) -> Callable[[Path], Any]:
     return change
 
 
-def _remove(*names: str) -> Callable[[Path], Any]:
-    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (_remove("config.json"), "holds no config.json"),
-        (_remove("tokenizer.json", "tokenizer_config.json"), "has no tokenizer that loads"),
-        (_remove("model.safetensors"), "holds no model.safetensors"),
-        (_edit("config.json", model_type="nonesuch"), "does not load"),
-        (_edit("config.json", vocab_size=300), "300"),
-    ],
-)
-def test_broken_folders_are_told_in_one_sentence(
-    change: Callable[[Path], Any], message: str, model_folder: Callable[..., Path], tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        load(_broken(model_folder("ours"), tmp_path, change))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_tokenizer_without_any_end_is_refused(model_folder: Callable[..., Path], tmp_path: Path) -> None:
-    def change(folder: Path) -> None:
-        _edit("tokenizer_config.json", eos_token=None, sep_token=None)(folder)
-        _edit("config.json", eos_token_id=None)(folder)
-        _remove("special_tokens_map.json")(folder)
-
-    with pytest.raises(UserError, match="neither an end-of-text nor a separator"):
-        load(_broken(model_folder("ours"), tmp_path, change))
-
-
 def test_a_misspelt_path_names_the_nearest(model_folder: Callable[..., Path]) -> None:
     folder = model_folder("ours")
     with pytest.raises(UserError, match="did you mean 'ours'"):
         load(str(folder.parent / "ors"))
-
-
-def test_remote_code_is_refused_unless_asked_for(model_folder: Callable[..., Path], tmp_path: Path) -> None:
-    def change(folder: Path) -> None:
-        _edit("config.json", model_type="custom", auto_map={"AutoConfig": "c.C", "AutoModel": "c.M"})(folder)
-        (folder / "c.py").write_text("raise SystemExit('remote code ran')")
-
-    with pytest.raises(UserError, match="--trust-remote-code"):
-        load(_broken(model_folder("ours"), tmp_path, change))
 
 
 @pytest.mark.parametrize("kind", ["ours", "llama"])
@@ -154,3 +125,113 @@ def test_the_padding_row_that_is_the_end_of_text_gets_no_gradient(
     encoder(torch.tensor([[5, 6, 1]]), torch.tensor([3])).square().sum().backward()
     gradient = encoder.base.get_input_embeddings().weight.grad
     assert gradient[5].any() and not gradient[1].any()
+
+
+SHAPE = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+IDS = {f"{name}_token_id": number for number, name in enumerate(("bos", "pad", "eos", "cls", "sep"))}
+NO_LIMIT = 10**30
+
+
+def base(kind: type, **options: int) -> nn.Module:
+    with torch.device("meta"):
+        model: nn.Module = AutoModel.from_config(kind(**SHAPE, **IDS, intermediate_size=8, **options))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "limits"),
+    [
+        # The tokenizer's own limit enters for retrieval only.
+        (base(ModernBertConfig, max_position_embeddings=1_024), 512, (1_014, 507, 512)),
+        (base(RobertaConfig, max_position_embeddings=514), 512, (509, 507, 512)),
+        (base(BertConfig, max_position_embeddings=512), NO_LIMIT, (507, 507, 512)),
+        (base(ModernBertConfig, max_position_embeddings=8_192), NO_LIMIT, (2_028, 2_028, 2_048)),
+    ],
+)
+def test_limits_follow_the_positions(model: nn.Module, tokens: int, limits: tuple[int, int, int]) -> None:
+    found = input_limits(model, SimpleNamespace(model_max_length=tokens))
+    assert found == Limits(labelled=limits[0], retrieval=limits[1], paper_retrieval=limits[2])
+
+
+def test_roberta_without_a_tokenizers_limit_stays_inside_its_positions() -> None:
+    """Its positions are counted from behind the padding's: two of the 514 are never a token's."""
+    model = base(RobertaConfig, max_position_embeddings=514)
+    assert usable_positions(model, 514) == 512
+    assert input_limits(model, SimpleNamespace(model_max_length=NO_LIMIT)).paper_retrieval == 512
+
+
+def test_a_length_that_is_asked_for_leaves_the_papers_evaluation_alone(
+    model_folder: Callable[..., Path],
+) -> None:
+    limits = load(str(model_folder("ours")), max_length=100).limits
+    assert limits == Limits(labelled=100, retrieval=100, paper_retrieval=512)
+
+
+LENGTHS = {"unequal": [9, 2, 5, 1], "equal": [6, 6, 6], "one": [4]}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
+    lengths: list[int], model_folder: Callable[..., Path]
+) -> None:
+    encoder = load(str(model_folder("ours"))).encoder
+    tokens, real = torch.tensor(lengths), torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    ids = torch.randint(3, 300, real.shape, generator=torch.Generator().manual_seed(0))
+    found, gradients = [], []
+    for encoder.packs in (False, True):
+        encoder.train().zero_grad()
+        hidden = encoder(ids, tokens)
+        (hidden * real[..., None]).square().sum().backward()
+        found.append(hidden.detach())
+        gradients.append({name: parameter.grad.clone() for name, parameter in encoder.named_parameters()})
+    assert torch.equal(found[0][real], found[1][real]) and not found[1][~real].any()
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+    assert torch.equal(encoder.eval()(ids, tokens), found[0])  # evaluation scores what padding predicts, too
+
+
+@pytest.mark.parametrize("name", ["sst2", "uner_en", "squad_v2", "msmarco"])
+def test_a_steps_loss_and_gradient_are_those_of_padded_passes(
+    name: str, data: Path, model_folder: Callable[..., Path]
+) -> None:
+    dataset = load_data(data, name)
+    resettable = ResettableModel(
+        loaded=load(str(model_folder("ours"))), device=choose_device("cpu", "fp32"), pooling=MEAN
+    )
+    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
+    groups = next(objective.order(0))
+    found = []
+    assert resettable.loaded.encoder.packs
+    for packs in (False, True):
+        model = resettable.reset(dataset.dataset, 0).train()
+        model.encoder.packs = packs
+        loss = objective.backward(model, groups, resettable.device)
+        found.append(
+            (loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
+        )
+    (padded, ones), (packed, others) = found
+    assert packed == pytest.approx(padded, rel=1e-6) and ones.keys() == others.keys()
+    for key, gradient in ones.items():
+        torch.testing.assert_close(others[key], gradient, rtol=1e-3, atol=2e-6, msg=key)
+
+
+def test_padding_is_left_out_where_that_pays() -> None:
+    device = choose_device("cpu", "fp32")
+    short, alike = np.array([30, *[4] * 31]), np.array([70] * 32)
+    assert [len(part) for part in device.passes(short, packed=True)] == [32]
+    assert len(device.passes(alike, packed=True)) == len(device.passes(alike, packed=False)) == 2
+    assert packed_cost(150, 960) < 960 and packed_cost(2_240, 2_240) > 2_240
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_other_classes_and_exact_micro_batches_are_padded(
+    kind: str, model_folder: Callable[..., Path]
+) -> None:
+    for model, exact in ((kind, False), ("ours", True)):
+        device = choose_device("cpu", "fp32", exact=exact)
+        made = ResettableModel(loaded=load(str(model_folder(model))), device=device, pooling=MEAN)
+        assert not made.loaded.encoder.packs
+    lengths = np.array([5, 300, 7])
+    assert [list(part) for part in device.passes(lengths, packed=False)] == [
+        list(part) for part in choose_device("cpu", "fp32").passes(lengths, packed=False)
+    ]

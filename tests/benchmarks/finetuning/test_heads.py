@@ -1,10 +1,25 @@
-"""The heads that a fine-tuning puts on an encoder."""
+"""Heads and poolings; each model class's own head gives the logits of the class itself, loaded after `set_seed`."""
 
 from __future__ import annotations
 
-import torch
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from benchmarks.finetuning.heads import SequenceHead, TokenHead
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, set_seed
+
+from benchmarks.__main__ import main
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, Pooling, SequenceHead, TokenHead
+from benchmarks.protocol import get_dataset
+from benchmarks.sweep.work import ResettableModel
+from common.errors import UserError
 
 
 def test_a_head_is_drawn_as_after_set_seed() -> None:
@@ -17,3 +32,131 @@ def test_a_head_is_drawn_as_after_set_seed() -> None:
     other, state = TokenHead(16, 2), torch.get_rng_state()
     other.draw(0.02, seed=9)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_pooling_reads_the_real_tokens_only() -> None:
+    hidden = torch.arange(12.0).view(2, 3, 2)
+    lengths = torch.tensor([3, 2])
+    assert MEAN.pool(hidden, lengths).tolist() == [[2.0, 3.0], [7.0, 8.0]]
+    assert POOLINGS["first"].pool(hidden, lengths).tolist() == [[0.0, 1.0], [6.0, 7.0]]
+    assert POOLINGS["last"].pool(hidden, lengths).tolist() == [[4.0, 5.0], [8.0, 9.0]]
+    late, linear = SequenceHead(2, 2, POOLINGS["late"]), SequenceHead(2, 2, MEAN)
+    late.load_state_dict(linear.state_dict())
+    one = hidden[:, :1]
+    torch.testing.assert_close(late(one, torch.ones(2, dtype=torch.long)), linear(one, torch.tensor([1, 1])))
+    with pytest.raises(UserError, match="did you mean 'mean'"):
+        _ = POOLINGS["meen"]
+
+
+def test_a_made_up_pooling_is_used_by_a_run_and_recorded(
+    data: Path, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    seen = []
+
+    def middle(hidden: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        seen.append(len(hidden))
+        return hidden[torch.arange(len(hidden)), lengths // 2]
+
+    words = ["--model", str(model_folder("ours")), "--data", str(data), "--steps", "2", "--device", "cpu"]
+    words += ["--workers", "1", "--lr", "1e-3", "--seed", "0", "--dataset", "sst2", "msmarco"]
+    words += ["--pooling", "middle", "--out", str(tmp_path)]
+    with pytest.raises(UserError, match="unknown pooling 'middle'"):
+        main(["run", *words])
+    POOLINGS.register(Pooling(name="middle", pool=middle))
+    try:
+        assert main(["run", *words]) == 0
+    finally:
+        POOLINGS.pop("middle")
+    assert seen
+    records = [json.loads(path.read_text()) for path in tmp_path.rglob("run.json")]
+    assert [record["description"]["pooling"] for record in records] == ["middle", "middle"]
+
+
+CPU = choose_device("cpu", "fp32")
+OWN = ("bert", "roberta", "modernbert")
+
+
+def logits_of(
+    auto: Any, folder: Path, labels: int, seed: int, ids: torch.Tensor, lengths: torch.Tensor
+) -> Any:
+    set_seed(seed)
+    model = auto.from_pretrained(folder, num_labels=labels, attn_implementation="sdpa").eval()
+    mask = torch.arange(ids.shape[1]) < lengths[:, None]
+    with torch.no_grad():
+        return model(input_ids=ids, attention_mask=mask.long()).logits
+
+
+@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize(
+    ("name", "auto"),
+    [("mnli_m", AutoModelForSequenceClassification), ("uner_en", AutoModelForTokenClassification)],
+)
+def test_the_logits_are_those_of_the_class_after_set_seed(
+    kind: str, name: str, auto: Any, model_folder: Callable[..., Path]
+) -> None:
+    folder, dataset = model_folder(kind), get_dataset(name)
+    ids, lengths = (
+        torch.randint(3, 300, (3, 11), generator=torch.Generator().manual_seed(0)),
+        torch.tensor([11, 4, 7]),
+    )
+    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    seen = []
+    for seed in (3, 4, 3):  # what ran before leaves nothing behind
+        model = resettable.reset(dataset, seed).eval()
+        assert isinstance(model.head, ClassHead)
+        with torch.no_grad():
+            ours = model(ids, lengths)
+        assert dataset.labels is not None
+        theirs = logits_of(auto, folder, dataset.labels, seed, ids, lengths)
+        if ours.dim() == 3:
+            real = torch.arange(11) < lengths[:, None]
+            ours, theirs = ours[real], theirs[real]
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+        seen.append(ours)
+        for parameter in model.parameters():
+            parameter.data += 1
+    assert not torch.equal(seen[0], seen[1]) and torch.equal(seen[0], seen[2])
+
+
+def test_a_pooler_that_the_checkpoint_lacks_is_drawn_with_the_seed(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(model_folder("bert"), tmp_path / "bert"))
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: value for name, value in weights.items() if "pooler" not in name},
+        folder / "model.safetensors", {"format": "pt"},
+    )  # fmt: skip
+    ids, lengths = torch.randint(3, 300, (2, 6)), torch.tensor([6, 4])
+    resettable = ResettableModel(loaded=load(str(folder)), device=CPU, pooling=MEAN)
+    with torch.no_grad():
+        ours = resettable.reset(get_dataset("sst2"), 7).eval()(ids, lengths)
+    theirs = logits_of(AutoModelForSequenceClassification, folder, 2, 7, ids, lengths)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ours", "llama", "bert"])
+def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has_none_to_take(
+    kind: str, model_folder: Callable[..., Path]
+) -> None:
+    encoder = load(str(model_folder(kind))).encoder
+    for name in ("ours",) if kind == "bert" else ("ours", "paper"):
+        assert isinstance(HEADS[name].of_sequences(encoder, 2, POOLINGS["last"]), SequenceHead)
+        assert isinstance(HEADS[name].of_tokens(encoder, 2), TokenHead)
+
+
+def test_a_pooling_that_the_class_would_ignore_is_refused(model_folder: Callable[..., Path]) -> None:
+    encoder = load(str(model_folder("roberta"))).encoder
+    with pytest.raises(UserError, match=r"--pooling last has no effect on the head of Roberta.*--head ours"):
+        HEADS["paper"].of_sequences(encoder, 2, POOLINGS["last"])
+
+
+def test_token_types_reach_a_model_that_takes_them(model_folder: Callable[..., Path]) -> None:
+    ids, lengths = torch.randint(3, 300, (1, 6)), torch.tensor([6])
+    kinds = torch.tensor([[0, 0, 0, 1, 1, 1]])
+    for kind, takes in (("bert", True), ("ours", False)):
+        encoder = load(str(model_folder(kind))).encoder.eval()
+        assert encoder.takes_kinds == takes
+        with torch.no_grad():
+            same = torch.equal(encoder(ids, lengths), encoder(ids, lengths, kinds))
+        assert same != takes

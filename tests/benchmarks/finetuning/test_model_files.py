@@ -1,4 +1,4 @@
-"""Which folder holds a model, and the hashes of what decides its scores."""
+"""Which folder holds a model, the hashes of what decides its scores, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import load_tokenizer, resolve, tokenizer_hash, weights_hash
 from common.errors import UserError
+from tests.benchmarks.finetuning.test_encoders import KINDS
 
 
 def test_a_hub_id_is_fetched_without_code(
@@ -97,3 +99,31 @@ def test_a_hash_follows_the_content_and_nothing_else(
     flip(copy / "tokenizer.json")
     (copy / "modeling.py").write_text("code = 1")
     assert weights_hash(copy) == weights != weights_hash(copy, code=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tokenizer_is_that_of_the_file(kind: str, model_folder: Callable[..., Path]) -> None:
+    folder = model_folder(kind)
+    loaded = load_tokenizer(folder)
+    recorded = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert loaded.get_vocab() == recorded.get_vocab()
+    for text in ("a  b\tc\n", "Żelazowa Wola's 12,345 \u00ad\u200b"):
+        encoded = loaded(text, return_offsets_mapping=True)
+        assert encoded["input_ids"] == recorded.encode(text).ids
+        assert encoded["offset_mapping"] == recorded.encode(text).offsets
+
+
+def test_the_configs_special_tokens_are_copied_when_asked_for_or_needed(
+    model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 2}))
+    assert load_tokenizer(folder).eos_token_id == 2
+    assert load_tokenizer(folder, from_config=False).eos_token_id == 1
+    content = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**content, "eos_token": None, "sep_token": None})
+    )
+    (folder / "special_tokens_map.json").unlink(missing_ok=True)
+    assert load_tokenizer(folder, from_config=False).eos_token_id == 2  # nothing else could end a text

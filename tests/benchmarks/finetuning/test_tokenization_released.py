@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.datasets.readers.ner import sentences
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.squad import question_rows
-from benchmarks.finetuning.tokenization import encode_questions, encode_words
+from benchmarks.finetuning.tokenization import encode_questions, encode_texts, encode_words, end_of_text
 from pretraining.data.tokenizer import from_tiktoken
 from tests.benchmarks.datasets.test_import_files import REAL
 from tests.benchmarks.finetuning.released_rules import Cut, answer_tokens, token_words
@@ -98,6 +98,13 @@ def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     words = encode_words(roberta, [["x", "Ňi"]], 64)
     tokens = roberta.convert_ids_to_tokens(words.ids[0])
     assert words.words[0][tokens.index("Ġ")] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_text_is_one_token(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]
+    ids = encode_texts(tokenizer, ["fox"], 64)[0]
+    assert ids[-1] == tokenizer.convert_tokens_to_ids(end_of_text(tokenizer)) != tokenizer.unk_token_id
 
 
 def test_token_types_are_the_tokenizers() -> None:

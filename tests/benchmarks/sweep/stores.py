@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.finetuning.trainer import FineTuningError
+from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import DETAILS, read_run
-from benchmarks.sweep import jobs
+from benchmarks.sweep import work
+from benchmarks.sweep.request import Request
 from tests.benchmarks.command import command
 
 run, status, validate = command("run"), command("status"), command("validate")
+
+RUN_OF_UNER = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
 
 
 def results(store: Path) -> dict[str, bytes]:
@@ -32,13 +37,26 @@ def details(store: Path, folder: str) -> dict[str, Any]:
     return json.loads((store / "results" / folder / DETAILS).read_text())  # type: ignore[no-any-return]
 
 
+def replaced(words: list[str], option: str, value: object) -> list[str]:
+    """A command with another value of an option."""
+    at = words.index(option)
+    return [*words[: at + 1], str(value), *words[at + 2 :]]
+
+
+def request_of(model: str, data: Path, store: Path, **changes: Any) -> Request:
+    """One fine-tuning of three steps on SST-2, but for the changes."""
+    values = {"datasets": ("sst2",), "lrs": (1e-3,), "seeds": (0,), **changes}
+    tuning = replace(FINE_TUNING, steps=3)
+    return Request(model=model, name="tiny", data=data, store=store, fine_tuning=tuning, **values)
+
+
 def fail_at_5e_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fine-tunings at this learning rate end with a loss that is no number."""
-    real = jobs.fine_tune
+    real = work.fine_tune
 
     def fail(*args: Any, **options: Any) -> Any:
         if options["lr"] == 5e-3:
             raise FineTuningError("the loss is nan at step 2")
         return real(*args, **options)
 
-    monkeypatch.setattr(jobs, "fine_tune", fail)
+    monkeypatch.setattr(work, "fine_tune", fail)

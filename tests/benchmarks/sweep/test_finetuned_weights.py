@@ -12,7 +12,7 @@ from transformers import T5Config, T5EncoderModel
 from benchmarks.finetuning.encoders import Encoder, load
 from benchmarks.finetuning.trainer import FineTuningLog
 from benchmarks.runs import RunKey
-from benchmarks.sweep.finetuned_weights import FinetunedWeights, weights_path
+from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.tasks.base import TaskModel
 
 KEY = RunKey(model="m", dataset="nq", lr=1e-4, seed=0)
@@ -24,7 +24,7 @@ def test_what_was_saved_is_restored_and_nothing_else(
     settings = {"weights": "a", "evaluation_data": "b"}
     model = TaskModel(load(str(model_folder("ours"))).encoder, None)
     weights = FinetunedWeights.of(tmp_path, KEY, settings)
-    assert weights.path == weights_path(tmp_path, KEY) and weights.path.parts[-3:-1] == ("tuned", "m")
+    assert weights.path.parts[-3:-1] == ("tuned", "m")
     assert weights.restore(model) is None
     record = FineTuningLog(steps=2, losses=(1.0, 0.5), train_positions=64)
     weights.save(model, record)
@@ -38,14 +38,17 @@ def test_what_was_saved_is_restored_and_nothing_else(
     assert FinetunedWeights.of(tmp_path, KEY, {**settings, "weights": "z"}).restore(model) is None
     assert other_data.restore(model) == record
     assert all(torch.equal(value, saved[name]) for name, value in model.state_dict().items())
-    content = weights.path.read_bytes()
-    for at in (len(content) - 3, len(content) // 2, 300, 9):
-        weights.path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        assert weights.restore(model) is None, "a flipped bit is a fine-tuning to do again"
-    weights.path.write_bytes(content[:-100])
-    assert weights.restore(model) is None
+    for path in (weights.path, weights.path.with_suffix(".json")):
+        content = path.read_bytes()
+        for at in (len(content) - 3, len(content) // 2, 300, 9):
+            path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+            assert weights.restore(model) is None, "a flipped bit is a fine-tuning to do again"
+        path.write_bytes(content[:-100])
+        assert weights.restore(model) is None
+        path.write_bytes(content)
+    assert weights.restore(model) == record
     weights.remove()
-    assert not weights.path.exists()
+    assert not list(weights.path.parent.iterdir())
 
 
 def test_tied_weights_are_saved_and_restored(tmp_path: Path) -> None:

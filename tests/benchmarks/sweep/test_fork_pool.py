@@ -25,13 +25,19 @@ def test_every_work_is_done_once_and_reported_here(size: int) -> None:
     assert all((process == os.getpid()) == (size == 1) for _, process in seen)
 
 
-def test_a_fresh_process_is_never_this_one() -> None:
+def _here() -> tuple[int, int]:
+    return os.getpid(), torch.get_num_threads()
+
+
+def test_a_fresh_process_is_never_this_one_and_computes_with_as_many_threads() -> None:
     """What it holds on a GPU is free when it has ended."""
-    seen: list[int] = []
-    with ForkPool(1, fresh=True) as pool:
-        pool.submit(os.getpid, seen.append)
-        pool.finish()
-    assert len(seen) == 1 and seen != [os.getpid()]
+    seen: list[tuple[int, int]] = []
+    for fresh, size in ((True, 1), (False, 2)):
+        with ForkPool(size, fresh=fresh) as pool:
+            pool.submit(_here, seen.append)
+            pool.finish()
+    assert os.getpid() not in [process for process, _ in seen]
+    assert [threads for _, threads in seen] == [torch.get_num_threads()] * 2
 
 
 def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
@@ -51,14 +57,6 @@ def test_never_more_than_its_size_at_work(tmp_path: Path) -> None:
     assert len(seen) == 8 and max(seen) <= 3
 
 
-def test_all_compute_with_the_parents_number_of_threads() -> None:
-    seen: list[int] = []
-    with ForkPool(2) as pool:
-        pool.submit(torch.get_num_threads, seen.append)
-        pool.finish()
-    assert seen == [torch.get_num_threads()]
-
-
 def _raise(error: Exception) -> Any:
     raise error
 
@@ -70,15 +68,15 @@ def test_a_mistake_is_told_after_the_others_have_ended(error: Exception, tmp_pat
         (tmp_path / "written").touch()
 
     with pytest.raises(type(error), match=str(error.args[-1])), ForkPool(2) as pool:
-        pool.submit(slow, lambda _: None)
-        pool.submit(lambda: _raise(error), lambda _: None)
+        pool.submit(slow)
+        pool.submit(lambda: _raise(error))
         pool.finish()
     assert (tmp_path / "written").exists()
 
 
 def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError in a run's process"), ForkPool(2) as pool:
-        pool.submit(lambda: 1 // 0, lambda _: None)
+        pool.submit(lambda: 1 // 0)
         pool.finish()
     assert "Traceback" in capfd.readouterr().err
 
@@ -88,13 +86,13 @@ def test_a_killed_process_is_told_in_a_sentence() -> None:
         pytest.raises(UserError, match="ended by SIGKILL, as happens when memory runs out"),
         ForkPool(2) as pool,
     ):
-        pool.submit(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda _: None)
+        pool.submit(lambda: os.kill(os.getpid(), signal.SIGKILL))
         pool.finish()
 
 
 def test_processes_end_with_the_block_that_failed() -> None:
     with pytest.raises(ZeroDivisionError), ForkPool(2) as pool:
-        pool.submit(lambda: time.sleep(600), lambda _: None)
+        pool.submit(lambda: time.sleep(600))
         ((process, _),) = pool._busy.values()
         1 // 0  # noqa: B018
     assert not process.is_alive()

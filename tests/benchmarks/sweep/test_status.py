@@ -1,23 +1,124 @@
-"""What is done of a grid, and the exit codes."""
+"""What `status` says of any store: counts and exit code against a plain recount, for any grid, rates and dataset."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.own_datasets.definitions import DEFINITIONS, register
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.runs import RUN, RunKey, write_results
+from benchmarks.sweep.run_state import folder_of
 from common.errors import UserError
+from common.manifest import write_manifest
 from common.provenance import ROOT
-from tests.benchmarks.sweep.stores import run, status
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
+
+pytestmark = pytest.mark.usefixtures("no_definitions_left")
+
+STATES = ("done", "failed", "damaged", "missing")
+"""What a run can be; a damaged one is missing."""
+RATES = {"the paper's": LEARNING_RATES[2:4], "others": (3e-3, 7.5e-4, 1.1e-4)}
+GRIDS = {
+    "default": [],
+    "one run": ["--lr", "1e-4", "--seed", "0"],
+    "other rates": ["--lr", "3e-3", "7.5e-4"],
+    "other seeds": ["--seed", "7", "8"],
+    "spelled": ["--lr", "0.0001", "1e-4", "--seed", "0", "0"],
+}
+
+
+def put(store: Path, key: RunKey, state: str) -> None:
+    folder = folder_of(store, key)
+    folder.mkdir(parents=True, exist_ok=True)
+    if state in ("done", "damaged"):
+        path = write_results(store, key, {"validation": [1.0, 0.0], "test": [1.0]})
+        if state == "damaged":
+            path.write_text(path.read_text()[:-9])
+    elif state == "failed":
+        write_manifest(folder / RUN, {"status": "failed", "reason": "the loss is nan at step 2"}, {})
+
+
+def define(folder: Path) -> Path:
+    (folder / "my.toml").write_text(
+        '[mine]\nkind = "text"\nlabels = ["a", "b"]\n[found]\nkind = "retrieval"\ntrained_on = "msmarco"\n'
+    )
+    return folder / "my.toml"
+
+
+def asked_of(grid: list[str]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Rates and seeds that words ask for."""
+    parts: dict[str, list[str]] = {}
+    for word in grid:
+        if word.startswith("--"):
+            last = parts.setdefault(word, [])
+        else:
+            last.append(word)
+    lrs = dict.fromkeys(float(word) for word in parts.get("--lr", [])) or LEARNING_RATES
+    return tuple(lrs), tuple(dict.fromkeys(int(word) for word in parts.get("--seed", []))) or SEEDS
+
+
+@pytest.mark.parametrize("dataset", ["sst2", "mine", "found"])
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("rates", RATES)
+def test_counts_and_exit_code_are_a_plain_recount(
+    dataset: str, grid: str, rates: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stores with runs of every state at random, and with one state throughout."""
+    register(define(tmp_path))
+    words = ["--out", str(tmp_path), "--dataset", dataset, *GRIDS[grid], "--json"]
+    draw = random.Random(f"{dataset} {grid} {rates}")
+    lrs, seeds = asked_of(GRIDS[grid])
+    asked = set(itertools.product(lrs, seeds))
+    for kinds in (("done",), ("failed", "done"), STATES):
+        store: dict[tuple[float, int], str] = {}
+        for pair in sorted(
+            {*itertools.product(RATES[rates], (0, 1, 7)), *(asked if kinds == STATES[:1] else ())}
+        ):
+            if draw.random() < 0.8 or pair in asked:
+                store[pair] = draw.choice(kinds)
+        model = f"m{len(kinds)}"
+        for (lr, seed), state in store.items():
+            put(tmp_path, RunKey(model=model, dataset=dataset, lr=lr, seed=seed), state)
+        capsys.readouterr()
+        code = status([*words, "--model", model])
+        (cell,) = json.loads(capsys.readouterr().out)
+        # An empty folder of a run that never wrote anything belongs to the cell when no grid is named.
+        there = asked | (set(store) if not GRIDS[grid] else set())
+        counted = {state: sum(store.get(pair) == state for pair in there) for state in STATES}
+        assert (cell["runs"], cell["done"]) == (len(there), counted["done"]), kinds
+        assert len(cell["failed"]) == counted["failed"]
+        missing = len(there) - counted["done"] - counted["failed"]
+        assert cell["missing"] == missing
+        assert code == (4 if missing else 3 if counted["failed"] else 0)
+
+
+def test_runs_of_a_dataset_that_nothing_defines_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register(define(tmp_path))
+    put(tmp_path, RunKey(model="m", dataset="mine", lr=1e-4, seed=0), "done")
+    grid = ["--lr", "1e-4", "--seed", "0"]
+    assert status(["--out", str(tmp_path), "--dataset", "mine", *grid]) == 0 and not caplog.records
+    for name in ("mine", "found"):
+        DEFINITIONS.pop(name)
+        DATASETS.pop(name)
+    status(["--out", str(tmp_path), "--dataset", "sst2", *grid])
+    assert (
+        "SC/mine holds runs of a dataset that nothing defines; name its file with --datasets" in caplog.text
+    )
 
 
 def test_status_counts_and_foretells(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run([*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"])
+    run([*arguments, *RUN_OF_UNER])
     capsys.readouterr()
     assert status(["--out", str(tmp_path), "--dataset", "uner_en", "--json"]) == 4
     cell = json.loads(capsys.readouterr().out)[0]

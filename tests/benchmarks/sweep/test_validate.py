@@ -1,17 +1,30 @@
-"""Checks and estimates without a run."""
+"""Everything that would stop a run after it began is one sentence of `validate`, before anything is written."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel
 
+from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import PRECISIONS
-from benchmarks.finetuning.encoders import Encoder
+from benchmarks.finetuning.encoders import Encoder, load
+from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS
 from benchmarks.protocol import DATASETS
-from benchmarks.sweep.validate import activation_bytes
-from tests.benchmarks.sweep.stores import validate
+from benchmarks.sweep.validate import activation_bytes, check_special_tokens, dry_run
+from common.errors import UserError
+from tests.benchmarks.sweep.stores import run, validate
 from tests.benchmarks.tiny import make_config
+
+FP32, BF16 = PRECISIONS["fp32"], PRECISIONS["bf16"]
+PAPER = HEADS["paper"]
 
 
 def test_validate_checks_and_estimates_without_writing(
@@ -25,13 +38,157 @@ def test_validate_checks_and_estimates_without_writing(
 
 
 def test_activations_are_counted_per_position() -> None:
-    from transformers import AutoModel
-
-    import pretraining.model.heads  # noqa: F401
-
     encoders = [
         Encoder(AutoModel.from_config(make_config("ours", vocab=300, layers=layers))) for layers in (1, 3)
     ]
     one, three = (activation_bytes(encoder, PRECISIONS["fp32"]) for encoder in encoders)
     assert 32 * 4 * 6 < one < three < 3 * one
     assert activation_bytes(encoders[0], PRECISIONS["fp32"], length=128) == pytest.approx(one, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["sst2", "uner_en", "squad", "msmarco"])
+@pytest.mark.parametrize("kind", ["ours", "roberta"])
+def test_every_family_reads_an_input_of_the_largest_length(
+    kind: str, name: str, data: Path, model_folder: Callable[..., Path]
+) -> None:
+    loaded, dataset = load(str(model_folder(kind))), load_data(data, name)
+    before = {key: value.clone() for key, value in loaded.encoder.state_dict().items()}
+    limit = loaded.limits.paper_retrieval if name == "msmarco" else loaded.limits.labelled
+    for precision in (FP32, BF16):
+        assert dry_run(dataset, loaded, precision, MEAN, PAPER) == limit >= 500
+    for key, value in loaded.encoder.state_dict().items():
+        assert value.dtype == torch.float32 and torch.equal(value, before[key])
+
+
+def test_too_few_positions_are_found(data: Path, model_folder: Callable[..., Path]) -> None:
+    loaded = load(str(model_folder("bert")))
+    loaded = replace(loaded, limits=replace(loaded.limits, labelled=600))
+    with pytest.raises(UserError, match="cannot read 600 tokens, the most of an input of sst2"):
+        dry_run(load_data(data, "sst2"), loaded, FP32, MEAN, PAPER)
+
+
+def test_outputs_that_are_not_finite_are_found(data: Path, model_folder: Callable[..., Path]) -> None:
+    loaded = load(str(model_folder("ours")))
+    loaded.encoder.base.norm.weight.data.fill_(float("inf"))  # type: ignore[union-attr, operator]
+    with pytest.raises(UserError, match="are not finite in bf16; try --precision mixed or fp32"):
+        dry_run(load_data(data, "sst2"), loaded, BF16, MEAN, PAPER)
+
+
+def test_a_pooling_without_effect_is_found(data: Path, model_folder: Callable[..., Path]) -> None:
+    with pytest.raises(UserError, match="--head ours"):
+        dry_run(load_data(data, "sst2"), load(str(model_folder("bert"))), FP32, POOLINGS["last"], PAPER)
+
+
+def test_an_end_of_text_in_pieces_is_found(model_folder: Callable[..., Path], tmp_path: Path) -> None:
+    check_special_tokens(load(str(model_folder("ours"))))
+    folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
+    loaded = load(str(folder))
+    loaded.tokenizer.init_kwargs["eos_token"] = loaded.tokenizer._special_tokens_map["eos_token"] = (
+        "</nonesuch>"
+    )
+    with pytest.raises(UserError, match="'</nonesuch>' is not one token"):
+        check_special_tokens(loaded)
+    assert json.loads((folder / "config.json").read_text())["eos_token_id"] == 1
+
+
+def edit(name: str, **values: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps({**content, **values}))
+
+    return change
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+def add_adapter(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+
+
+def take_custom_code(folder: Path) -> None:
+    edit("config.json", model_type="custom", auto_map={"AutoConfig": "c.C", "AutoModel": "c.M"})(folder)
+    (folder / "c.py").write_text("raise SystemExit('remote code ran')")
+
+
+def take_all_ends(folder: Path) -> None:
+    edit("tokenizer_config.json", eos_token=None, sep_token=None, pad_token=None)(folder)
+    edit("config.json", eos_token_id=None, pad_token_id=None)(folder)
+
+
+def take_the_tokenizer(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+
+
+def make_infinite(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["norm.weight"].fill_(float("inf"))
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def make_too_large_for_half(folder: Path) -> None:
+    """Finite in float32, not in bfloat16, whose largest number is a little smaller."""
+    weights = load_file(folder / "model.safetensors")
+    weights["norm.weight"] = torch.full_like(weights["norm.weight"], torch.finfo(torch.float32).max / 8)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def cut_the_vocabulary(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["embed_tokens.weight"] = weights["embed_tokens.weight"][:300].clone()
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    edit("config.json", vocab_size=300)(folder)
+
+
+FAILURES: dict[str, tuple[Callable[[Path], None], list[str], str]] = {
+    "an adapter next to the weights": (add_adapter, [], "holds an adapter .* merge it into the weights"),
+    "code of its own": (take_custom_code, [], "--trust-remote-code"),
+    "no end of text": (take_all_ends, [], "neither an end-of-text nor a separator"),
+    "weights that are no numbers": (make_infinite, [], "the weights norm.weight hold numbers that are not finite"),
+    "outputs too large for the precision": (make_too_large_for_half, ["--precision", "bf16"], "are not finite in bf16"),
+    "a tokenizer of another model": (cut_the_vocabulary, [], "embedding only 300 rows"),
+    "a question longer than the input": (
+        nothing, ["--dataset", "squad", "--max-length", "12"], "a question alone is longer than 12 tokens"
+    ),
+    "a pooling nobody knows": (nothing, ["--pooling", "meen"], "did you mean 'mean'"),
+    "a model that is not there": (shutil.rmtree, [], "there is no model folder"),
+    "no configuration": (lambda folder: (folder / "config.json").unlink(), [], "holds no config.json"),
+    "a class nobody knows": (edit("config.json", model_type="nonesuch"), [], "does not load"),
+    "no tokenizer": (take_the_tokenizer, [], "has no tokenizer that loads"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), [], "holds no model.safetensors"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_it_is_found_before_the_first_step(
+    what: str, arguments: list[str], model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    change, more, message = FAILURES[what]
+    folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "tiny"))
+    change(folder)
+    words = [*arguments, "--model", str(folder), "--dataset", "sst2", *more, "--tflops", "1"]
+    with pytest.raises(UserError, match=message) as caught:
+        validate(words)
+    assert "\n" not in str(caught.value) and not (tmp_path / "results").exists()
+
+
+def test_the_data_that_it_is_fine_tuned_on_is_missed(
+    arguments: list[str], data: Path, tmp_path: Path
+) -> None:
+    """`--dataset mldr_en` without MS MARCO: `validate` and `run` say which dataset needs it."""
+    shutil.copytree(data / "mldr_en", tmp_path / "data/mldr_en")
+    words = [*arguments, "--data", str(tmp_path / "data"), "--dataset", "mldr_en"]
+    for command in (lambda words: validate([*words, "--tflops", "1"]), run):
+        with pytest.raises(
+            UserError, match="mldr_en is evaluated with a model that is fine-tuned on msmarco: msmarco is not"
+        ):
+            command(words)
+    assert not (tmp_path / "results/tiny").exists()
+
+
+def test_runs_of_another_model_are_found(arguments: list[str], model_folder: Callable[..., Path]) -> None:
+    run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "--seed", "0"])
+    with pytest.raises(UserError, match="runs of one model must not differ"):
+        validate([*arguments, "--model", str(model_folder("llama")), "--dataset", "sst2", "--tflops", "1"])

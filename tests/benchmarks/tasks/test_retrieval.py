@@ -20,6 +20,7 @@ from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
+from benchmarks.tasks.ranking import rank
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce
 from benchmarks.tasks.sequence_classification import SequenceClassification
 
@@ -91,3 +92,17 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
     sst2 = SequenceClassification().examples(get_dataset("sst2"), load_data(data, "sst2").test, loaded)
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
+
+
+def test_documents_that_tie_at_the_last_rank_are_chosen_as_numpy_does() -> None:
+    documents = torch.nn.functional.normalize(
+        torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+    documents[5:30] = documents[4]
+    queries = torch.cat([documents[:1], documents[4:5]])
+    similarities, ranked = rank(queries, documents, 10, as_numpy=True)
+    for row in range(2):
+        whole = (queries @ documents.T)[row].numpy()
+        expected = np.argsort(whole)[-10:]
+        assert set(ranked[row]) == set(expected.tolist())
+        np.testing.assert_allclose(similarities[row], np.sort(whole)[::-1][:10])

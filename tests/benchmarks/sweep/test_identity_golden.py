@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.runs import RESULTS_VERSION
 from common.provenance import ROOT
-from tests.benchmarks.sweep.identity.golden import ends
+from tests.benchmarks.sweep.golden import ends
 
 GOLDEN = json.loads((ROOT / "tests/golden/benchmarks.json").read_text())
 

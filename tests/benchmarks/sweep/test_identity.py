@@ -11,13 +11,13 @@ import pytest
 
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
-from benchmarks.sweep import jobs
+from benchmarks.sweep import work
 from benchmarks.sweep.queue import COMPLETE
 from common.description import description_hash
 from common.errors import UserError
 from common.manifest import write_manifest
 from tests.benchmarks.finetuning.test_model_files import flip
-from tests.benchmarks.sweep.stores import record, results, run
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, results, run
 
 CELL = "tiny/TC/uner_en"
 FOLDER = f"{CELL}/lr1e-03_sd0"
@@ -26,15 +26,10 @@ FOLDER = f"{CELL}/lr1e-03_sd0"
 @pytest.fixture
 def finished(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The words of a command whose runs are all done."""
-    words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
+    words = [*arguments, *RUN_OF_UNER]
     assert run(words) == COMPLETE
     capsys.readouterr()
     return words
-
-
-def replaced(words: list[str], option: str, value: str) -> list[str]:
-    at = words.index(option)
-    return [*words[: at + 1], value, *words[at + 2 :]]
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -47,7 +42,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_command_that_made_the_runs_finds_them_done(
     finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
     assert run(finished) == COMPLETE
     assert "1 of 1 runs done" in capsys.readouterr().out
 
@@ -55,17 +50,19 @@ def test_the_command_that_made_the_runs_finds_them_done(
 @pytest.mark.parametrize(
     ("change", "sides"),
     [
-        (("--steps", "999", "--pooling", "first", "--max-length", "64"), ("steps 3", "999")),
+        (("--steps", "999", "--pooling", "first"), ("steps 3", "999")),
+        (("--max-length", "64"), ("max_length 2028", "64")),
         (("--pooling", "first"), ('pooling "mean"', '"first"')),
         (("--head", "ours"), ('head "paper"', '"ours"')),
         (("--precision", "bf16"), ('precision "fp32"', '"bf16"')),
     ],
 )
-def test_other_settings_are_refused_when_nothing_is_left_to_do(
+def test_other_settings_are_refused_also_when_nothing_is_left_to_do(
     finished: list[str], change: tuple[str, ...], sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sentence = refused([*finished, *change], capsys)
-    assert all(side in sentence for side in sides) and "use another --name or --out" in sentence
+    for words in (finished, replaced(finished, "--seed", "1")):
+        sentence = refused([*words, *change], capsys)
+        assert all(side in sentence for side in sides) and "use another --name or --out" in sentence
 
 
 def test_another_model_under_the_same_name_is_refused(
@@ -90,15 +87,7 @@ def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
 ) -> None:
     copy = tmp_path / "model"
     shutil.copytree(arguments[1], copy)
-    words = [
-        *replaced(arguments, "--model", str(copy)),
-        "--dataset",
-        "uner_en",
-        "--lr",
-        "1e-3",
-        "--seed",
-        "0",
-    ]
+    words = replaced([*arguments, *RUN_OF_UNER], "--model", copy)
     assert run(words) == COMPLETE
     capsys.readouterr()
     for name, what in (("model.safetensors", "the weights"), ("tokenizer.json", "the tokenizer")):
@@ -106,7 +95,7 @@ def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
         assert what in refused(words, capsys)
         flip(copy / name)
     moved = copy.rename(tmp_path / "moved")
-    assert run(replaced(words, "--model", str(moved))) == COMPLETE, "its path decides nothing"
+    assert run(replaced(words, "--model", moved)) == COMPLETE, "its path decides nothing"
 
 
 def test_other_data_are_refused(
@@ -115,7 +104,7 @@ def test_other_data_are_refused(
     from benchmarks.datasets.synthetic import make_synthetic
 
     make_synthetic(tmp_path / "other", "uner_en", train=96, evaluation=24, seed=1)
-    assert "training_data" in refused(replaced(finished, "--data", str(tmp_path / "other")), capsys)
+    assert "training_data" in refused(replaced(finished, "--data", tmp_path / "other"), capsys)
 
 
 def test_results_of_another_version_of_the_code_are_refused(
@@ -207,18 +196,3 @@ def test_runs_without_a_record_are_never_extended_without_a_word(
     assert 'pooling "mean"' in refused([*words, "--adopt", "--pooling", "last"], capsys), (
         "what is said counts"
     )
-
-
-def test_a_failure_under_other_settings_is_no_reason_not_to_try(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from benchmarks.sweep.queue import FAILED
-    from tests.benchmarks.sweep.stores import fail_at_5e_3
-
-    real = jobs.fine_tune
-    fail_at_5e_3(monkeypatch)
-    words = [*arguments, "--dataset", "uner_en", "--lr", "5e-3", "--seed", "0"]
-    assert run(words) == FAILED
-    monkeypatch.setattr(jobs, "fine_tune", real)
-    assert run(words) == FAILED
-    assert run([*words, "--steps", "2"]) == COMPLETE

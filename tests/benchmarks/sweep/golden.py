@@ -1,6 +1,6 @@
 """What a tiny model's runs end in, for each family, and the version of the code that made it.
 
-    python -m tests.benchmarks.sweep.identity.golden > tests/golden/benchmarks.json
+    python -m tests.benchmarks.sweep.golden > tests/golden/benchmarks.json
 
 A change that gives a model other scores raises `benchmarks.runs.RESULTS_VERSION` and commits this file again.
 """

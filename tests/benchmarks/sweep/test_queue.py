@@ -1,0 +1,271 @@
+"""The whole sweep: all datasets, claims, several processes and devices, the same bytes after any interruption."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.datasets.synthetic import make_synthetic
+from benchmarks.finetuning.device import DEVICES, RESERVED, DeviceKind
+from benchmarks.own_datasets.definitions import DEFINITIONS, register, store_definitions
+from benchmarks.protocol import DATASETS
+from benchmarks.runs import RunKey
+from benchmarks.sweep import queue
+from benchmarks.sweep.jobs import FineTuningKey
+from benchmarks.sweep.queue import BUSY, COMPLETE, FAILED, compared_jobs, run_on, runs_that_fit
+from benchmarks.sweep.run_state import claim_path
+from common.errors import UserError
+from common.locks import try_lock
+from common.provenance import ROOT
+from tests.benchmarks.sweep.stores import (
+    details,
+    fail_at_5e_3,
+    record,
+    replaced,
+    request_of,
+    results,
+    run,
+    status,
+)
+
+GIB = 1 << 30
+
+
+def locks(store: Path) -> list[Path]:
+    return list((store / "locks").glob("*"))
+
+
+def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--lr", "5e-4", "--seed", "0"]) == COMPLETE
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1] == "tiny: 12 of 12 runs done, 0 failed, 0 left"
+    assert [line.split()[0] for line in out[:-1]] == list(DATASETS)
+    found = results(tmp_path)
+    assert set(found) == {f"tiny/{d.task}/{d.name}/{d.run_prefix}lr5e-04_sd0" for d in DATASETS.values()}
+    for text in found.values():
+        content = json.loads(text)
+        assert list(content) == ["validation", "test"]
+        assert text.decode() == json.dumps(content, indent=4)
+        for split in content.values():
+            assert split["score"] == pytest.approx(sum(split["scores_i"]) / len(split["scores_i"]))
+            assert all(0 <= score <= 1 for score in split["scores_i"])
+    sst2 = json.loads(found["tiny/SC/sst2/lr5e-04_sd0"])
+    assert {len(sst2[split]["scores_i"]) for split in ("validation", "test")} == {24}
+    assert not list((tmp_path / "tuned").rglob("*.*")) and not locks(tmp_path)
+    expected = {"SC": "accuracy", "TC": "entity_f1", "QA": "exact_match", "IR": "ndcg_at_10"}
+    for folder in found:
+        recorded, more = record(tmp_path, folder), details(tmp_path, folder)
+        assert 0 <= recorded["standard"]["test"][expected[recorded["task"]]] <= 1
+        n_test = len(json.loads(found[folder])["test"]["scores_i"])
+        assert all(len(values) == n_test for values in more["standard"]["test"].values())
+        assert recorded["steps"] == len(more["losses"]) == 3
+        assert set(recorded["seconds"]) == {"tuning", "evaluation"}
+        assert recorded["provenance"]["versions"]["torch"]
+    assert "f1" in record(tmp_path, "tiny/SC/qqp/lr5e-04_sd0")["standard"]["test"]
+
+
+def test_a_run_does_not_depend_on_the_runs_beside_it_or_on_how_many_are_computed_side_by_side(
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One after another, three at a time, and one alone in a store of its own: the same bytes, losses included."""
+    grid = [*arguments, "--dataset", "mnli_m", "uner_en", "msmarco", "nq"]
+    both = ["--lr", "1e-3", "5e-3", "--seed", "0", "1"]
+    assert run([*grid, *both]) == COMPLETE
+    alone = results(tmp_path)
+    assert len(alone) == 16 and len(set(alone.values())) > 5
+    threads = torch.get_num_threads()
+    with caplog.at_level("INFO"):
+        words = replaced(replaced(grid, "--workers", 3), "--out", tmp_path / "together")
+        assert run([*words, *both]) == COMPLETE
+    assert "tiny on mnli_m: 4 fine-tunings of 3 steps, 3 side by side" in caplog.messages
+    assert results(tmp_path / "together") == alone
+    assert torch.get_num_threads() == threads and not locks(tmp_path / "together")
+    run([*replaced(grid, "--out", tmp_path / "single"), "--lr", "5e-3", "--seed", "1"])
+    single = results(tmp_path / "single")
+    assert len(single) == 4 and all(alone[folder] == text for folder, text in single.items())
+    for folder in alone:
+        for store in ("together", *(["single"] if folder in single else [])):
+            assert details(tmp_path, folder) == details(tmp_path / store, folder)
+            one, other = record(tmp_path, folder), record(tmp_path / store, folder)
+            assert all(one[part] == other[part] for part in ("standard", "machine", "description"))
+    assert one["machine"]["threads"] == 1
+
+
+def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its neighbours in the cell are done all the same."""
+    grid = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
+    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0))
+    with try_lock(held) as mine:
+        assert mine
+        assert run([*arguments, *grid]) == BUSY
+        assert set(results(tmp_path)) == {"tiny/TC/uner_en/lr1e-03_sd1"}
+        status(["--out", str(tmp_path), *grid])
+        assert "1/2*" in capsys.readouterr().out
+    assert run([*arguments, *grid]) == COMPLETE and not locks(tmp_path)
+
+
+def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
+    arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process ended between the look and the claim is not done again, nor a failure tried twice."""
+    fail_at_5e_3(monkeypatch)
+    grid = [*arguments, "--dataset", "sst2", "--lr", "1e-3", "5e-3", "--seed", "0"]
+    request = request_of(arguments[1], data, tmp_path, lrs=(1e-3, 5e-3), retry_failed=True)
+    assert run(grid) == FAILED
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
+    (job,) = compared_jobs(request)
+    retried = FineTuningKey(lr=5e-3, seed=0)
+    assert [len(queue.pending(job, each)) for each in job.fine_tunings] == [0, 1]
+    assert run([*grid, "--retry-failed"]) == FAILED, "another worker of the call tries it"
+    assert not queue.pending(job, retried), "and it is not tried again in this call"
+    assert {path for path, when in before.items() if path.stat().st_mtime_ns != when} == {
+        tmp_path / "results/tiny/SC/sst2/lr5e-03_sd0/run.json"
+    }
+
+
+def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at_5e_3(monkeypatch)
+    grid = ["--dataset", "sst2", "--lr", "5e-3", "1e-3", "--seed", "0", "1", "--workers", "2"]
+    assert run([*arguments, *grid]) == FAILED
+    assert record(tmp_path, "tiny/SC/sst2/lr5e-03_sd1")["reason"] == "the loss is nan at step 2"
+    assert set(results(tmp_path)) == {f"tiny/SC/sst2/lr1e-03_sd{seed}" for seed in (0, 1)}
+
+
+def command(arguments: list[str]) -> list[str]:
+    return [sys.executable, "-m", "benchmarks", "run", *arguments]
+
+
+@pytest.mark.parametrize(
+    ("kills", "workers"), [((5,), 2), pytest.param((1, 3, 5, 9), 1, marks=pytest.mark.slow)]
+)
+def test_killed_it_goes_on_to_the_same_bytes(
+    kills: tuple[int, ...], workers: int, arguments: list[str], tmp_path: Path
+) -> None:
+    grid = [*arguments, "--dataset", "uner_en", "msmarco", "nq", "--lr", "1e-3", "2e-3", "--seed", "0", "1"]
+    run(grid)
+    expected = results(tmp_path)
+    assert len(expected) == 12
+    store = tmp_path / "killed"
+    grid = replaced(replaced(grid, "--out", store), "--workers", workers)
+    for target in kills:
+        process = subprocess.Popen(
+            command(grid), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and len(results(store)) < target:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        partial = results(store)
+        assert {folder: expected[folder] for folder in partial} == partial
+    end = subprocess.run(command(grid), cwd=ROOT, capture_output=True, text=True)
+    assert end.returncode == COMPLETE, end.stderr
+    assert results(store) == expected and not locks(store)
+
+
+@pytest.mark.slow
+def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[str], tmp_path: Path) -> None:
+    """Three calls at once, one of which is killed: each run is written once, but for the one the kill cost."""
+    grid = [*arguments, "--dataset", "uner_en", "sst2", "--lr", "1e-3", "2e-3", "3e-3", "--seed", "0", "1"]
+    calls = [
+        subprocess.Popen(
+            command(grid), cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        for _ in range(3)
+    ]
+    while len(results(tmp_path)) < 2 and all(call.poll() is None for call in calls):
+        time.sleep(0.005)
+    os.kill(calls[0].pid, signal.SIGKILL)
+    logs = [call.communicate()[1] for call in calls]
+    assert run(grid) == COMPLETE and len(results(tmp_path)) == 12
+    written = [line.split(" [")[0] for log in logs for line in log.splitlines() if "test " in line]
+    assert len(written) == len(set(written)) <= 12
+
+
+@pytest.mark.slow
+def test_workers_with_a_device_each_make_the_same_bytes(
+    arguments: list[str], data: Path, tmp_path: Path
+) -> None:
+    """Two processes that share a store, as with two GPUs; here each on a CPU. They know the store's own datasets."""
+    assert run([*arguments, "--dataset", "sst2", "uner_en", "--lr", "1e-3", "--seed", "0"]) == COMPLETE
+    request = request_of(arguments[1], data, tmp_path / "several", datasets=("sst2", "uner_en"))
+    run_on(["cpu", "cpu:0"], request)
+    assert results(tmp_path / "several") == results(tmp_path)
+    with pytest.raises(UserError, match="unknown pooling 'meen'; did you mean 'mean'"):
+        run_on(["cpu", "cpu"], replace(request, pooling="meen", store=tmp_path / "none"))
+    file, store = tmp_path / "my.toml", tmp_path / "own"
+    file.write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
+    try:
+        register(file)
+        make_synthetic(tmp_path / "data", "mine", train=96, evaluation=24)
+        store_definitions(store, [DATASETS["mine"]])
+        own = request_of(arguments[1], tmp_path / "data", store, datasets=("mine",))
+        run_on(["cpu", "cpu:0"], own)
+        assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
+    finally:
+        DEFINITIONS.pop("mine")
+        DATASETS.pop("mine")
+
+
+class Pretended(DeviceKind):
+    """Two CPUs that look like GPUs of 10 GiB."""
+
+    def count(self) -> int:
+        return 2
+
+    def free_memory(self, device: torch.device) -> int:
+        return 10 * GIB
+
+
+def test_the_first_run_is_measured_alone_and_decides_how_many_share_a_gpu(
+    arguments: list[str],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert [runs_that_fit(139 * GIB, size * GIB) for size in (0, 1, 8, 60, 200)] == [1, 62, 13, 2, 1]
+    kind = Pretended(**{**vars(DEVICES["cpu"]), "side_by_side": False})
+    monkeypatch.setitem(DEVICES, "cpu", kind)
+    request = request_of(arguments[1], data, tmp_path, lrs=(1e-3, 2e-3), workers=9)
+    caplog.set_level(logging.INFO)
+    alone: list[Any] = []
+
+    def measure(names: list[str], asked: Any) -> None:
+        alone.append((names, asked.datasets, asked.lrs, asked.seeds, asked.workers))
+        monkeypatch.setattr(queue, "measured", lambda store, key, name: 2 * GIB if name == RESERVED else 0)
+
+    monkeypatch.setattr(queue, "run_on", measure)
+    jobs = compared_jobs(request)
+    assert queue._devices(jobs, request, kind) == ["cpu:0", "cpu:1"] * 3  # 9 GiB hold three runs of 2 + 1
+    assert alone == [(["cpu:0"], ("sst2",), (1e-3,), (0,), 1)]
+    assert "6 runs at a time on 2 GPUs; 2.0 GiB each, 10.0 GiB free on a GPU" in caplog.text
+    assert queue._devices(jobs, replace(request, workers=2), kind) == ["cpu:0", "cpu:1"]
+    assert len(alone) == 1, "finished runs say it"
+
+
+def test_runs_that_share_a_device_make_the_same_bytes(
+    arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Pretended(**{**vars(DEVICES["cpu"]), "side_by_side": False})
+    monkeypatch.setitem(DEVICES, "cpu", kind)
+    run_on(["cpu:0", "cpu:0"], request_of(arguments[1], data, tmp_path / "several", lrs=(1e-3, 2e-3)))
+    monkeypatch.undo()
+    run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "2e-3", "--seed", "0"])
+    assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2

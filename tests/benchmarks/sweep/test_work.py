@@ -1,0 +1,149 @@
+"""What becomes of a fine-tuning: done once, failed with a reason, or interrupted; and what each starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.finetuning.device import choose_device
+from benchmarks.finetuning.encoders import load
+from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
+from benchmarks.finetuning.trainer import FineTuningError
+from benchmarks.metrics.metric import Evaluation
+from benchmarks.protocol import DATASETS, Dataset, get_dataset
+from benchmarks.sweep import work
+from benchmarks.sweep.queue import COMPLETE, FAILED
+from benchmarks.sweep.work import ResettableModel
+from benchmarks.tasks.ranking import RetrievalEvaluator
+from common.errors import UserError
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, fail_at_5e_3, record, replaced, results, run, status
+
+
+def test_weights_come_back_and_the_head_follows_the_seed(model_folder: Callable[..., Path]) -> None:
+    resettable = ResettableModel(
+        loaded=load(str(model_folder("ours"))), device=choose_device("cpu"), pooling=MEAN
+    )
+    first = resettable.reset(get_dataset("sst2"), 0)
+    before = {name: value.clone() for name, value in first.state_dict().items()}
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(1.0)
+            parameter.grad = torch.ones_like(parameter)
+    again = resettable.reset(get_dataset("sst2"), 0)
+    assert all(torch.equal(value, before[name]) for name, value in again.state_dict().items())
+    assert all(parameter.grad is None for parameter in again.parameters())
+    assert isinstance(again.head, SequenceHead)
+    other = resettable.reset(get_dataset("sst2"), 1)
+    assert isinstance(other.head, SequenceHead)
+    assert not torch.equal(other.head.out.weight, again.head.out.weight)
+    assert isinstance(resettable.reset(get_dataset("squad"), 0).head, TokenHead)
+    assert resettable.reset(get_dataset("nq"), 0).head is None
+    nameless = Dataset(name="x", title="X", task="SC", hub="", labels=None, trained_on="x")
+    with pytest.raises(UserError, match="x has no number of labels"):
+        resettable.reset(nameless, 0)
+
+
+def test_what_is_done_is_never_done_again(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = [*arguments, "--dataset", "uner_en", "--lr", "1e-3"]
+    run([*one, "--seed", "0"])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    seen = []
+    real = work.fine_tune
+    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: seen.append(k["seed"]) or real(*a, **k))
+    assert run([*one, "--seed", "0", "1"]) == COMPLETE
+    assert seen == [1]
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+
+
+def test_a_failed_run_is_recorded_and_the_others_go_on(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = work.fine_tune
+    fail_at_5e_3(monkeypatch)
+    grid = ["--dataset", "nq", "msmarco", "--lr", "5e-3", "1e-3", "--seed", "0"]
+    assert run([*arguments, *grid]) == FAILED
+    assert "2 of 4 runs done, 2 failed, 0 left" in capsys.readouterr().out
+    assert record(tmp_path, "tiny/IR/nq/msmarco_pairs_lr5e-03_sd0")["reason"] == "the loss is nan at step 2"
+    out = ["--out", str(tmp_path), *grid]
+    assert status(out) == 3
+    shown = capsys.readouterr().out
+    assert "1/2!1" in shown
+    assert "failed: tiny nq msmarco_pairs_lr5e-03_sd0: the loss is nan at step 2" in shown
+    monkeypatch.setattr(work, "fine_tune", real)
+    assert run([*arguments, *grid]) == FAILED
+    assert run([*arguments, *grid, "--steps", "2"]) == COMPLETE, (
+        "a failure under other settings counts for nothing"
+    )
+
+
+def test_outputs_that_are_no_numbers_fail_the_run(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = work.fine_tune
+
+    def poison(model: Any, *args: Any, **options: Any) -> Any:
+        found = real(model, *args, **options)
+        model.head.out.bias.data.fill_(float("nan"))
+        return found
+
+    monkeypatch.setattr(work, "fine_tune", poison)
+    assert run([*arguments, *RUN_OF_UNER]) == FAILED
+    assert "not finite" in record(tmp_path, "tiny/TC/uner_en/lr1e-03_sd0")["reason"]
+    monkeypatch.setattr(work, "fine_tune", real)
+    assert run([*arguments, *RUN_OF_UNER, "--retry-failed"]) == COMPLETE
+
+
+def at_the_second_dataset(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+    real, calls = RetrievalEvaluator.evaluate, []
+
+    def fail(self: RetrievalEvaluator, *args: Any) -> dict[str, Evaluation]:
+        calls.append(self)
+        if len(calls) == 2:
+            raise error("out of memory in evaluation with one row")
+        return real(self, *args)
+
+    monkeypatch.setattr(RetrievalEvaluator, "evaluate", fail)
+
+
+def test_a_retrieval_fine_tuning_survives_a_crash_between_its_datasets(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = [*arguments, "--dataset", "IR", "--lr", "1e-3", "--seed", "0"]
+    run(replaced(grid, "--out", tmp_path / "whole"))
+    at_the_second_dataset(monkeypatch, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(grid)
+    assert len(results(tmp_path)) == 1
+    (kept,) = (tmp_path / "tuned").rglob("*.safetensors")
+    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    assert run(grid) == COMPLETE
+    assert not list(kept.parent.iterdir())
+    assert results(tmp_path) == results(tmp_path / "whole")
+
+
+def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_the_second_dataset(monkeypatch, FineTuningError)
+    assert run([*arguments, "--dataset", "nq", "mldr_en", "--lr", "1e-3", "--seed", "0"]) == FAILED
+    statuses = {
+        path.parts[-3]: record(tmp_path, str(path.parent.relative_to(tmp_path / "results")))["status"]
+        for path in tmp_path.rglob("run.json")
+    }
+    assert statuses == {"nq": "complete", "mldr_en": "failed"}
+    assert not list((tmp_path / "tuned").rglob("*.safetensors"))
+
+
+def test_a_label_set_that_is_not_the_heads_is_refused(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DATASETS, "uner_en", replace(DATASETS["uner_en"], labels=5))
+    with pytest.raises(UserError, match=r"has 7 labels .* head has 5 classes"):
+        run([*arguments, *RUN_OF_UNER])
