@@ -45,10 +45,6 @@ class FineTuningError(Exception):
 class Objective(Protocol):
     """What a family trains on."""
 
-    @property
-    def size(self) -> int:
-        """Number of training examples."""
-
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end."""
 

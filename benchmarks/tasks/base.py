@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -50,8 +50,8 @@ def packs(model: nn.Module) -> bool:
 class TrainedRows:
     """Which of a dataset's examples are trained on, and how: what every objective has in addition to their tokens."""
 
-    size: int
-    """Number of training examples in the dataset."""
+    order: Callable[[int], Iterator[Groups]]
+    """Yields the micro-batches of each step without end, for a seed."""
     fine_tuning: FineTuning
     """Batch, micro-batch and temperature."""
     pad: int
@@ -79,7 +79,7 @@ class Family(ABC):
         """Return the number of examples of a micro-batch."""
         return fine_tuning.micro_batch
 
-    def order(self, size: int, seed: int, fine_tuning: FineTuning) -> Iterator[Groups]:
+    def order(self, size: int, fine_tuning: FineTuning, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end, of so many training examples."""
         micro_batch = self.micro_batch(fine_tuning)
         return example_order(size, seed, micro_batch, fine_tuning.batch // micro_batch)

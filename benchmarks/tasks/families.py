@@ -57,7 +57,7 @@ def sampled_rows(dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence
     steps = fine_tuning_steps(dataset, fine_tuning)
     sampled = np.zeros(size, dtype=bool)
     for seed in seeds:
-        for step in islice(family.order(size, seed, fine_tuning), steps):
+        for step in islice(family.order(size, fine_tuning, seed), steps):
             sampled[np.concatenate(step)] = True
     return np.flatnonzero(sampled)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, HeadKind, Pooling
-from benchmarks.finetuning.trainer import FineTuningError, Groups, example_order
+from benchmarks.finetuning.trainer import FineTuningError, Groups
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
@@ -64,11 +65,6 @@ class Examples:
 @dataclass(frozen=True, kw_only=True)
 class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
-
-    def order(self, seed: int) -> Iterator[Groups]:
-        """Yield the micro-batches of each step without end."""
-        micro_batch = self.fine_tuning.micro_batch
-        return example_order(self.size, seed, micro_batch, self.fine_tuning.batch // micro_batch)
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
@@ -248,7 +244,7 @@ class SupervisedFamily(Family):
         examples = self.examples(dataset.dataset, dataset.train.take(rows), loaded)
         return SupervisedObjective(
             **vars(examples),
-            size=dataset.train.num_rows,
+            order=partial(self.order, dataset.train.num_rows, fine_tuning),
             fine_tuning=fine_tuning,
             pad=loaded.tokenizer.pad_token_id,
             rows=rows,

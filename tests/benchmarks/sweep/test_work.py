@@ -19,7 +19,7 @@ from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from benchmarks.sweep import work
 from benchmarks.sweep.queue import COMPLETE, FAILED
 from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.ranking import RetrievalEvaluator
+from benchmarks.tasks.retrieval import RetrievalEvaluator
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, fail_at_5e_3, record, replaced, results, run, status
 

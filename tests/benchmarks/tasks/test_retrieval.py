@@ -20,8 +20,7 @@ from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
-from benchmarks.tasks.ranking import rank
-from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce
+from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
 from benchmarks.tasks.sequence_classification import SequenceClassification
 
 CPU = choose_device("cpu", "fp32")

@@ -26,7 +26,7 @@ from benchmarks.protocol import FINE_TUNING
 from benchmarks.runs import SPLITS
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import family_of, objective_of
-from benchmarks.tasks.ranking import RetrievalEvaluator
+from benchmarks.tasks.retrieval import RetrievalEvaluator
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
 CPU = choose_device("cpu", "fp32")
