@@ -1,24 +1,41 @@
-"""What is to be done: the fine-tunings of a request, and the cells that are evaluated with each. Light: no torch.
+"""What is to be done, and what it is made from: compared with every finished run before any of them is reused.
 
-Cells that are trained on the same data form a job; for retrieval that makes three cells of one fine-tuning.
+Cells that are trained on the same data form a job; for retrieval that makes three cells of one fine-tuning. A run's
+description has the hashes of the model's weights and tokenizer and of its data, its settings, and the versions of the
+protocol and of the code that decides scores. Paths, names, machines and commits are no part of it: they change without
+changing a score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import read_manifest
-from benchmarks.protocol import DATASETS, format_lr
-from benchmarks.runs import RunKey, record_of
+from benchmarks.finetuning.device import PRECISIONS, choose_kind
+from benchmarks.finetuning.heads import HEADS, POOLINGS
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
+from benchmarks.protocol import DATASETS, PROTOCOL_VERSION, format_lr
+from benchmarks.runs import RESULTS_VERSION, RunKey, found_keys, record_of
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import Stamp, claim_path, failure, folder_of, is_done, record_stamp
+from benchmarks.sweep.run_state import Stamp, claim_path, failure, fault, folder_of, is_done, record_stamp
 from common.description import difference
 from common.errors import UserError
+from common.plain_text import redacted, visible
 
-__all__ = ["FineTuningKey", "Job", "check_sources", "jobs_of", "pending"]
+__all__ = [
+    "FineTuningKey", "Job", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of", "pending",
+]  # fmt: skip
+
+log = logging.getLogger(__name__)
+
+_OF_MODEL = ("weights", "tokenizer")
+"""What all runs of a model share, whatever the dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +60,7 @@ class Job:
     datasets: tuple[str, ...]
     """The datasets that are evaluated: itself, or retrieval datasets."""
     descriptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    """For each dataset what its runs are made from (`benchmarks.sweep.identity`)."""
+    """For each dataset what its runs are made from (`descriptions`)."""
     tried: Mapping[RunKey, Stamp] = field(default_factory=dict, repr=False, compare=False)
     """Failures that are tried again: those whose records are still as they were when the call began."""
 
@@ -117,3 +134,125 @@ def check_sources(request: Request) -> None:
             raise UserError(
                 f"{waiting[0]} is evaluated with a model that is fine-tuned on {name}: {error}"
             ) from None
+
+
+def compared_jobs(request: Request) -> list[Job]:
+    """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
+
+    Raises:
+        UserError: as `descriptions` and `check_finished`.
+    """
+    check_sources(request)
+    wanted = descriptions(request)
+    check_finished(request, wanted)
+    jobs = jobs_of(request, wanted)
+    for key in (key for job in jobs for key in job.keys):
+        if (reason := fault(request.store, key)) is not None:
+            log.warning("%s %s; the run is made again", folder_of(request.store, key), visible(reason))
+    return jobs
+
+
+def descriptions(request: Request) -> dict[str, dict[str, Any]]:
+    """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
+
+    Raises:
+        UserError: the model or a dataset is not there, or a name is unknown; where the store has runs of the model,
+            the sentence says what those were made from.
+    """
+    try:
+        folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    except UserError as error:
+        before = next(_finished(request.store, request.name), None)
+        if before is None:
+            raise
+        raise UserError(f"{error}; {_was_made_from(request.store, before)}") from None
+    kind = choose_kind(request.device)
+    shared = {
+        "tuning": dataclasses.asdict(request.fine_tuning),
+        "pooling": POOLINGS[request.pooling].name,
+        "head": HEADS[request.head].name,
+        "precision": PRECISIONS[kind.precision if request.precision == "auto" else request.precision].name,
+        "weights": weights_hash(folder, code=request.trust_remote_code),
+        "tokenizer": tokenizer_hash(folder),
+        "protocol_version": PROTOCOL_VERSION,
+        "results_version": RESULTS_VERSION,
+    }
+    contents = {name: read_manifest(request.data, name).content for name in request.sources}
+    return {
+        name: {
+            **shared,
+            "epochs": DATASETS[DATASETS[name].trained_on].epochs,
+            "prompt": DATASETS[name].prompt,
+            "metric": DATASETS[name].headline,
+            "training_data": contents[DATASETS[name].trained_on],
+            "evaluation_data": contents[name],
+        }
+        for name in request.datasets
+    }
+
+
+def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Compare every finished run of a request's cells with what is asked for, also when nothing is left to do.
+
+    Args:
+        request: what is asked for.
+        wanted: `descriptions(request)`.
+
+    Raises:
+        UserError: a run was made from something else, or does not say what from and `request.adopt` is off.
+    """
+    unsaid: list[RunKey] = []
+    anywhere = next(iter(wanted.values()))
+    for key in _finished(request.store, request.name):
+        before, now = record_of(folder_of(request.store, key)).get("description"), wanted.get(key.dataset)
+        if before is None:
+            unsaid += [key] if now else []
+            continue
+        if now is None:
+            before, now = ({name: of[name] for name in _OF_MODEL} for of in (before, anywhere))
+        if (found := difference(before, now)) is not None:
+            _refuse(request, key, *found)
+    if not unsaid:
+        return
+    first = request.store / "results" / unsaid[0].folder
+    if not request.adopt:
+        raise UserError(
+            f"{first} and {len(unsaid) - 1} more finished runs do not say what they were made from, so that nobody "
+            f"knows whether {request.model} would give the same: use another --name or --out, or count them as done "
+            "with --adopt"
+        )
+    log.warning(
+        "%s and %d more finished runs do not say what they were made from; they are counted as done (--adopt)",
+        first, len(unsaid) - 1,
+    )  # fmt: skip
+
+
+def _finished(store: Path, model: str) -> Iterator[RunKey]:
+    """Yield the finished runs of a model, by dataset and folder."""
+    for name in DATASETS:
+        yield from (key for key in found_keys(store, model, name) if is_done(store, key))
+
+
+def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:
+    folder = request.store / "results" / key.folder
+    if name in _OF_MODEL:
+        raise UserError(
+            f"{_was_made_from(request.store, key)} with the {name} {_short(old)}, this command has "
+            f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ: use another --name or "
+            "--out"
+        )
+    raise UserError(
+        f"{folder} was made with {name} {_short(old)}, this command has {_short(new)}; runs of one cell must not "
+        "differ: use another --name or --out"
+    )
+
+
+def _was_made_from(store: Path, key: RunKey) -> str:
+    folder = folder_of(store, key)
+    source = record_of(folder).get("model_source")
+    return f"{folder} was made from {visible(str(source))[:300] if source else 'a model'}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return f"{text[1:13]}..." if isinstance(value, str) and len(value) == 64 else text

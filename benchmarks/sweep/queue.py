@@ -28,17 +28,15 @@ from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.sweep.fork_pool import ForkPool, default_size
-from benchmarks.sweep.identity import check_finished, identities
-from benchmarks.sweep.jobs import FineTuningKey, Job, check_sources, jobs_of, pending
+from benchmarks.sweep.jobs import FineTuningKey, Job, compared_jobs, pending
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import failure, fault, folder_of, is_done
+from benchmarks.sweep.run_state import failure, is_done
 from benchmarks.sweep.work import Outcome, ResettableModel, prepare
 from common.errors import UserError
 from common.locks import try_lock
-from common.plain_text import visible
 from common.progress import Meter
 
-__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "compared_jobs", "run_grid", "run_on"]
+__all__ = ["BUSY", "COMPLETE", "FAILED", "GridState", "run_grid", "run_on"]
 
 log = logging.getLogger(__name__)
 
@@ -84,22 +82,6 @@ def run_grid(request: Request) -> GridState:
     return GridState(done=done, failed=failed, missing=len(keys) - len(done) - len(failed))
 
 
-def compared_jobs(request: Request) -> list[Job]:
-    """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
-
-    Raises:
-        UserError: as `benchmarks.sweep.identity.identities` and `check_finished`.
-    """
-    check_sources(request)
-    wanted = identities(request)
-    check_finished(request, wanted)
-    jobs = jobs_of(request, wanted)
-    for key in (key for job in jobs for key in job.keys):
-        if (reason := fault(request.store, key)) is not None:
-            log.warning("%s %s; the run is made again", folder_of(request.store, key), visible(reason))
-    return jobs
-
-
 def run_on(devices: Sequence[str], request: Request) -> None:
     """Do the runs of a request with a process for each device, that begin at different jobs."""
     jobs = compared_jobs(request)
@@ -108,7 +90,7 @@ def run_on(devices: Sequence[str], request: Request) -> None:
     with ForkPool(len(devices), fresh=True) as pool:
         for number, device in enumerate(devices):
             first = number * len(jobs) // len(devices)
-            own = [replace(job, request=replace(request, device=device)) for job in jobs]
+            own = [replace(job, request=replace(request, device=device, workers=1)) for job in jobs]
             pool.submit(functools.partial(_worker, [*own[first:], *own[:first]]))
         pool.finish()
 

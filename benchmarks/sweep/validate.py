@@ -17,8 +17,7 @@ from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choo
 from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
 from benchmarks.finetuning.heads import HEADS, POOLINGS, HeadKind, Pooling
 from benchmarks.finetuning.tokenization import encode_texts, end_of_text
-from benchmarks.sweep.identity import check_finished, identities
-from benchmarks.sweep.jobs import check_sources, jobs_of
+from benchmarks.sweep.jobs import check_finished, check_sources, descriptions, jobs_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import is_done
 from benchmarks.sweep.work import check_labels
@@ -64,7 +63,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     sets = {name: load_data(request.data, name) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
-    check_finished(request, identities(request))
+    check_finished(request, descriptions(request))
     loaded = load(
         request.model,
         revision=request.revision,

@@ -1,13 +1,24 @@
-"""How a request becomes fine-tunings."""
+"""How a request becomes fine-tunings, and what is reused is compared with what it was made from."""
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from benchmarks.runs import RunKey
+from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
+from benchmarks.sweep import work
 from benchmarks.sweep.jobs import jobs_of
-from tests.benchmarks.sweep.stores import request_of
+from benchmarks.sweep.queue import COMPLETE
+from common.description import description_hash
+from common.errors import UserError
+from common.manifest import write_manifest
+from tests.benchmarks.finetuning.test_model_files import flip
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, record, replaced, request_of, results, run
 
 
 def test_the_default_grid_is_the_papers(data: Path) -> None:
@@ -20,3 +31,182 @@ def test_the_default_grid_is_the_papers(data: Path) -> None:
     ]
     assert RunKey(model="tiny", dataset="nq", lr=1e-5, seed=4) in found[-1].keys
     assert len({job.claim_path(each) for job in found for each in job.fine_tunings}) == 300
+
+
+CELL = "tiny/TC/uner_en"
+FOLDER = f"{CELL}/lr1e-03_sd0"
+
+
+@pytest.fixture
+def finished(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The words of a command whose runs are all done."""
+    words = [*arguments, *RUN_OF_UNER]
+    assert run(words) == COMPLETE
+    capsys.readouterr()
+    return words
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(UserError) as error:
+        run(words)
+    assert capsys.readouterr().out == ""
+    return str(error.value)
+
+
+def test_the_command_that_made_the_runs_finds_them_done(
+    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
+    assert run(finished) == COMPLETE
+    assert "1 of 1 runs done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "sides"),
+    [
+        (("--steps", "999", "--pooling", "first"), ("steps 3", "999")),
+        (("--max-length", "64"), ("max_length 2028", "64")),
+        (("--pooling", "first"), ('pooling "mean"', '"first"')),
+        (("--head", "ours"), ('head "paper"', '"ours"')),
+        (("--precision", "bf16"), ('precision "fp32"', '"bf16"')),
+    ],
+)
+def test_other_settings_are_refused_also_when_nothing_is_left_to_do(
+    finished: list[str], change: tuple[str, ...], sides: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (finished, replaced(finished, "--seed", "1")):
+        sentence = refused([*words, *change], capsys)
+        assert all(side in sentence for side in sides) and "use another --name or --out" in sentence
+
+
+def test_another_model_under_the_same_name_is_refused(
+    finished: list[str], model_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(model_folder("ours-causal"))
+    sentence = refused(replaced(finished, "--model", other), capsys)
+    assert finished[1] in sentence and other in sentence and "the weights" in sentence
+    sentence = refused(replaced(replaced(finished, "--model", other), "--dataset", "sst2"), capsys)
+    assert "runs of one model must not differ" in sentence, "in another cell too"
+
+
+def test_a_model_that_is_not_there_answers_for_nothing(
+    finished: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = refused(replaced(finished, "--model", "/nonexistent"), capsys)
+    assert "no model folder /nonexistent" in sentence and f"was made from {finished[1]}" in sentence
+
+
+def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(arguments[1], copy)
+    words = replaced([*arguments, *RUN_OF_UNER], "--model", copy)
+    assert run(words) == COMPLETE
+    capsys.readouterr()
+    for name, what in (("model.safetensors", "the weights"), ("tokenizer.json", "the tokenizer")):
+        flip(copy / name)
+        assert what in refused(words, capsys)
+        flip(copy / name)
+    moved = copy.rename(tmp_path / "moved")
+    assert run(replaced(words, "--model", moved)) == COMPLETE, "its path decides nothing"
+
+
+def test_other_data_are_refused(
+    finished: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.datasets.synthetic import make_synthetic
+
+    make_synthetic(tmp_path / "other", "uner_en", train=96, evaluation=24, seed=1)
+    assert "training_data" in refused(replaced(finished, "--data", tmp_path / "other"), capsys)
+
+
+def test_results_of_another_version_of_the_code_are_refused(
+    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.sweep.jobs.RESULTS_VERSION", RESULTS_VERSION + 1)
+    sentence = refused(finished, capsys)
+    assert f"results_version {RESULTS_VERSION}, this command has {RESULTS_VERSION + 1}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "other"), [("prompt", "prompt", "Say {text}"), ("headline", "metric", "f1")]
+)
+def test_a_dataset_that_came_to_mean_something_else_is_refused(
+    field: str,
+    name: str,
+    other: str,
+    finished: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changed = dataclasses.replace(DATASETS["uner_en"], **{field: other})
+    monkeypatch.setattr("benchmarks.sweep.jobs.DATASETS", {**DATASETS, "uner_en": changed})
+    sentence = refused(finished, capsys)
+    assert f"was made with {name} " in sentence and f'this command has "{other}"' in sentence
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, -1])
+def test_a_cut_result_is_made_again_with_the_same_bytes(
+    finished: list[str], size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "results" / FOLDER / "results.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    assert run(finished) == COMPLETE
+    assert path.read_bytes() == whole
+    assert f"{FOLDER} is " in caplog.text and "the run is made again" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["results.json", "details.json", "run.json"])
+def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path: Path) -> None:
+    path = tmp_path / "results" / FOLDER / name
+    before = results(tmp_path)
+    for bit in (0, 5):
+        flip(path, bit)
+        assert run(finished) == COMPLETE
+        assert results(tmp_path) == before
+        assert record(tmp_path, FOLDER)["files"].keys() == {"details.json", "results.json"}
+
+
+def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
+    finished: list[str], tmp_path: Path
+) -> None:
+    before = results(tmp_path)
+    write_manifest(tmp_path / "results" / FOLDER / "run.json", {"status": "failed", "reason": "x"}, {})
+    assert run([*finished, "--retry-failed"]) == COMPLETE
+    assert results(tmp_path) == before and record(tmp_path, FOLDER)["status"] == "complete"
+
+
+def test_results_hold_no_path_and_no_time(finished: list[str], tmp_path: Path) -> None:
+    """Made again elsewhere, all but the manifest has the same bytes."""
+    folder = tmp_path / "results" / FOLDER
+    first = {name: (folder / name).read_bytes() for name in ("results.json", "details.json")}
+    copy = tmp_path / "elsewhere" / "model"
+    shutil.copytree(finished[1], copy)
+    out = str(tmp_path / "again" / "results")
+    assert run(replaced(replaced(finished, "--model", str(copy)), "--out", out)) == COMPLETE
+    again = tmp_path / "again" / "results" / FOLDER
+    assert {name: (again / name).read_bytes() for name in first} == first
+    one, other = record(tmp_path, FOLDER), record(tmp_path / "again", FOLDER)
+    assert other["model_source"] == str(copy) and other["description"] == one["description"]
+    assert other["description_sha256"] == description_hash(one["description"])
+
+
+def test_runs_without_a_record_are_never_extended_without_a_word(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the release has them."""
+    words = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
+    key = RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0)
+    write_results(tmp_path, key, {"validation": [1.0], "test": [0.5]})
+    sentence = refused(words, capsys)
+    assert "do not say what they were made from" in sentence and "--adopt" in sentence
+    assert not (tmp_path / "results" / CELL / "lr1e-03_sd1").exists()
+    assert run([*words, "--adopt"]) == COMPLETE
+    assert "do not say what they were made from" in caplog.text
+    assert record(tmp_path, f"{CELL}/lr1e-03_sd1")["description"]["results_version"] == RESULTS_VERSION
+    capsys.readouterr()
+    assert 'pooling "mean"' in refused([*words, "--adopt", "--pooling", "last"], capsys), (
+        "what is said counts"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -11,19 +10,18 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.finetuning.device import DEVICES, RESERVED, DeviceKind
+from benchmarks.finetuning.device import DEVICES, DeviceKind
 from benchmarks.own_datasets.definitions import DEFINITIONS, register, store_definitions
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
-from benchmarks.sweep.jobs import FineTuningKey
-from benchmarks.sweep.queue import BUSY, COMPLETE, FAILED, compared_jobs, run_on, runs_that_fit
+from benchmarks.sweep.jobs import FineTuningKey, compared_jobs
+from benchmarks.sweep.queue import BUSY, COMPLETE, FAILED, run_on
 from benchmarks.sweep.run_state import claim_path
 from common.errors import UserError
 from common.locks import try_lock
@@ -38,8 +36,6 @@ from tests.benchmarks.sweep.stores import (
     run,
     status,
 )
-
-GIB = 1 << 30
 
 
 def locks(store: Path) -> list[Path]:
@@ -224,48 +220,22 @@ def test_workers_with_a_device_each_make_the_same_bytes(
 
 
 class Pretended(DeviceKind):
-    """Two CPUs that look like GPUs of 10 GiB."""
+    """Two CPUs that do not compute side by side, as GPUs."""
 
     def count(self) -> int:
         return 2
 
-    def free_memory(self, device: torch.device) -> int:
-        return 10 * GIB
 
-
-def test_the_first_run_is_measured_alone_and_decides_how_many_share_a_gpu(
-    arguments: list[str],
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    assert [runs_that_fit(139 * GIB, size * GIB) for size in (0, 1, 8, 60, 200)] == [1, 62, 13, 2, 1]
-    kind = Pretended(**{**vars(DEVICES["cpu"]), "side_by_side": False})
-    monkeypatch.setitem(DEVICES, "cpu", kind)
-    request = request_of(arguments[1], data, tmp_path, lrs=(1e-3, 2e-3), workers=9)
-    caplog.set_level(logging.INFO)
-    alone: list[Any] = []
-
-    def measure(names: list[str], asked: Any) -> None:
-        alone.append((names, asked.datasets, asked.lrs, asked.seeds, asked.workers))
-        monkeypatch.setattr(queue, "measured", lambda store, key, name: 2 * GIB if name == RESERVED else 0)
-
-    monkeypatch.setattr(queue, "run_on", measure)
-    jobs = compared_jobs(request)
-    assert queue._devices(jobs, request, kind) == ["cpu:0", "cpu:1"] * 3  # 9 GiB hold three runs of 2 + 1
-    assert alone == [(["cpu:0"], ("sst2",), (1e-3,), (0,), 1)]
-    assert "6 runs at a time on 2 GPUs; 2.0 GiB each, 10.0 GiB free on a GPU" in caplog.text
-    assert queue._devices(jobs, replace(request, workers=2), kind) == ["cpu:0", "cpu:1"]
-    assert len(alone) == 1, "finished runs say it"
-
-
-def test_runs_that_share_a_device_make_the_same_bytes(
+def test_workers_take_the_devices_in_turn_and_make_the_same_bytes(
     arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = Pretended(**{**vars(DEVICES["cpu"]), "side_by_side": False})
     monkeypatch.setitem(DEVICES, "cpu", kind)
-    run_on(["cpu:0", "cpu:0"], request_of(arguments[1], data, tmp_path / "several", lrs=(1e-3, 2e-3)))
+    request = request_of(arguments[1], data, tmp_path / "several", lrs=(1e-3, 2e-3), workers=3)
+    assert queue._devices(request, kind) == ["cpu:0", "cpu:1", "cpu:0"]
+    with pytest.raises(UserError, match="leave out --device cpu:1"):
+        queue._devices(replace(request, device="cpu:1"), kind)
+    run_on(["cpu:0", "cpu:0"], request)
     monkeypatch.undo()
     run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "2e-3", "--seed", "0"])
     assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2
