@@ -78,9 +78,18 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(
     assert "failed: tiny nq msmarco_pairs_lr5e-03_sd0: the loss is nan at step 2" in shown
     monkeypatch.setattr(work, "fine_tune", real)
     assert run([*arguments, *grid]) == FAILED
-    assert run([*arguments, *grid, "--steps", "2"]) == COMPLETE, (
-        "a failure under other settings counts for nothing"
-    )
+    assert run([*arguments, *grid, "--retry-failed"]) == COMPLETE and status(out) == 0
+
+
+def test_a_failure_under_other_settings_is_no_reason_not_to_try(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = work.fine_tune
+    fail_at_5e_3(monkeypatch)
+    words = [*arguments, *replaced(RUN_OF_UNER, "--lr", "5e-3")]
+    assert run(words) == FAILED
+    monkeypatch.setattr(work, "fine_tune", real)
+    assert run([*words, "--steps", "2"]) == COMPLETE
 
 
 def test_outputs_that_are_no_numbers_fail_the_run(
@@ -96,8 +105,6 @@ def test_outputs_that_are_no_numbers_fail_the_run(
     monkeypatch.setattr(work, "fine_tune", poison)
     assert run([*arguments, *RUN_OF_UNER]) == FAILED
     assert "not finite" in record(tmp_path, "tiny/TC/uner_en/lr1e-03_sd0")["reason"]
-    monkeypatch.setattr(work, "fine_tune", real)
-    assert run([*arguments, *RUN_OF_UNER, "--retry-failed"]) == COMPLETE
 
 
 def at_the_second_dataset(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
