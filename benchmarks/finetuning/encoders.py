@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
-from benchmarks.finetuning.model_files import load_tokenizer, resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError, first_line, nearest

@@ -12,7 +12,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.model_files import load_tokenizer, resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
+from benchmarks.finetuning.model_tokenizer import load_tokenizer
 from common.errors import UserError
 from tests.benchmarks.finetuning.test_encoders import KINDS
 
