@@ -156,16 +156,9 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
     """Return, for each dataset of a request, the description of what its runs are made from, as `run.json` has it.
 
     Raises:
-        UserError: the model or a dataset is not there, or a name is unknown; where the store has runs of the model,
-            the sentence says what those were made from.
+        UserError: the model or a dataset is not there, or a name is unknown.
     """
-    try:
-        folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
-    except UserError as error:
-        before = next(_finished(request.store, request.name), None)
-        if before is None:
-            raise
-        raise UserError(f"{error}; {_was_made_from(request.store, before)}") from None
+    folder = resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     kind = choose_kind(request.device)
     shared = {
         "tuning": dataclasses.asdict(request.fine_tuning),
@@ -234,10 +227,11 @@ def _finished(store: Path, model: str) -> Iterator[RunKey]:
 
 
 def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:
-    folder = request.store / "results" / key.folder
+    folder = folder_of(request.store, key)
     if name in _OF_MODEL:
+        source = visible(str(record_of(folder).get("model_source")))[:300]
         raise UserError(
-            f"{_was_made_from(request.store, key)} with the {name} {_short(old)}, this command has "
+            f"{folder} was made from {source} with the {name} {_short(old)}, this command has "
             f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ: use another --name or "
             "--out"
         )
@@ -245,12 +239,6 @@ def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> Non
         f"{folder} was made with {name} {_short(old)}, this command has {_short(new)}; runs of one cell must not "
         "differ: use another --name or --out"
     )
-
-
-def _was_made_from(store: Path, key: RunKey) -> str:
-    folder = folder_of(store, key)
-    source = record_of(folder).get("model_source")
-    return f"{folder} was made from {visible(str(source))[:300] if source else 'a model'}"
 
 
 def _short(value: Any) -> str:

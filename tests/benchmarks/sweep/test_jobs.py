@@ -89,13 +89,6 @@ def test_another_model_under_the_same_name_is_refused(
     assert "runs of one model must not differ" in sentence, "in another cell too"
 
 
-def test_a_model_that_is_not_there_answers_for_nothing(
-    finished: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    sentence = refused(replaced(finished, "--model", "/nonexistent"), capsys)
-    assert "no model folder /nonexistent" in sentence and f"was made from {finished[1]}" in sentence
-
-
 def test_a_model_or_tokenizer_overwritten_in_place_is_another_one(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
