@@ -1,4 +1,4 @@
-"""The paper's architectures and training settings (Table 1), as data; nothing but the standard library is needed."""
+"""The paper's architectures, training settings (Table 1) and special tokens, as data. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from common.errors import UserError
 
-__all__ = ["SHAPES", "TINY", "TRAINING", "Shape", "TrainingSettings"]
+__all__ = [
+    "SHAPES", "SPECIAL_TOKENS", "TINY", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings", "effective_length",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,3 +143,37 @@ class TrainingSettings:
 
 TRAINING = TrainingSettings()
 """The paper's settings."""
+
+
+def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:
+    """Return the length whose FLOPs per token are the expectation over uniform lengths [shortest, longest].
+
+    Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:
+    1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
+    """
+    if not 1 <= shortest <= longest:
+        raise ValueError(f"lengths must satisfy 1 <= shortest <= longest, not {shortest} and {longest}")
+    count, mean = longest - shortest + 1, (shortest + longest) / 2
+    return mean + (count**2 - 1) / 12 / mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """Special tokens of Llama 3's tokenizer that pretraining uses; the mask was its first reserved one."""
+
+    begin: str = "<|begin_of_text|>"
+    """Begin of text."""
+    begin_id: int = 128_000
+    """Its id, the first one after the ranks."""
+    end: str = "<|end_of_text|>"
+    """End of text, which is the padding, too."""
+    end_id: int = 128_001
+    """Its id."""
+    mask: str = "<|mask|>"
+    """The mask."""
+    mask_id: int = 128_002
+    """Its id."""
+
+
+SPECIAL_TOKENS = SpecialTokens()
+"""Those of the paper's tokenizer."""

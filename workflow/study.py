@@ -17,12 +17,11 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments
 from pretraining.model_names import FIGURES, MODELS, TABLES, Model
-from pretraining.paper_settings import SHAPES
+from pretraining.paper_settings import SHAPES, effective_length
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
-from pretraining.sequence_lengths import effective_length
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
 from workflow.settings import Settings
 from workflow.site_file import queue_name

@@ -6,9 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from common import manifest as manifests
 from common.errors import UserError
@@ -16,7 +14,6 @@ from common.files import sha256_file
 from pretraining.data.shard_files import damages, entries_of
 from pretraining.data.shard_index import RECORD, ShardEntry
 from pretraining.data.tokenizer import load_tokenizer
-from pretraining.formats import Count, Format, Hash, Positive, Text
 
 __all__ = [
     "MANIFEST", "SPLITS", "UNFINISHED", "check_split", "check_tokenizer", "load_manifest", "tokenizer_files",
@@ -30,45 +27,7 @@ UNFINISHED = ".state"
 SPLITS = ("train", "validation")
 _REMEDY = "write the shards again"
 
-_Id = Annotated[int, Field(ge=0, lt=2**31)]
-
-
-class _Listed(Format):
-    name: Text
-    bytes: Positive
-    sha256: Hash
-
-
-class _Split(Format):
-    documents: Positive
-    tokens: Positive
-    shards: Annotated[list[_Listed], Field(min_length=1)]
-
-
-class _Splits(Format):
-    train: _Split
-    validation: _Split
-
-
-class _Tokenizer(Format):
-    sha256: Hash
-    vocab_size: Annotated[int, Field(ge=1, lt=2**31)]
-    bos_id: _Id | None
-    eos_id: _Id
-    mask_id: _Id
-
-
-class _Manifest(Format):
-    format: Literal[2]
-    request: dict[str, Any]
-    source: dict[str, Any]
-    tokenizer: _Tokenizer
-    tokenizer_files: Annotated[dict[Text, Hash], Field(min_length=1, max_length=10)]
-    splits: _Splits
-    characters: Count
-    duplicates_dropped: Count
-    empty_dropped: Count
-    sha256: Hash
+_FORMAT = 2
 
 
 def load_manifest(data: Path) -> dict[str, Any]:
@@ -89,9 +48,11 @@ def load_manifest(data: Path) -> dict[str, Any]:
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `python -m pretraining shards`"
         ) from None
-    ids = _Manifest.of(manifest, path, _REMEDY).tokenizer
-    if max(ids.eos_id, ids.mask_id, ids.bos_id or 0) >= ids.vocab_size:
-        raise UserError(f"{path}: a special token's id is not below the {ids.vocab_size} ids; {_REMEDY}")
+    if manifest.get("format") != _FORMAT:
+        raise UserError(f"{path}: was written by another version; {_REMEDY}")
+    ids = manifest["tokenizer"]
+    if max(ids["eos_id"], ids["mask_id"], ids["bos_id"] or 0) >= ids["vocab_size"]:
+        raise UserError(f"{path}: a special token's id is not below the {ids['vocab_size']} ids; {_REMEDY}")
     if _data_hash(manifest) != manifest["sha256"]:
         raise UserError(f"{path}: the hash of its tokenizer and shards is wrong; {_REMEDY}")
     return manifest
@@ -99,7 +60,7 @@ def load_manifest(data: Path) -> dict[str, Any]:
 
 def write_manifest(data: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """Write the manifest with the hash of what a model sees, and return it."""
-    manifest = {**content, "format": 2, "sha256": _data_hash(content)}
+    manifest = {**content, "format": _FORMAT, "sha256": _data_hash(content)}
     manifests.write_manifest(data / MANIFEST, manifest)
     return manifest
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from common.errors import UserError
 from common.registry import Registry
-from pretraining.sequence_lengths import effective_length
+from pretraining.paper_settings import effective_length
 
 __all__ = ["CUTS", "Cut", "CutRule", "Order", "counter_hash", "split_documents"]
 

@@ -12,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import UserError
 from common.files import write_text
 from common.reading import BadJsonError, read_bounded, strict_json
-from pretraining.formats import Format, Hash, Positive
 
 __all__ = [
     "INDEX",
@@ -44,11 +43,15 @@ _MOST_RECORDS = _MOST_BYTES // (4 * RECORD)
 _REMEDY = "write the shards again"
 
 
-class _Hashes(Format):
-    sha256: Hash
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class ShardFile(Format):
+class _Hashes(_Record):
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
+
+
+class ShardFile(_Record):
     """A file of a shard: as it is on disk, or as it decompresses to."""
 
     basename: str
@@ -64,7 +67,7 @@ class ShardFile(Format):
         return self.hashes.sha256
 
 
-class ShardEntry(Format):
+class ShardEntry(_Record):
     """A shard, as streaming's index describes it."""
 
     column_encodings: Annotated[list[Literal["ndarray:int32"]], Field(min_length=1, max_length=1)]
@@ -76,7 +79,7 @@ class ShardEntry(Format):
     hashes: Annotated[list[Literal["sha256"]], Field(min_length=1, max_length=1)]
     raw_data: ShardFile
     """The shard itself."""
-    samples: Annotated[Positive, Field(le=_MOST_RECORDS)]
+    samples: Annotated[int, Field(ge=1, le=_MOST_RECORDS)]
     """Its records."""
     size_limit: None
     version: Literal[2]
@@ -93,7 +96,7 @@ class ShardEntry(Format):
         return {"name": self.stored.basename, "bytes": self.stored.bytes, "sha256": self.stored.sha256}
 
 
-class _Index(Format):
+class _Index(_Record):
     shards: Annotated[list[ShardEntry], Field(min_length=1, max_length=10**6)]
     version: Literal[2]
 
@@ -121,13 +124,22 @@ def read_index(folder: Path, suffixes: dict[str | None, str]) -> list[ShardEntry
         raise UserError(f"{path}: no shards here; write them with `python -m pretraining shards`") from None
     except BadJsonError as error:
         raise UserError(f"{path}: is damaged: {error}; {_REMEDY}") from None
-    entries = _Index.of(content, path, _REMEDY).shards
+    try:
+        entries = _Index.model_validate(content).shards
+    except ValidationError as error:
+        raise UserError(f"{path}: is damaged: {_first(error)}; {_REMEDY}") from None
     if data != _text([entry.model_dump() for entry in entries]).encode():
         raise UserError(f"{path}: is not as `shards` writes it; {_REMEDY}")
     for number, entry in enumerate(entries):
         if problem := _problem(number, entry, entries, suffixes):
             raise UserError(f"{path}: shard {number} {problem}; {_REMEDY}")
     return entries
+
+
+def _first(error: ValidationError) -> str:
+    """Return the first thing that is wrong, and where."""
+    one = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(str(part)[:40] for part in one['loc'])}: {one['msg'].lower()}"
 
 
 def write_index(folder: Path, entries: Sequence[dict[str, Any]]) -> None:

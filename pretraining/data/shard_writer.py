@@ -24,44 +24,13 @@ from common.reading import read_bounded
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
 from pretraining.data.shard_files import Compression, write_shard
-from pretraining.data.shard_index import ShardEntry
 from pretraining.data.tokenizer import DIGEST_BYTES
-from pretraining.formats import Count, Format, Hash, Text
 
 __all__ = ["Position", "ShardWriter", "SplitWriter"]
 
 Tokens = npt.NDArray[np.int32]
 _SAVED = ("entries", "documents", "tokens")
 _MOST_BYTES = 2**40
-
-
-class _SavedPosition(Format):
-    file: Count
-    row: Count
-    read_bytes: Count
-    duplicates: Count
-    empty: Count
-    characters: Count
-    digests: Count
-
-
-class _SavedSplit(Format):
-    entries: list[ShardEntry]
-    documents: Count
-    tokens: Count
-    pending: Text
-    sha256: Hash
-
-
-class _SavedSplits(Format):
-    train: _SavedSplit
-    validation: _SavedSplit
-
-
-class _Saved(Format):
-    state: _SavedPosition
-    digests: Hash
-    splits: _SavedSplits
 
 
 @dataclass(kw_only=True)
@@ -211,22 +180,20 @@ class ShardWriter:
         if not path.is_file():
             (self._scratch / "digests.bin").unlink(missing_ok=True)
             return
-        content = _Saved.of(read_manifest(path, self._remedy), path, self._remedy)
-        for name, saved in content.splits.model_dump().items():
+        content = read_manifest(path, self._remedy)
+        for name, saved in content["splits"].items():
             split = self.splits[name]
             for field_name in _SAVED:
                 setattr(split, field_name, saved[field_name])
-            if saved["pending"] != f"{name}-{content.state.digests}.npy":
-                raise UserError(f"{path}: names another file than it can; {self._remedy}")
             array = self._scratch / saved["pending"]
             data = self._content(array)
             if hashlib.sha256(data).hexdigest() != saved["sha256"]:
                 raise UserError(f"{array}: its content has changed (SHA-256); {self._remedy}")
             split.hold(np.load(io.BytesIO(data)))
-        self.position = Position(**content.state.model_dump())
+        self.position = Position(**content["state"])
         data = self._content(self._scratch / "digests.bin")[: self.position.digests * DIGEST_BYTES]
         self._written.update(data)
-        if self._written.hexdigest() != content.digests:
+        if self._written.hexdigest() != content["digests"]:
             raise UserError(
                 f"{self._scratch / 'digests.bin'}: its content has changed (SHA-256); {self._remedy}"
             )

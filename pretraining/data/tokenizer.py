@@ -33,7 +33,7 @@ from common.plain_text import visible
 from common.processes import worker_pool
 from common.reading import read_bounded, strict_json
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
-from pretraining.special_tokens import SPECIAL_TOKENS
+from pretraining.paper_settings import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from pretraining.data.corpus import Document

@@ -8,8 +8,7 @@ from typing import Any
 from transformers import PretrainedConfig
 
 from common.errors import UserError, nearest
-from pretraining.paper_settings import SHAPES, TINY, Shape
-from pretraining.special_tokens import SPECIAL_TOKENS
+from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
 
 __all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
 

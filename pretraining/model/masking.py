@@ -16,7 +16,7 @@ import numpy.typing as npt
 from common.errors import UserError
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.special_tokens import SPECIAL_TOKENS
+from pretraining.paper_settings import SPECIAL_TOKENS
 
 __all__ = ["MLM_STREAM", "VALIDATION_STREAM", "MaskRule", "batch_mask", "sample_mask"]
 

@@ -8,9 +8,11 @@ weights come from safetensors, or through `torch.load(weights_only=True)`.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +24,8 @@ from torch import Tensor
 from common.errors import UserError
 from common.manifest import FILES, SEAL, check_files, read_manifest
 from common.plain_text import visible
-from common.reading import BadJsonError, read_bounded, read_json, strict_json
-from pretraining.formats import Count, Format, Positive, Text
+from common.reading import read_json
+from common.settings import read_settings
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
@@ -45,29 +47,30 @@ Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
 
 
-class _Fields(Format):
+@dataclass(frozen=True, kw_only=True)
+class _Fields:
     """The fields of a config.json that are read, as far as they are there."""
 
-    vocab_size: Positive = 1
-    hidden_size: Positive = 1
-    intermediate_size: Positive = 1
-    num_hidden_layers: Positive = 1
-    num_attention_heads: Positive = 1
-    num_key_value_heads: Positive | None = None
-    head_dim: Positive | None = None
-    max_position_embeddings: Positive = 1
+    vocab_size: int = 1
+    hidden_size: int = 1
+    intermediate_size: int = 1
+    num_hidden_layers: int = 1
+    num_attention_heads: int = 1
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    max_position_embeddings: int = 1
     rope_theta: float = 1.0
-    rope_parameters: dict[Text, float | Text | None] | None = None
-    rope_scaling: dict[Text, float | Text | None] | None = None
+    rope_parameters: dict[str, float | str | None] | None = None
+    rope_scaling: dict[str, float | str | None] | None = None
     rms_norm_eps: float = 1.0
     initializer_range: float = 1.0
-    bos_token_id: Count | None = None
-    eos_token_id: Count | None = None
-    pad_token_id: Count | None = None
-    mask_token_id: Count | None = None
-    mask_token: Text | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+    mask_token_id: int | None = None
+    mask_token: str | None = None
     is_causal: bool = False
-    classifier_pooling: Text = ""
+    classifier_pooling: str = ""
     tie_word_embeddings: bool = False
 
 
@@ -83,11 +86,9 @@ def read_config(folder: Path) -> EncoderConfig:
     """
     path = folder / "config.json"
     try:
-        fields = strict_json(read_bounded(path))
+        fields = read_json(path, "fetch the model again")
     except FileNotFoundError:
         raise UserError(f"{folder} holds no config.json: a checkpoint is a folder with one") from None
-    except BadJsonError as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
     if not isinstance(fields, dict):
         raise UserError(f"{path} cannot be read: it holds no record")
     kind = fields.pop("model_type", None)
@@ -99,18 +100,20 @@ def read_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
+    own = {item.name for item in dataclasses.fields(_Fields)}
+    read_settings(_Fields, {name: value for name, value in fields.items() if name in own}, str(path))
     kept = {
         name: value
         for name, value in fields.items()
-        if name in _Fields.model_fields or (name not in _DTYPES and not isinstance(value, dict | list))
+        if name in own or (name not in _DTYPES and not isinstance(value, dict | list))
     }
-    _Fields.of(
-        {name: kept[name] for name in _Fields.model_fields if name in kept}, path, "fetch the model again"
-    )
     try:
         config = EncoderConfig(**kept)
         config.to_dict()
         shape_of(config)
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
+            if (getattr(config, name) or 0) < 0:
+                raise UserError(f"{name} must be at least 0, not {getattr(config, name)}")
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # the library has its own for every field
@@ -129,9 +132,10 @@ def read_state(folder: Path) -> State:
     if single.is_file():
         files = [single]
     elif index.is_file():
+        content = read_json(index, "fetch it again")
         try:
-            names = {str(name) for name in strict_json(read_bounded(index))["weight_map"].values()}
-        except (BadJsonError, KeyError, TypeError, AttributeError) as error:
+            names = {str(name) for name in content["weight_map"].values()}
+        except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{index} is no index of safetensors ({error}); fetch it again") from None
         if strays := [name for name in names if Path(name).name != name]:
             raise UserError(f"{index} names a file outside its folder: {strays[0]}")

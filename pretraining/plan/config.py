@@ -1,5 +1,9 @@
 """Every setting of a pretraining run, with the paper's values as defaults.
 
+Some change a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and those after it would have
+had; `peak_lr_from=1200:3e-4` gives steps from 1200 on another peak. Steps count from 0 at random weights. A run may be
+resumed with changes that begin at its checkpoint or later; earlier ones are what the checkpoint was made with.
+
 `--set key=value` and a study file's `[settings]` change single fields (`common.settings.read_settings`). All are
 recorded in every checkpoint. Imports no torch, so that a misspelt setting is reported at once.
 """
@@ -9,15 +13,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from pretraining.data.sampler import CUTS
 from pretraining.paper_settings import TRAINING
-from pretraining.plan.interventions import before, read_changes
 
-__all__ = ["OPTIMIZER_BYTES", "RESULTS", "TrainingConfig"]
+__all__ = [
+    "OPTIMIZER_BYTES", "RESULTS", "TrainingConfig", "batch_number", "before", "read_changes", "value_at",
+]  # fmt: skip
+
+T = TypeVar("T", int, float)
 
 OPTIMIZER_BYTES = 8
 """Bytes of the optimizer's state for each parameter: AdamW's two moments in float32."""
@@ -26,6 +34,8 @@ RESULTS = 1
 """Version of the code that decides what training gives: batches, masks, losses, updates. It is raised together with
 the golden losses, and a checkpoint of another version is not resumed."""
 
+_MOST = 2**40
+"""Above every step and setting."""
 _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
@@ -123,14 +133,10 @@ class TrainingConfig:
         default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,LRMonitor", metadata=_OF_PLACE
     )
     """Composer's callbacks by name; they write to TensorBoard and W&B."""
-    algorithms: str = ""
-    """Composer's algorithms by name."""
     tensorboard: bool = field(default=True, metadata=_OF_PLACE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_OF_PLACE)
     """Weights & Biases project to log to; none when empty."""
-    mlflow: str = field(default="", metadata=_OF_PLACE)
-    """MLflow experiment to log to; none when empty. MLFLOW_TRACKING_URI says where."""
     profile: str = field(default="", metadata=_OF_PLACE)
     """Steps to trace with torch's profiler, `STEP:COUNT`; traces are put next to the log."""
 
@@ -138,12 +144,9 @@ class TrainingConfig:
         """Refuse values that cannot be."""
         for key, kind in typing.get_type_hints(type(self)).items():
             value = getattr(self, key)
-            if (choices := typing.get_args(kind)) and value not in choices:
-                near = nearest(value, choices)
-                raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{near}")
             if kind is float and not math.isfinite(value):
                 raise UserError(f"{key} must be a finite number, not {value}")
-            if kind is int and value >= 2**40:
+            if kind is int and value >= _MOST:
                 raise UserError(f"{key} must be below 2^40, not a number of {len(str(value))} digits")
             if kind is str and (len(value) > 1_000 or not value.isprintable()):
                 raise UserError(f"{key} must be a line of printable text, not {value!r:.60}")
@@ -215,3 +218,39 @@ class TrainingConfig:
     def interventions(self, step: int) -> dict[str, object]:
         """Return what was changed before a step, as its checkpoint records it."""
         return {"skip": before(self.skips, step), "peak_lr_from": before(self.peaks, step)}
+
+
+def read_changes(key: str, text: str, kind: Callable[[str], T]) -> tuple[tuple[int, T], ...]:
+    """Return the (step, value) pairs of a setting such as `1200:50,4000:10`.
+
+    Raises:
+        UserError: it is not written so, a value is not above 0, or the steps do not rise.
+    """
+    changes: list[tuple[int, T]] = []
+    for word in filter(None, text.split(",")):
+        step, _, value = word.partition(":")
+        try:
+            change = int(step), kind(value)
+        except ValueError:
+            raise UserError(f"{key}={text!r}: write STEP:VALUE, several with commas between") from None
+        if not (0 <= change[0] < _MOST and 0 < change[1] < _MOST):
+            raise UserError(f"{key}={text!r}: steps are at least 0, values above 0 and both below 2^40")
+        if changes and change[0] <= changes[-1][0]:
+            raise UserError(f"{key}={text!r}: the steps must rise")
+        changes.append(change)
+    return tuple(changes)
+
+
+def batch_number(skips: tuple[tuple[int, int], ...], step: int) -> int:
+    """Return which batch of the order a step trains on."""
+    return step + sum(count for at, count in skips if at <= step)
+
+
+def value_at(changes: tuple[tuple[int, T], ...], step: int, first: T) -> T:
+    """Return the value that holds at a step, `first` before all changes."""
+    return next((value for at, value in reversed(changes) if at <= step), first)
+
+
+def before(changes: tuple[tuple[int, T], ...], step: int) -> list[list[T | int]]:
+    """Return the changes that touch steps before one, as they are recorded."""
+    return [[at, value] for at, value in changes if at < step]

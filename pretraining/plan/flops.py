@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.registry import Registry
-from pretraining.paper_settings import Shape
-from pretraining.sequence_lengths import effective_length
+from pretraining.paper_settings import Shape, effective_length
 
 __all__ = [
     "CONVENTIONS", "PEAK_FLOPS", "Convention", "gpu_hours", "hoffmann_flops_per_token", "mfu",

@@ -35,7 +35,7 @@ from common.processes import on_stop_signal
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
-from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of, profiler_of
+from pretraining.training.monitors import callbacks_of, loggers_of, profiler_of
 from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
 from pretraining.training.ranks import Ranks
 
@@ -313,8 +313,7 @@ def train_steps(
             max_duration=f"{run.end}ba",
             optimizers=optimizer,
             callbacks=[callback, *callbacks_of(config)],
-            algorithms=algorithms_of(config),
-            loggers=loggers_of(config, run.name, run.tensorboard, first=ranks.rank == 0),
+            loggers=[] if ranks.rank else loggers_of(config, run.name, run.tensorboard),
             profiler=profiler_of(config, run.tensorboard.with_name("profile")),
             run_name=run.name,
             progress_bar=False,

@@ -1,28 +1,24 @@
-"""Composer's callbacks, algorithms and loggers, by the names that the settings give.
+"""Composer's callbacks by the names that the settings give, its loggers and its profiler.
 
 Composer's own where they do the work: `callbacks=SpeedMonitor,MemoryMonitor,...`. Not Composer's: the W&B logger,
-which calls methods that wandb has removed and waits for processes that have no run; algorithms that keep a state,
-since checkpoints do not hold it and a resumed run would end elsewhere.
+which calls methods that wandb has removed and waits for processes that have no run.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import composer.algorithms
 import composer.callbacks
-from composer.core import Algorithm, Callback, State
-from composer.loggers import Logger, LoggerDestination, MLFlowLogger, TensorboardLogger
+from composer.core import Callback, State
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger
 from composer.profiler import Profiler, ProfilerAction
 
-from common.errors import UserError, first_line, nearest
+from common.errors import UserError, nearest
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["algorithms_of", "callbacks_of", "loggers_of", "profiler_of"]
-
-T = TypeVar("T")
+__all__ = ["callbacks_of", "loggers_of", "profiler_of"]
 
 
 def callbacks_of(config: TrainingConfig) -> list[Callback]:
@@ -31,52 +27,24 @@ def callbacks_of(config: TrainingConfig) -> list[Callback]:
     Raises:
         UserError: a name that Composer does not have, or a callback that needs arguments.
     """
-    made = [_made("callbacks", name, composer.callbacks, Callback) for name in _names(config.callbacks)]
-    return made if config.tensorboard or config.wandb or config.mlflow else []
+    names = [name.strip() for name in config.callbacks.split(",") if name.strip()]
+    made = [_made(name) for name in names]
+    return made if config.tensorboard or config.wandb else []
 
 
-def algorithms_of(config: TrainingConfig) -> list[Algorithm]:
-    """Return the algorithms of the setting `algorithms`.
-
-    Raises:
-        UserError: a name that Composer does not have, one that needs arguments, or one that keeps a state.
-    """
-    made = [_made("algorithms", name, composer.algorithms, Algorithm) for name in _names(config.algorithms)]
-    for algorithm in made:
-        if type(algorithm).state_dict is not Algorithm.state_dict:
-            raise UserError(
-                f"algorithms: {type(algorithm).__name__} keeps a state that checkpoints do not hold; leave it out"
-            )
-    return made
-
-
-def loggers_of(
-    config: TrainingConfig, name: str, tensorboard: Path, *, first: bool = True
-) -> list[LoggerDestination]:
-    """Return where metrics go besides the log.
+def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[LoggerDestination]:
+    """Return where the first process's metrics go besides the log.
 
     Args:
         config: which of them are wanted.
         name: the stage, for dashboards.
         tensorboard: folder of TensorBoard's files.
-        first: whether this process is the one that logs. The others have MLflow's logger alone, which logs nothing
-            there but receives the run's id from the first.
     """
     loggers: list[LoggerDestination] = []
-    if config.tensorboard and first:
+    if config.tensorboard:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
-    if config.wandb and first:
+    if config.wandb:
         loggers.append(_WeightsAndBiases(config, name))
-    if config.mlflow:
-        try:
-            loggers.append(
-                MLFlowLogger(experiment_name=config.mlflow, run_name=name, log_system_metrics=False)
-            )
-        except Exception as error:  # the library has its own
-            raise UserError(
-                f"MLflow (mlflow={config.mlflow}): {first_line(error)}; install mlflow, set MLFLOW_TRACKING_URI or "
-                f"leave the setting out"
-            ) from None
     return loggers
 
 
@@ -106,23 +74,18 @@ def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
     )
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _made(setting: str, name: str, library: Any, kind: type[T]) -> T:
-    known = [
-        item
-        for item in library.__all__
-        if isinstance(getattr(library, item), type) and issubclass(getattr(library, item), kind)
-    ]
+def _made(name: str) -> Callback:
+    known = [item for item in composer.callbacks.__all__ if _is_callback(getattr(composer.callbacks, item))]
     if name not in known:
-        raise UserError(f"{setting}: Composer has no {name!r}{nearest(name, known)}")
+        raise UserError(f"callbacks: Composer has no {name!r}{nearest(name, known)}")
     try:
-        made: T = getattr(library, name)()
+        return getattr(composer.callbacks, name)()
     except (TypeError, ValueError, ImportError) as error:
-        raise UserError(f"{setting}: {name} cannot be made by its name alone: {error}") from None
-    return made
+        raise UserError(f"callbacks: {name} cannot be made by its name alone: {error}") from None
+
+
+def _is_callback(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, Callback)
 
 
 class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped

@@ -15,8 +15,8 @@ from pretraining.model.attention import BACKENDS, resolve_backend
 from pretraining.model.attention_choice import Choice, Heads, choose
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.modeling import initialise
+from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
-from pretraining.plan.interventions import batch_number, value_at
 from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.checkpoint_writer import CheckpointWriter

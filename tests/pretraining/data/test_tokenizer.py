@@ -23,7 +23,7 @@ from pretraining.data.tokenizer import (
     load_tokenizer,
     train_tokenizer,
 )
-from pretraining.special_tokens import SPECIAL_TOKENS
+from pretraining.paper_settings import SPECIAL_TOKENS
 from tests.pretraining.documents import make_documents
 
 HARD = [

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from common.errors import UserError
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.study_file import Study
-from pretraining.training import monitors
-from pretraining.training.monitors import algorithms_of, callbacks_of, loggers_of
+from pretraining.training.monitors import callbacks_of
 from pretraining.training.train import train
 from tests.pretraining.small_study import changed
 
@@ -22,17 +20,12 @@ def test_names_are_checked() -> None:
     ]  # fmt: skip
     assert not callbacks_of(TrainingConfig(tensorboard=False))
     assert not callbacks_of(TrainingConfig(callbacks=""))
-    assert [
-        type(item).__name__ for item in algorithms_of(TrainingConfig(algorithms="LowPrecisionLayerNorm"))
-    ] == ["LowPrecisionLayerNorm"]
     with pytest.raises(
         UserError, match=r"callbacks: Composer has no 'SpedMonitor'; did you mean 'SpeedMonitor'"
     ):
         callbacks_of(TrainingConfig(callbacks="SpedMonitor"))
     with pytest.raises(UserError, match="callbacks: ThresholdStopper cannot be made by its name alone"):
         callbacks_of(TrainingConfig(callbacks="ThresholdStopper"))
-    with pytest.raises(UserError, match="algorithms: EMA keeps a state that checkpoints do not hold"):
-        algorithms_of(TrainingConfig(algorithms="EMA"))
 
 
 @pytest.mark.filterwarnings("ignore")  # TensorBoard's reader's own
@@ -65,20 +58,3 @@ def test_what_profile_takes() -> None:
     assert not TrainingConfig().profiled
     with pytest.raises(UserError, match="profile='1:2,5:1': one STEP:COUNT"):
         TrainingConfig(profile="1:2,5:1")
-
-
-def test_every_process_has_mlflows_logger_which_waits_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(monitors, "MLFlowLogger", lambda **_: "mlflow")
-    config = TrainingConfig(mlflow="study", tensorboard=True)
-    assert loggers_of(config, "s", tmp_path, first=False) == ["mlflow"]
-    kinds = [type(logger).__name__ for logger in loggers_of(config, "s", tmp_path)]
-    assert kinds == ["TensorboardLogger", "str"]
-
-
-def test_without_mlflow_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(UserError, match=r"^MLflow \(mlflow=study\): .*install mlflow") as raised:
-        loggers_of(TrainingConfig(mlflow="study", tensorboard=False), "s", tmp_path)
-    assert "\n" not in str(raised.value)
