@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
+from common.settings import read_settings
 from pretraining.data.shard_files import damages, entries_of
 from pretraining.data.shard_index import RECORD, ShardEntry
 from pretraining.data.tokenizer import load_tokenizer
@@ -28,6 +30,17 @@ SPLITS = ("train", "validation")
 _REMEDY = "write the shards again"
 
 _FORMAT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tokenizer:
+    """What a manifest says of the tokenizer."""
+
+    sha256: str
+    vocab_size: int
+    bos_id: int | None
+    eos_id: int
+    mask_id: int
 
 
 def load_manifest(data: Path) -> dict[str, Any]:
@@ -50,9 +63,10 @@ def load_manifest(data: Path) -> dict[str, Any]:
         ) from None
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path}: was written by another version; {_REMEDY}")
-    ids = manifest["tokenizer"]
-    if max(ids["eos_id"], ids["mask_id"], ids["bos_id"] or 0) >= ids["vocab_size"]:
-        raise UserError(f"{path}: a special token's id is not below the {ids['vocab_size']} ids; {_REMEDY}")
+    tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
+    ids = (tokenizer.eos_id, tokenizer.mask_id, tokenizer.bos_id or 0)
+    if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
+        raise UserError(f"{path}: a special token's id is none of the {tokenizer.vocab_size} ids; {_REMEDY}")
     if _data_hash(manifest) != manifest["sha256"]:
         raise UserError(f"{path}: the hash of its tokenizer and shards is wrong; {_REMEDY}")
     return manifest

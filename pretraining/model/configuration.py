@@ -26,6 +26,15 @@ _OF_SHAPE = {
     "initializer_range": "init_std",
 }
 """The fields that a shape fixes, and their names in `Shape`."""
+_ONLY: dict[str, object] = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "tie_word_embeddings": False,
+}
+"""The fields in which other architectures differ, and the value that this one has."""
 
 
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
@@ -55,11 +64,6 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         pad_token_id: int = SPECIAL_TOKENS.end_id,
         mask_token_id: int = SPECIAL_TOKENS.mask_id,
         mask_token: str = SPECIAL_TOKENS.mask,
-        hidden_act: str = "silu",
-        attention_bias: bool = False,
-        mlp_bias: bool = False,
-        attention_dropout: float = 0.0,
-        hidden_dropout: float = 0.0,
         is_causal: bool = False,
         classifier_pooling: str = "mean",
         **kwargs: object,
@@ -69,8 +73,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
         their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
         the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
-        `classifier_pooling` is a name in `pretraining.model.heads.POOLINGS`. Activation, biases and dropout are
-        there to be refused when they are not this architecture's.
+        `classifier_pooling` is a name in `pretraining.model.heads.POOLINGS`.
 
         Raises:
             UserError: a value that this architecture does not have.
@@ -94,18 +97,15 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         self.initializer_range = initializer_range
         self.mask_token_id = mask_token_id
         self.mask_token = mask_token
-        self.hidden_act = hidden_act
-        self.attention_bias = attention_bias
-        self.mlp_bias = mlp_bias
-        self.attention_dropout = attention_dropout
-        self.hidden_dropout = hidden_dropout
         self.is_causal = is_causal
         self.classifier_pooling = classifier_pooling
-        kwargs.setdefault("tie_word_embeddings", False)
+        for name, only in _ONLY.items():
+            if (value := kwargs.setdefault(name, only)) != only:
+                raise UserError(f"config: {name} is {value!r}; this encoder has {only!r} only")
+        shape_of(self)
         super().__init__(
             bos_token_id=bos_token_id, eos_token_id=eos_token_id, pad_token_id=pad_token_id, **kwargs
         )
-        self._refuse_other_architectures()
 
     @property
     def head_dim(self) -> int:
@@ -119,31 +119,6 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
             raise UserError(
                 f"head_dim {value} x num_attention_heads {self.num_attention_heads} must be hidden_size "
                 f"{self.hidden_size}"
-            )
-
-    def _refuse_other_architectures(self) -> None:
-        only: dict[str, object] = {
-            "hidden_act": "silu",
-            "attention_bias": False,
-            "mlp_bias": False,
-            "attention_dropout": 0,
-            "hidden_dropout": 0,
-            "tie_word_embeddings": False,
-        }
-        for name, value in only.items():
-            if getattr(self, name) != value:
-                raise UserError(f"config: {name} is {getattr(self, name)!r}; this encoder has {value!r} only")
-        for whole, part in (
-            ("hidden_size", "num_attention_heads"),
-            ("num_attention_heads", "num_key_value_heads"),
-        ):
-            if getattr(self, whole) % getattr(self, part):
-                raise UserError(
-                    f"config: {whole} {getattr(self, whole)} is no multiple of {part} {getattr(self, part)}"
-                )
-        if self.head_dim % 2:
-            raise UserError(
-                f"config: the head dimension must be even for the rotary embedding, not {self.head_dim}"
             )
 
 

@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from safetensors import SafetensorError
@@ -127,49 +128,31 @@ def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> di
 
 def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
     """Return the model card: what the model is, how to load it, and everything the manifest knows."""
-    name = str(manifest.get("model", "encoder"))
-    objective = "causal" if config.is_causal else "bidirectional"
-    rows = [f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)]
-    caution = (
-        "Its last objective was causal language modeling. The native class (transformers 5.23) follows `is_causal` in\n"
-        "batches without padding and attends in both directions in those with it; the class of the package that\n"
-        "trained it (`import pretraining.model.heads`, then `AutoModel.from_pretrained`) looks back only in both.\n"
-        if config.is_causal
-        else "Its last objective was masked language modeling, with attention in both directions.\n"
+    template = Template(Path(__file__).with_name("templates").joinpath("model_card.md").read_text("utf-8"))
+    return template.substitute(
+        _CAUSAL if config.is_causal else _BIDIRECTIONAL,
+        name=manifest.get("model", "encoder"),
+        layers=config.num_hidden_layers,
+        width=config.hidden_size,
+        rows="\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)),
     )
-    lines = [
-        "---",
-        "library_name: transformers",
-        f"pipeline_tag: {'text-generation' if config.is_causal else 'fill-mask'}",
-        "tags: [encoder, eurobert, masked-language-modeling, causal-language-modeling]",
-        "---",
-        "",
-        f"# {name}",
-        "",
-        f"An encoder of {config.num_hidden_layers} layers and width {config.hidden_size} ({objective} at the end of "
-        "its pretraining), trained by the",
-        "reference reproduction of *Should We Still Pretrain Encoders with Masked Language Modeling?*",
-        "(arXiv 2507.00994). It is not a checkpoint of the paper's authors.",
-        "",
-        "```python",
-        "from transformers import AutoModel, AutoTokenizer  # transformers >= 5.3, no remote code",
-        "",
-        f'tokenizer = AutoTokenizer.from_pretrained("{name}")',
-        f'model = AutoModel.from_pretrained("{name}")',
-        "```",
-        "",
-        caution,
-        "Padding and the end of text share one id. The native class treats that row of the embedding as padding and",
-        "does not train it further; in pretraining it was trained like any other.",
-        "",
-        "## How it came about",
-        "",
-        "| | |",
-        "|---|---|",
-        *rows,
-        "",
-    ]
-    return "\n".join(lines)
+
+
+_CAUSAL = {
+    "direction": "causal",
+    "pipeline": "text-generation",
+    "caution": """\
+Its last objective was causal language modeling. The native class (transformers 5.23) follows `is_causal` in
+batches without padding and attends in both directions in those with it; the class of the package that
+trained it (`import pretraining.model.heads`, then `AutoModel.from_pretrained`) looks back only in both.
+""",
+}
+_BIDIRECTIONAL = {
+    "direction": "bidirectional",
+    "pipeline": "fill-mask",
+    "caution": "Its last objective was masked language modeling, with attention in both directions.\n",
+}
+"""What a card says of the last objective."""
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

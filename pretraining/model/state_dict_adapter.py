@@ -26,7 +26,7 @@ from common.manifest import FILES, SEAL, check_files, read_manifest
 from common.plain_text import visible
 from common.reading import read_json
 from common.settings import read_settings
-from pretraining.model.configuration import EncoderConfig, config_for, shape_of
+from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
 from pretraining.paper_settings import SHAPES
@@ -110,7 +110,6 @@ def read_config(folder: Path) -> EncoderConfig:
     try:
         config = EncoderConfig(**kept)
         config.to_dict()
-        shape_of(config)
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
             if (getattr(config, name) or 0) < 0:
                 raise UserError(f"{name} must be at least 0, not {getattr(config, name)}")

@@ -17,10 +17,10 @@ global_batch = 16
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from common.errors import UserError, nearest
 from common.settings import need_table, read_settings, read_toml
@@ -66,8 +66,8 @@ PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Top:
-    """A study file above its tables."""
+class _File:
+    """A study file."""
 
     prefix: str = ""
     """Put before every name."""
@@ -75,24 +75,22 @@ class _Top:
     """Length of the decay that closes every budget."""
     models: tuple[str, ...] = ()
     """Names of the study's models."""
+    sizes: dict[str, Any] = field(default_factory=dict)
+    """A table for each size."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that differ from the paper's."""
 
     def __post_init__(self) -> None:
         """Refuse names that could lead out of a folder, and what no study can be."""
-        if self.prefix and not _PLAIN.fullmatch(self.prefix):
-            raise UserError(f"prefix {_PLAIN_WORDS}, not {self.prefix!r:.60}")
+        if self.prefix and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix):
+            raise UserError(
+                f"prefix is made of at most 60 letters, digits, points, hyphens and underscores and begins with a "
+                f"letter or digit, not {self.prefix!r:.60}"
+            )
         if not 1 <= self.decay_steps < 2**31:
             raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
-        if len(self.models) > _MOST_MODELS:
-            raise UserError(f"models lists {len(self.models)} names; a study has {_MOST_MODELS} at most")
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_PLAIN_WORDS = (
-    "is made of at most 60 letters, digits, points, hyphens and underscores and begins with a letter or digit"
-)
-_SIZE = re.compile(r"[a-z0-9][a-z0-9.]{0,39}")
-_MOST_MODELS, _MOST_SIZES = 10_000, 100
-_TABLES = ("sizes", "settings")
+        if not self.sizes:
+            raise UserError("a study needs at least one [sizes.NAME] table")
 
 
 def load_study(path: Path | None) -> Study:
@@ -103,33 +101,24 @@ def load_study(path: Path | None) -> Study:
     """
     if path is None:
         return PAPER_STUDY
-    content = read_toml(path)
-    known = [*_TABLES, *(item.name for item in dataclasses.fields(_Top))]
-    for key in content:
-        if key not in known:
-            raise UserError(f"{path}: unknown key {key!r}{nearest(key, known)}")
-    sizes, settings = (need_table(path, key, content.pop(key, {})) for key in _TABLES)
-    if not sizes:
-        raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
-    if len(sizes) > _MOST_SIZES:
-        raise UserError(f"{path}: it has {len(sizes)} sizes; a study has {_MOST_SIZES} at most")
-    top = read_settings(_Top, content, str(path))
+    file = read_settings(_File, read_toml(path), str(path))
     shapes = {}
-    for size, fields in sizes.items():
-        if not _SIZE.fullmatch(size):
+    for size, fields in file.sizes.items():
+        where = f"sizes.{size}"
+        table = need_table(path, where, fields)
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
             raise UserError(
                 f"{path}: a size is called {size!r:.60}; its name is made of at most 40 small letters, digits and "
                 f"points, as in the names of models"
             )
-        where = f"sizes.{size}"
-        table = need_table(path, where, fields)
-        shapes[f"{top.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
-    design = Design(sizes=tuple(sizes), prefix=top.prefix, decay_steps=top.decay_steps)
+        shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
+    design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
     try:
-        models = {name: design.parse(name) for name in top.models}
+        models = {name: design.parse(name) for name in file.models}
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+    settings = file.settings
     if "microbatch" in settings:  # before there were groups, it decided the gradient, too
-        settings = {**settings, "loss_group": settings.get("loss_group", settings["microbatch"])}
+        settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
     return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)

