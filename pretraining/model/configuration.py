@@ -73,7 +73,7 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
         Those of the shape mean what they mean in `Shape`. There are as many key and value heads as query heads when
         their number is left out; `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of
         the end of text, as in the released configs; `is_causal` says whether attention looks back only, and
-        `classifier_pooling` is a name in `pretraining.model.heads.POOLINGS`.
+        `classifier_pooling` is for transformers' native classifiers.
 
         Raises:
             UserError: a value that this architecture does not have.

@@ -244,7 +244,7 @@ def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
     Args:
         folder: `config.json` and safetensors.
         kind: `EuroBertModel` or a class of `pretraining.model.heads`.
-        options: fields of the configuration to change (`num_labels`, `is_causal`, ...), and `torch_dtype`.
+        options: fields of the configuration to change (`is_causal`, ...), and `torch_dtype`.
 
     Raises:
         UserError: the folder cannot be read, or its tensors do not fit its configuration.

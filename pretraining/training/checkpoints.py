@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from common.manifest import FILES, check_files, read_manifest, write_manifest
 from pretraining.training.optimizer import load_optimizer_state, optimizer_state
 
 __all__ = [
-    "Checkpoint", "Tensors", "check", "check_room", "checkpoint_steps", "is_there", "latest", "load_state",
-    "load_weights", "prune", "restore", "write",
+    "Checkpoint", "CheckpointWriter", "Tensors", "check", "check_room", "checkpoint_steps", "is_there", "latest",
+    "load_state", "load_weights", "prune", "restore", "write",
 ]  # fmt: skip
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -208,3 +209,63 @@ def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: is damaged: {error}; {_REMEDY}") from None
     return tensors
+
+
+class CheckpointWriter:
+    """Writes a stage's"""
+
+    def __init__(self, folder: Path) -> None:
+        """Write into the stage's folder."""
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+
+    def begin(
+        self,
+        step: int,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        state: Mapping[str, Any],
+        keep: Iterable[int],
+    ) -> None:
+        """Copy what a step's checkpoint holds, and have it written; those that are no longer needed are then removed.
+
+        It waits for the checkpoint before, so that at most one copy is in memory.
+
+        Raises:
+            UserError: the disk has no room, for this one or the one before.
+            OSError: the disk failed otherwise.
+        """
+        self.wait()
+        if is_there(self._folder, step):
+            return
+        check_room(self._folder, step, model, optimizer)
+        tensors = Tensors.of(model, optimizer)
+        self._pending = self._pool.submit(self._write, step, tensors, dict(state), [*keep, step])
+
+    def wait(self) -> None:
+        """Wait until what was begun is written.
+
+        Raises:
+            UserError: the disk has no room for it; what was there before is untouched.
+            OSError: the disk failed otherwise.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Wait for what was begun, whatever becomes of it, and end the thread."""
+        self._pool.shutdown()
+
+    def problem(self) -> UserError | OSError | None:
+        """Wait, and return what went wrong."""
+        try:
+            self.wait()
+        except (UserError, OSError) as error:
+            return error
+        return None
+
+    def _write(self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]) -> None:
+        write(self._folder, step, tensors, state)
+        prune(self._folder, keep)

@@ -19,7 +19,6 @@ from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import PlannedStage
 from pretraining.training import checkpoints
-from pretraining.training.checkpoint_writer import CheckpointWriter
 from pretraining.training.composer_adapter import StageRun, train_steps
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
@@ -58,7 +57,7 @@ class Trainer:
             checkpoints.restore(start, self.model, self.optimizer)
             self.first, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
         self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
-        self.writer = CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
+        self.writer = checkpoints.CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
         self.meter: Meter | None = None
         self.stop_file_checked = 0.0
         self.compiled = "off"

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from benchmarks.finetuning.device import Device, choose_device
 from benchmarks.finetuning.trainer import Groups, example_order, fine_tune
 from benchmarks.protocol import FINE_TUNING
-from pretraining.model.configuration import config_for
-from pretraining.model.heads import EuroBertForSequenceClassification
+from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.modeling import EuroBertModel
 
 TRAIN, TEST, STEPS, LENGTH = 640, 256, 60, 24
 SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1, "mask_token_id": 2}
@@ -50,7 +50,7 @@ class MarkedWords:
         """Return the logits of some examples."""
         place = device.torch_device
         with device.autocast():
-            found: Tensor = model(self.tokens[rows].to(place), self.mask[rows].to(place)).logits
+            found: Tensor = model(self.tokens[rows].to(place), self.mask[rows].to(place))
         return found.float()
 
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
@@ -64,10 +64,26 @@ class MarkedWords:
         return loss.detach()
 
 
+class Classifier(nn.Module):
+    """The mean of the hidden states, a dense layer, GELU and two logits."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.model, width = EuroBertModel(config), config.hidden_size
+        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2))
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Return the logits (B, 2) of a padded batch."""
+        hidden = self.model(tokens, mask).last_hidden_state
+        weights = mask.to(hidden.dtype).unsqueeze(-1)
+        logits: Tensor = self.head((hidden * weights).sum(1) / weights.sum(1))
+        return logits
+
+
 def one_run(lr: float, seed: int, device: Device) -> tuple[tuple[float, ...], float]:
     """Return the losses of a fine-tuning, and its accuracy on held-out examples."""
     torch.manual_seed(seed)
-    model = EuroBertForSequenceClassification(config_for("tiny", vocab_size=VOCAB, num_labels=2, **SPECIAL))
+    model = Classifier(config_for("tiny", vocab_size=VOCAB, **SPECIAL))
     device.place(model)
     task, held_out = MarkedWords(TRAIN, 0), MarkedWords(TEST, 1)
     log = fine_tune(model, task, device, lr=lr, seed=seed, steps=STEPS, fine_tuning=FINE_TUNING)

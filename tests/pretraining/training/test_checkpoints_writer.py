@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from common.errors import UserError
 from pretraining.training import checkpoints
-from pretraining.training.checkpoint_writer import CheckpointWriter
+from pretraining.training.checkpoints import CheckpointWriter
 
 STATE: dict[str, object] = {"stage": "s"}
 
