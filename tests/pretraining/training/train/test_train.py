@@ -132,9 +132,7 @@ def test_a_damaged_model_is_never_called_finished(
         good = path.read_bytes()
         for bad in (good[:-1], good[:-3] + bytes([good[-3] ^ 1]) + good[-2:]):
             path.write_bytes(bad)
-            with pytest.raises(
-                UserError, match=rf"(?s)is damaged.*{name}.*; remove .* writes it again|{name}: is damaged"
-            ):
+            with pytest.raises(UserError, match=rf"{name}: .*; remove .* writes it again"):
                 train(MODEL, data=data, out=out, study=study)
         if name != "log.jsonl":
             path.unlink()
