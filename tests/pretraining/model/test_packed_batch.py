@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pretraining.model.packed_batch import PackedBatch, positions_of
-from tests.pretraining.packed import padded, split
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 
@@ -32,27 +31,6 @@ def test_tokens_positions_and_sequences_follow_the_given_arrays(lengths: list[in
     )
     assert batch.tokens.dtype == batch.sample_ids.dtype == torch.int64
     assert batch.cu_seqlens.dtype == torch.int32
-
-
-@given(LENGTHS, st.integers(1, 9))
-def test_micro_batches_hold_the_same_sequences(lengths: list[int], size: int) -> None:
-    batch = PackedBatch.of(sequences(lengths), epoch=1, max_length=50)
-    parts = split(batch, size)
-    assert torch.equal(torch.cat([part.tokens for part in parts]), batch.tokens)
-    positions = [positions_of(part.cu_seqlens, part.num_tokens) for part in parts]
-    assert torch.equal(torch.cat(positions), positions_of(batch.cu_seqlens, batch.num_tokens))
-    assert torch.equal(torch.cat([part.sample_ids for part in parts]), batch.sample_ids)
-    assert all(part.max_length == 50 and part.epoch == 1 and len(part) <= size for part in parts)
-
-
-@given(LENGTHS)
-def test_padded_view(lengths: list[int]) -> None:
-    given_sequences = sequences(lengths)
-    input_ids, attention_mask = padded(PackedBatch.of(given_sequences), pad_token_id=101)
-    for row, mask, sequence in zip(input_ids, attention_mask, given_sequences, strict=True):
-        assert row[: len(sequence)].tolist() == sequence.tolist()
-        assert (row[len(sequence) :] == 101).all()
-        assert mask.tolist() == [1] * len(sequence) + [0] * (max(lengths) - len(sequence))
 
 
 @pytest.mark.parametrize(
