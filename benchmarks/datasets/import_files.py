@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.leakage import overlaps
+import pyarrow as pa
+
 from benchmarks.datasets.local_dataset import write
 from benchmarks.datasets.readers import Inputs, reader_of
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import ROLES
-from benchmarks.datasets.schema import Manifest
+from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, LocalForm, Manifest
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.files import sha256_file
 
-__all__ = ["describe_files", "import_dataset", "make", "recognise", "report"]
+__all__ = ["describe_files", "import_dataset", "make", "overlaps", "recognise", "report"]
 
 _NAMES = (
     ("corpus", r"corpus|collection|passages?"),
@@ -85,9 +87,43 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     how = reader_of(dataset)
     own = {role: tuple(paths) for role, paths in files.items()}
     content = how.read(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
-    content = replace_fields(content, notes=(*content.notes, *overlaps(dataset.form, content.tables)))
+    content = replace_fields(content, notes=(*content.notes, *overlaps(FORMS[dataset.form], content.tables)))
     about = {"licence": how.licence, "citation": how.citation}
     return write(data, dataset, content, source=source, **about, replace=replace)
+
+
+def overlaps(form: LocalForm, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+    """Yield a sentence for each two splits that share examples: how many of the second's, and the first of them.
+
+    A score on such a test set says less.
+    """
+    texts = _texts(form, tables)
+    for one, other in combinations([name for name in SPLIT_TABLES if name in texts], 2):
+        known = set(texts[one])
+        shared = [text for text in texts[other] if text in known]
+        if shared:
+            first = shared[0] if len(shared[0]) <= 60 else f"{shared[0][:60]}..."
+            yield (
+                f"{len(shared):,} of the {len(texts[other]):,} {form.called} of {other} are in {one} as well, the "
+                f"first {first!r}"
+            )
+
+
+def _texts(form: LocalForm, tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
+    """Return by split what each example is known by."""
+    if "queries" not in form.columns:
+        return {split: [_text(form, row) for row in tables[split].to_pylist()] for split in SPLIT_TABLES}
+    found: dict[str, list[str]] = {"train": tables["pairs"]["query"].to_pylist()} if "pairs" in tables else {}
+    for row in tables["queries"].to_pylist():
+        found.setdefault(row["split"], []).append(row["text"])
+    return found
+
+
+def _text(form: LocalForm, row: Mapping[str, Any]) -> str:
+    parts = (row[column] for column in form.inputs)
+    return " | ".join(
+        " ".join(part) if isinstance(part, list) else part for part in parts if part is not None
+    )
 
 
 def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ from benchmarks.finetuning.tokenization import classification_text, document_tex
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
 from common.progress import progress
-from common.registry import Registry
 from common.tables import plain_table
 
-__all__ = ["PREVIEWS", "Preview", "list_text", "show_text", "verify_all"]
+__all__ = ["examples_of", "list_text", "show_text", "verify_all"]
 
 
 def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
@@ -56,7 +53,7 @@ def show_text(
         raise UserError(f"{count} examples cannot be shown; give --examples 0 or more")
     found = load(data, dataset)
     parts = [_facts(found, data)]
-    for number, (text, target) in enumerate(PREVIEWS[found.dataset.form].examples(found, split, count), 1):
+    for number, (text, target) in enumerate(examples_of(found, split, count), 1):
         shown = text if len(text) <= width else f"{text[:width]} [... {len(text) - width:,} more characters]"
         parts.append(f"{split} example {number}:\n{textwrap.indent(shown, '  | ')}\n  -> {target}")
     return "\n\n".join(parts)
@@ -94,41 +91,39 @@ def _source(manifest: Manifest) -> str:
     return f"{manifest.source['kind']}{', ' if names else ''}{names}{more}"
 
 
-def _classification_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    return classification_text(
-        found.dataset, row["first"], row["second"]
-    ), f"label {found.labels[row['label']]}"
+def _example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
+    """Return what a model reads of an example, and what is expected of it."""
+    names = found.labels
+    match found.dataset.form:
+        case "TC":
+            tags = (
+                f"{word}/{names[tag]}" for word, tag in zip(row["words"], row["tags"], strict=True) if tag
+            )
+            return " ".join(row["words"]), " ".join(tags) or "no entity"
+        case "QA":
+            answers = (f"{answer['text']!r} at {answer['start']}" for answer in row["answers"])
+            shown = ", ".join(dict.fromkeys(answers))
+            return question_text(row["question"]) + row["context"], shown or "no answer"
+        case "SC-labels":
+            target = f"labels {', '.join(names[label] for label in row['labels']) or 'none'}"
+        case "SC-value":
+            target = f"value {row['value']:g}"
+        case _:
+            target = f"label {names[row['label']]}"
+    return classification_text(found.dataset, row["first"], row["second"]), target
 
 
-def _labels_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    text = classification_text(found.dataset, row["first"], row["second"])
-    return text, f"labels {', '.join(found.labels[label] for label in row['labels']) or 'none'}"
+def examples_of(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
+    """Yield (text, target) of a split's first examples; every text is followed by the tokenizer's end of text.
 
-
-def _value_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    return classification_text(found.dataset, row["first"], row["second"]), f"value {row['value']:g}"
-
-
-def _tagging_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    tags = (f"{word}/{found.labels[tag]}" for word, tag in zip(row["words"], row["tags"], strict=True) if tag)
-    return " ".join(row["words"]), " ".join(tags) or "no entity"
-
-
-def _answering_example(found: LocalDataset, row: dict[str, Any]) -> tuple[str, str]:
-    answers = ", ".join(
-        dict.fromkeys(f"{answer['text']!r} at {answer['start']}" for answer in row["answers"])
-    )
-    return question_text(row["question"]) + row["context"], answers or "no answer"
-
-
-def _of_rows(
-    example: Callable[[LocalDataset, dict[str, Any]], tuple[str, str]],
-    found: LocalDataset,
-    split: str,
-    count: int,
-) -> Iterator[tuple[str, str]]:
+    Raises:
+        UserError: the dataset has no such split.
+    """
+    if found.dataset.form == "IR":
+        yield from _retrieval_examples(found, split, count)
+        return
     for row in found.tables[split].slice(0, count).to_pylist():
-        yield example(found, row)
+        yield _example(found, row)
 
 
 def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
@@ -151,31 +146,6 @@ def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator
             f"{query_text(query['text'])}\n{document_text(document['text'], document['title'])}",
             f"relevance {best['relevance']}; {positives} relevant of {len(judged)} judged, {len(docs):,} documents",
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preview:
-    """What a model sees of a family's datasets."""
-
-    name: str
-    """The family: a name in `benchmarks.protocol.TASKS`."""
-    examples: Callable[[LocalDataset, str, int], Iterator[tuple[str, str]]]
-    """Yields (text, target) of a split's first examples; every text is followed by the tokenizer's end of text.
-    `UserError` when the dataset has no such split."""
-
-
-PREVIEWS: Registry[Preview] = Registry(
-    "task",
-    [
-        Preview(name="SC", examples=partial(_of_rows, _classification_example)),
-        Preview(name="SC-labels", examples=partial(_of_rows, _labels_example)),
-        Preview(name="SC-value", examples=partial(_of_rows, _value_example)),
-        Preview(name="TC", examples=partial(_of_rows, _tagging_example)),
-        Preview(name="QA", examples=partial(_of_rows, _answering_example)),
-        Preview(name="IR", examples=_retrieval_examples),
-    ],
-)
-"""The preview of each family."""
 
 
 def verify_all(data: Path, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.manifest import DamagedError, manifest_text, parse_manifest
 from common.plain_text import visible
-from common.reading import strict_json
+from common.reading import BadJsonError, strict_json
 from common.registry import Registry
 
 __all__ = [
@@ -34,15 +35,15 @@ SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
 SPLIT_TABLES = ("train", "validation", "test")
 
-_text = pa.field("text", pa.string(), nullable=False)
 
-
-def _columns(*fields: pa.Field) -> pa.Schema:
-    return pa.schema(list(fields))
-
-
-def _required(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+def _columns(**kinds: pa.DataType | tuple[pa.DataType]) -> pa.Schema:
+    """Return columns by name; a type in a tuple may be missing in a row."""
+    return pa.schema(
+        [
+            pa.field(name, kind[0]) if isinstance(kind, tuple) else pa.field(name, kind, nullable=False)
+            for name, kind in kinds.items()
+        ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,71 +58,56 @@ class LocalForm:
     """The table that is trained on; a dataset that is trained on another one lacks it."""
     label: str | None = None
     """The column with the ids of the dataset's labels, one a row or one a word."""
+    inputs: tuple[str, ...] = ()
+    """The columns that make an example what it is, whatever its label."""
+    called: str
+    """What examples with the same inputs have in common, in the plural."""
 
 
-def _splits(*fields: pa.Field) -> dict[str, pa.Schema]:
+_TEXT, _NUMBER = pa.string(), pa.int32()
+_ANSWER = pa.struct([pa.field("text", _TEXT, nullable=False), pa.field("start", _NUMBER, nullable=False)])
+
+
+def _splits(**kinds: pa.DataType | tuple[pa.DataType]) -> dict[str, pa.Schema]:
     """Return the same columns, an id first, for each of the three splits."""
-    return dict.fromkeys(SPLIT_TABLES, _columns(_required("id", pa.string()), *fields))
+    return dict.fromkeys(SPLIT_TABLES, _columns(id=_TEXT, **kinds))
 
+
+_pair = partial(LocalForm, inputs=("first", "second"), called="texts")
 
 FORMS: Registry[LocalForm] = Registry(
     "task",
     [
-        LocalForm(
-            name="SC",
-            columns=_splits(
-                _required("first", pa.string()),
-                pa.field("second", pa.string()),
-                _required("label", pa.int32()),
-            ),
-            label="label",
-        ),
-        LocalForm(
+        _pair(name="SC", columns=_splits(first=_TEXT, second=(_TEXT,), label=_NUMBER), label="label"),
+        _pair(
             name="SC-labels",
-            columns=_splits(
-                _required("first", pa.string()),
-                pa.field("second", pa.string()),
-                _required("labels", pa.list_(pa.int32())),
-            ),
+            columns=_splits(first=_TEXT, second=(_TEXT,), labels=pa.list_(_NUMBER)),
             label="labels",
         ),
-        LocalForm(
-            name="SC-value",
-            columns=_splits(
-                _required("first", pa.string()),
-                pa.field("second", pa.string()),
-                _required("value", pa.float64()),
-            ),
-        ),
+        _pair(name="SC-value", columns=_splits(first=_TEXT, second=(_TEXT,), value=pa.float64())),
         LocalForm(
             name="TC",
-            columns=_splits(
-                _required("words", pa.list_(pa.string())), _required("tags", pa.list_(pa.int32()))
-            ),
+            columns=_splits(words=pa.list_(_TEXT), tags=pa.list_(_NUMBER)),
             label="tags",
+            inputs=("words",),
+            called="sentences",
         ),
         LocalForm(
             name="QA",
-            columns=_splits(
-                _required("question", pa.string()),
-                _required("context", pa.string()),
-                _required("answers", pa.list_(pa.struct([_text, _required("start", pa.int32())]))),
-            ),
+            columns=_splits(question=_TEXT, context=_TEXT, answers=pa.list_(_ANSWER)),
+            inputs=("question", "context"),
+            called="questions with their contexts",
         ),
         LocalForm(
             name="IR",
             columns={
-                "pairs": _columns(_required("query", pa.string()), _required("positive", pa.string())),
-                "queries": _columns(_required("split", pa.string()), _required("id", pa.string()), _text),
-                "corpus": _columns(_required("id", pa.string()), pa.field("title", pa.string()), _text),
-                "qrels": _columns(
-                    _required("split", pa.string()),
-                    _required("query_id", pa.string()),
-                    _required("doc_id", pa.string()),
-                    _required("relevance", pa.int32()),
-                ),
+                "pairs": _columns(query=_TEXT, positive=_TEXT),
+                "queries": _columns(split=_TEXT, id=_TEXT, text=_TEXT),
+                "corpus": _columns(id=_TEXT, title=(_TEXT,), text=_TEXT),
+                "qrels": _columns(split=_TEXT, query_id=_TEXT, doc_id=_TEXT, relevance=_NUMBER),
             },
             train="pairs",
+            called="queries",
         ),
     ],
 )
@@ -200,25 +186,24 @@ class Manifest:
     @classmethod
     def from_json(cls, text: bytes, where: object) -> Manifest:
         """Read `manifest.json`; `UserError` names `where` for a broken file or another schema version."""
+        remedy = "fetch or import the dataset again with --replace"
         try:
             content = strict_json(text)
             found = content["schema"]
-            if found == SCHEMA_VERSION:
-                content = parse_manifest(text)
-                tables, counts = content["tables"], content["counts"]
-                content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
-                content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
-                content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
-                return cls(**content)
+            if found != SCHEMA_VERSION:
+                raise UserError(
+                    f"{where} has version {visible(repr(found))[:40]} of the local form, this package reads version "
+                    f"{SCHEMA_VERSION}; {remedy}"
+                )
+            content = parse_manifest(text)
         except DamagedError as error:
+            raise UserError(f"{where} is damaged ({error}); {remedy}") from None
+        except (BadJsonError, KeyError, TypeError) as error:
             raise UserError(
-                f"{where} is damaged ({error}); fetch or import the dataset again with --replace"
+                f"{where} is not a dataset's manifest ({visible(str(error))[:200]}); {remedy}"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{where} is not a dataset's manifest ({visible(str(error))[:200]}); fetch or import the dataset again"
-            ) from None
-        raise UserError(
-            f"{where} has version {visible(repr(found))[:40]} of the local form, this package reads version "
-            f"{SCHEMA_VERSION}; fetch or import the dataset again"
-        )
+        tables, counts = content["tables"], content["counts"]
+        content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
+        content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}
+        content["labels"], content["notes"] = tuple(content["labels"]), tuple(content["notes"])
+        return cls(**content)

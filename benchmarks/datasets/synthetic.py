@@ -7,68 +7,34 @@ downloaded. Their scores show that everything runs, and say nothing about a mode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.datasets.local_dataset import Content, table, write
 from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
-from common.registry import Registry
 
-__all__ = ["GRAMMARS", "Grammar", "make_synthetic", "synthetic"]
+__all__ = ["GRAMMARS", "make_synthetic", "synthetic"]
 
 Row = dict[str, Any]
 
-_NAMES = (
-    "Ada",
-    "Boris",
-    "Clara",
-    "Dmitri",
-    "Elena",
-    "Farid",
-    "Greta",
-    "Hugo",
-    "Ines",
-    "Jonas",
-    "Kira",
-    "Luca",
-)
-_CITIES = (
-    "Lyon",
-    "Porto",
-    "Riga",
-    "Turin",
-    "Ghent",
-    "Basel",
-    "Malmo",
-    "Split",
-    "Oulu",
-    "Graz",
-    "Brno",
-    "Cork",
-)
-_THINGS = (
-    "bridge",
-    "engine",
-    "garden",
-    "letter",
-    "mirror",
-    "novel",
-    "organ",
-    "planet",
-    "river",
-    "saddle",
-    "tower",
-)
-_GOOD = ("lovely", "brilliant", "charming", "superb", "moving", "witty")
-_BAD = ("dreadful", "boring", "clumsy", "awful", "tedious", "dull")
-_COLOURS = ("red", "green", "white", "black", "silver", "golden", "amber", "violet")
+_NAMES = [
+    "Ada", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kira", "Luca",
+]  # fmt: skip
+_CITIES = [
+    "Lyon", "Porto", "Riga", "Turin", "Ghent", "Basel", "Malmo", "Split", "Oulu", "Graz", "Brno", "Cork",
+]  # fmt: skip
+_THINGS = [
+    "bridge", "engine", "garden", "letter", "mirror", "novel", "organ", "planet", "river", "saddle", "tower",
+]  # fmt: skip
+_GOOD = ["lovely", "brilliant", "charming", "superb", "moving", "witty"]
+_BAD = ["dreadful", "boring", "clumsy", "awful", "tedious", "dull"]
+_COLOURS = ["red", "green", "white", "black", "silver", "golden", "amber", "violet"]
 _FILLERS = ("as people say", "after all", "on the whole", "for once", "in the end", "this time")
 
 
@@ -84,36 +50,23 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
         raise UserError("a synthetic dataset needs at least 1 training and 2 evaluation examples")
     name_seed = list(DATASETS).index(dataset.name) if dataset.name in DATASETS else len(DATASETS)
     rng = np.random.default_rng([seed, name_seed])
-    return GRAMMARS[dataset.task].content(dataset, train, evaluation, rng)
-
-
-_SPLITS = "drawn independently"
-_NOTE = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
-
-Example = Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]
-"""Makes a row up, without its id, for a dataset with these labels."""
-
-
-def _of_examples(
-    labels_of: Callable[[Dataset], tuple[str, ...]],
-    example: Example,
-    dataset: Dataset,
-    train: int,
-    evaluation: int,
-    rng: np.random.Generator,
-) -> Content:
-    labels = READERS[dataset.name].labels if dataset.name in READERS else ()
-    labels = labels or labels_of(dataset)
-    sizes = dict(zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True))
-    tables = {
-        split: table(
-            dataset.task,
-            split,
-            [{"id": f"{split}-{i}", **example(dataset, labels, rng)} for i in range(size)],
-        )
-        for split, size in sizes.items()
-    }
-    return Content(tables=tables, labels=labels, splits=_SPLITS, notes=(_NOTE,))
+    labels: tuple[str, ...] = ()
+    if dataset.task == "IR":
+        tables = _retrieval(dataset, train, evaluation, rng)
+    else:
+        known = READERS[dataset.name].labels if dataset.name in READERS else ()
+        labels_of, example = GRAMMARS[dataset.task]
+        labels = known or labels_of(dataset)
+        tables = {
+            split: table(
+                dataset.task,
+                split,
+                [{"id": f"{split}-{i}", **example(dataset, labels, rng)} for i in range(size)],
+            )
+            for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
+        }
+    note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
+    return Content(tables=tables, labels=labels, splits="drawn independently", notes=(note,))
 
 
 def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,
@@ -138,10 +91,6 @@ def _class_names(dataset: Dataset) -> tuple[str, ...]:
 def _tag_names(dataset: Dataset) -> tuple[str, ...]:
     kinds = [f"TYPE{i}" for i in range((dataset.labels or 3) // 2)]
     return ("O", *(f"{side}-{kind}" for kind in kinds for side in "BI"))
-
-
-def _no_labels(dataset: Dataset) -> tuple[str, ...]:
-    return ()
 
 
 def _pick(rng: np.random.Generator, words: Sequence[str]) -> str:
@@ -237,7 +186,9 @@ def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator)
     return " ".join(around)
 
 
-def _retrieval(dataset: Dataset, train: int, evaluation: int, rng: np.random.Generator) -> Content:
+def _retrieval(
+    dataset: Dataset, train: int, evaluation: int, rng: np.random.Generator
+) -> dict[str, pa.Table]:
     topics = _topics(rng)
     long, titled = dataset.name == "mldr_en", dataset.name == "nq"
     queries: list[Row] = []
@@ -271,30 +222,19 @@ def _retrieval(dataset: Dataset, train: int, evaluation: int, rng: np.random.Gen
         sampled = [next(topics) for _ in range(train)]
         rows = [{"query": _question(topic), "positive": _document(topic, long, rng)} for topic in sampled]
         tables["pairs"] = table("IR", "pairs", rows)
-    return Content(tables=tables, splits=_SPLITS, notes=(_NOTE,))
+    return tables
 
 
 def _question(topic: tuple[str, str, str]) -> str:
     return f"where is the {topic[0]} {topic[1]} of {topic[2]}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grammar:
-    """How the datasets of a family are made up."""
+Example = Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]
+"""Makes a row up, without its id, for a dataset with these labels."""
 
-    name: str
-    """The family: a name in `benchmarks.protocol.TASKS`."""
-    content: Callable[[Dataset, int, int, np.random.Generator], Content]
-    """Makes a dataset with so many training examples, and so many in each of the other splits."""
-
-
-GRAMMARS: Registry[Grammar] = Registry(
-    "task",
-    [
-        Grammar(name="SC", content=partial(_of_examples, _class_names, _classified)),
-        Grammar(name="TC", content=partial(_of_examples, _tag_names, _tagged)),
-        Grammar(name="QA", content=partial(_of_examples, _no_labels, _asked)),
-        Grammar(name="IR", content=_retrieval),
-    ],
-)
-"""The grammar of each family."""
+GRAMMARS: dict[str, tuple[Callable[[Dataset], tuple[str, ...]], Example]] = {
+    "SC": (_class_names, _classified),
+    "TC": (_tag_names, _tagged),
+    "QA": (lambda dataset: (), _asked),
+}
+"""How the labels and the rows of each task but retrieval are made up."""

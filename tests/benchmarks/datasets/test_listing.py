@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets.listing import PREVIEWS, list_text, show_text
-from benchmarks.datasets.local_dataset import LocalDataset, load
+from benchmarks.datasets.listing import examples_of, list_text, show_text
+from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
@@ -27,10 +26,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in DATASETS:
         make_synthetic(folder, name, train=20, evaluation=6)
     return folder
-
-
-def examples_of(dataset: LocalDataset, split: str, count: int) -> Iterator[tuple[str, str]]:
-    return PREVIEWS[dataset.dataset.task].examples(dataset, split, count)
 
 
 def test_list(data: Path, tmp_path: Path) -> None:

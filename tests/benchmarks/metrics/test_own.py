@@ -1,4 +1,4 @@
-"""Metrics of datasets of one's own against scikit-learn and SciPy."""
+"""Metrics of datasets of one's own: by hand, and against what was computed before scikit-learn and SciPy did it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import f1_score, matthews_corrcoef
+from scipy.stats import rankdata
 
 from benchmarks.metrics import own
 from benchmarks.metrics.metric import (
@@ -22,49 +21,47 @@ from benchmarks.protocol import PAPER, PAPER_DATASETS, STANDARD, Dataset
 RNG = np.random.default_rng(0)
 
 
-def test_label_sets_equal_scikit_learn() -> None:
-    predicted, gold = RNG.random((50, 4)) < 0.4, RNG.random((50, 4)) < 0.4
-    theirs = [f1_score(g, p, zero_division=1.0) for g, p in zip(gold, predicted, strict=True)]
-    np.testing.assert_allclose(own.set_f1s(predicted, gold), theirs)
-    for micro in (True, False):
-        expected = f1_score(gold, predicted, average="micro" if micro else "macro")
-        assert own.label_f1(predicted, gold, micro=micro) == pytest.approx(expected)
+def labels(predicted: object, gold: object) -> LabelPredictions:
+    return LabelPredictions(predicted=np.array(predicted, dtype=bool), gold=np.array(gold, dtype=bool))
 
 
-def test_a_label_that_nobody_has_counts_as_zero() -> None:
-    predicted = gold = np.array([[True, False], [True, False]])
-    assert own.label_f1(predicted, gold, micro=False) == 0.5
-    assert own.set_f1s(~predicted[:, :1], ~gold[:, :1]).tolist() == [1.0, 1.0]
-
-
-def test_each_name_computes_what_it_says() -> None:
-    labels = LabelPredictions(predicted=RNG.random((50, 4)) < 0.4, gold=RNG.random((50, 4)) < 0.6)
-    values = ValuePredictions(predicted=RNG.gumbel(size=60), gold=RNG.normal(size=60), limits=(-9.0, 9.0))
-    found = {
-        metric.key: metric.compute(made).value
-        for form, made in (("SC-labels", labels), ("SC-value", values))
-        for metric in metrics_of(
-            Dataset(
-                name="mine",
-                title="",
-                task="SC",
-                hub="",
-                labels=4,
-                trained_on="mine",
-                form=form,
-                in_paper=False,
-            ),
-            STANDARD,
-        )
-    }
-    assert found == pytest.approx(
-        {
-            "micro_f1": f1_score(labels.gold, labels.predicted, average="micro"),
-            "macro_f1": f1_score(labels.gold, labels.predicted, average="macro"),
-            "pearson": pearsonr(values.predicted, values.gold)[0],
-            "spearman": spearmanr(values.predicted, values.gold)[0],
-        }
+def values(predicted: object, gold: object) -> ValuePredictions:
+    return ValuePredictions(
+        predicted=np.array(predicted, dtype=float), gold=np.array(gold, dtype=float), limits=(0, 1)
     )
+
+
+def by_hand(made: LabelPredictions, *, micro: bool) -> float:
+    axis = None if micro else 0
+    both = np.atleast_1d((made.predicted & made.gold).sum(axis))
+    size = np.atleast_1d(made.predicted.sum(axis) + made.gold.sum(axis))
+    return float(np.divide(2.0 * both, size, out=np.zeros(len(size)), where=size > 0).mean())
+
+
+def centred(side: np.ndarray) -> np.ndarray:
+    return np.asarray(side - side.mean(axis=0))
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float((one * other).sum() / np.sqrt((one**2).sum() * (other**2).sum()))
+
+
+def test_they_equal_their_closed_forms() -> None:
+    for _ in range(50):
+        flags = labels(RNG.random((40, 4)) < 0.3, RNG.random((40, 4)) < 0.3)
+        assert own.f1("micro", flags) == pytest.approx(by_hand(flags, micro=True), abs=1e-12)
+        assert own.f1("macro", flags) == pytest.approx(by_hand(flags, micro=False), abs=1e-12)
+        made = ClassPredictions(predicted=RNG.integers(0, 4, 80), gold=RNG.integers(0, 3, 80))
+        classes = np.union1d(made.predicted, made.gold)
+        hot = labels(made.predicted[:, None] == classes, made.gold[:, None] == classes)
+        assert own.f1("macro", made) == pytest.approx(by_hand(hot, micro=False), abs=1e-12)
+        expected = cosine(centred(hot.predicted.astype(float)), centred(hot.gold.astype(float)))
+        assert own.matthews(made) == pytest.approx(expected, abs=1e-12)
+        numbers = values(RNG.gumbel(size=60), np.round(RNG.random(60) * 5, 1))
+        pearson = cosine(centred(numbers.predicted), centred(numbers.gold))
+        assert own.correlation("pearsonr", numbers) == pytest.approx(pearson, abs=1e-12)
+        ranks = [centred(rankdata(side)) for side in (numbers.predicted, numbers.gold)]
+        assert own.correlation("spearmanr", numbers) == pytest.approx(cosine(*ranks), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -74,17 +71,18 @@ def test_each_name_computes_what_it_says() -> None:
         ([[0, 0]], [[0, 0]], [1.0], 0.0, 0.0),
         ([[1, 0]], [[0, 0]], [0.0], 0.0, 0.0),
         ([[0, 0]], [[0, 1]], [0.0], 0.0, 0.0),
-        ([[1], [0], [1]], [[1], [0], [0]], [1.0, 1.0, 0.0], 2 / 3, 2 / 3),
+        ([[1, 0], [1, 0]], [[1, 0], [1, 0]], [1.0, 1.0], 1.0, 0.5),
         ([[1, 1], [1, 0], [0, 1]], [[1, 1], [1, 0], [0, 0]], [1.0, 1.0, 0.0], 6 / 7, (1 + 2 / 3) / 2),
     ],
 )
 def test_sets_of_labels_by_hand(
     predicted: list[list[int]], gold: list[list[int]], sets: list[float], micro: float, macro: float
 ) -> None:
-    ours, theirs = np.array(predicted, dtype=bool), np.array(gold, dtype=bool)
-    assert own.set_f1s(ours, theirs).tolist() == pytest.approx(sets)
-    assert own.label_f1(ours, theirs, micro=True) == pytest.approx(micro)
-    assert own.label_f1(ours, theirs, micro=False) == pytest.approx(macro)
+    made = labels(predicted, gold)
+    assert own.set_f1s(made.predicted, made.gold).tolist() == pytest.approx(sets)
+    assert METRICS["paper SC-labels set_f1"].score(made).value == pytest.approx(np.mean(sets))
+    assert METRICS["standard SC-labels micro_f1"].score(made).value == pytest.approx(micro)
+    assert METRICS["standard SC-labels macro_f1"].score(made).value == pytest.approx(macro)
 
 
 @pytest.mark.parametrize(
@@ -100,19 +98,20 @@ def test_sets_of_labels_by_hand(
 )
 def test_classes_by_hand(predicted: list[int], gold: list[int], macro: float, mcc: float) -> None:
     for one, other in ((predicted, gold), (gold, predicted)):  # neither knows which side is the gold one
-        assert own.macro_f1(np.array(one), np.array(other)) == pytest.approx(macro)
-        assert own.matthews(np.array(one), np.array(other)) == pytest.approx(mcc)
+        made = ClassPredictions(predicted=np.array(one), gold=np.array(other))
+        assert METRICS["standard SC macro_f1"].score(made).value == pytest.approx(macro)
+        assert METRICS["standard SC mcc"].score(made).value == pytest.approx(mcc)
 
 
-@pytest.mark.parametrize("ranks", [False, True])
-@pytest.mark.parametrize("size", [1, 3, 7, 10])
-@pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -1.1, 1e9 / 3])
-def test_what_never_changes_correlates_with_nothing(value: float, size: int, ranks: bool) -> None:
+@pytest.mark.parametrize("kind", ["pearsonr", "spearmanr"])
+@pytest.mark.parametrize("size", [1, 3, 10])
+@pytest.mark.parametrize("value", [0.0, 0.1, -1.1, 1e9 / 3])
+def test_what_never_changes_correlates_with_nothing(value: float, size: int, kind: str) -> None:
     """Not with itself either, however its mean is rounded."""
     same = np.full(size, value)
     for other in (same, np.full(size, 0.3), np.arange(size) * 0.7):
-        assert own.correlation(same, other, ranks=ranks) == 0.0
-        assert own.correlation(other, same, ranks=ranks) == 0.0
+        assert own.correlation(kind, values(same, other)) == 0.0
+        assert own.correlation(kind, values(other, same)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -127,9 +126,9 @@ def test_what_never_changes_correlates_with_nothing(value: float, size: int, ran
 def test_correlations_by_hand(
     predicted: list[float], gold: list[float], pearson: float, spearman: float
 ) -> None:
-    one, other = np.array(predicted), np.array(gold)
-    assert own.correlation(one, other) == pytest.approx(pearson)
-    assert own.correlation(one, other, ranks=True) == pytest.approx(spearman)
+    made = values(predicted, gold)
+    assert METRICS["standard SC-value pearson"].score(made).value == pytest.approx(pearson)
+    assert METRICS["standard SC-value spearman"].score(made).value == pytest.approx(spearman)
 
 
 @pytest.mark.parametrize(
@@ -138,43 +137,9 @@ def test_correlations_by_hand(
 )
 def test_closeness_is_what_the_error_leaves_of_the_range(error: float, near: float) -> None:
     gold = np.array([-1.0, 0.0, 3.0])
-    assert own.closeness(gold + error, gold, (-1.0, 3.0)).tolist() == [near] * 3
-
-
-def test_each_instance_has_its_part_in_the_score_that_chooses_the_learning_rate() -> None:
-    labels = LabelPredictions(
-        predicted=np.array([[True, True], [False, False]]), gold=np.array([[True, False], [False, False]])
-    )
-    values = ValuePredictions(predicted=np.array([1.0, 9.0]), gold=np.array([2.0, 1.0]), limits=(1.0, 5.0))
-    for name, made, scores in (
-        ("labels set_f1", labels, [2 / 3, 1.0]),
-        ("value closeness", values, [0.75, 0.0]),
-    ):
-        found = METRICS[f"paper SC-{name}"].score(made)
-        assert list(found.instances["scores_i"]) == pytest.approx(scores)
-        assert found.value == pytest.approx(sum(scores) / 2)
-
-
-@pytest.mark.parametrize(("key", "value"), [("macro_f1", (2 / 3 + 4 / 5) / 2), ("mcc", 1 / math.sqrt(3))])
-def test_classes_are_scored_by_the_metric_that_a_dataset_asks_for(key: str, value: float) -> None:
-    made = ClassPredictions(predicted=np.array([0, 0, 1, 1]), gold=np.array([0, 1, 1, 1]))
-    assert METRICS[f"standard SC {key}"].score(made).value == pytest.approx(value)
-
-
-def test_classes_equal_scikit_learn() -> None:
-    predicted, gold = RNG.integers(0, 4, 80), RNG.integers(0, 3, 80)
-    assert own.macro_f1(predicted, gold) == pytest.approx(f1_score(gold, predicted, average="macro"))
-    assert own.matthews(predicted, gold) == pytest.approx(matthews_corrcoef(gold, predicted))
-    assert own.matthews(np.zeros(5, dtype=int), np.arange(5) % 2) == 0.0
-
-
-def test_correlations_equal_scipys_and_closeness_stays_in_range() -> None:
-    predicted, gold = RNG.normal(size=60), np.round(RNG.random(60) * 5, 1)
-    assert own.correlation(predicted, gold) == pytest.approx(pearsonr(predicted, gold)[0])
-    assert own.correlation(predicted, gold, ranks=True) == pytest.approx(spearmanr(predicted, gold)[0])
-    assert own.correlation(np.ones(4), np.arange(4.0)) == 0.0
-    found = own.closeness(np.array([1.0, 1.0, 99.0]), np.array([1.0, 3.0, 1.0]), (1.0, 5.0))
-    assert found.tolist() == [1.0, 0.5, 0.0]
+    made = ValuePredictions(predicted=gold + error, gold=gold, limits=(-1.0, 3.0))
+    found = METRICS["paper SC-value closeness"].score(made)
+    assert list(found.instances["scores_i"]) == [near] * 3 and found.value == near
 
 
 def test_metrics_on_request_are_of_datasets_that_ask_for_them() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.datasets.leakage import overlaps
+from benchmarks.datasets.import_files import overlaps
 from benchmarks.datasets.local_dataset import read_manifest, table
+from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import synthetic
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import get_dataset
@@ -26,9 +27,9 @@ def test_what_is_in_two_splits_is_counted(name: str) -> None:
         tables["queries"] = table("IR", "queries", [*queries, {**queries[0], "split": "test", "id": "again"}])
     else:
         tables["test"] = tables["test"].slice(0, 0)
-        assert not [line for line in overlaps(dataset.task, tables) if "of test are" in line]
+        assert not [line for line in overlaps(FORMS[dataset.form], tables) if "of test are" in line]
         tables["test"] = tables["train"].slice(3, 2)
-    (line,) = [line for line in overlaps(dataset.task, tables) if "test are in" in line][:1]
+    (line,) = [line for line in overlaps(FORMS[dataset.form], tables) if "test are in" in line][:1]
     assert " in " in line and "as well, the first '" in line
     assert line.startswith("1 of the 11" if dataset.task == "IR" else "2 of the 2")
 
