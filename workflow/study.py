@@ -27,14 +27,8 @@ from workflow.settings import Settings
 from workflow.site_file import queue_name
 
 __all__ = [
-    "cell_runs",
-    "models_of",
-    "place_stand_ins",
-    "study_of",
-    "train_command",
-    "tuning_gpu_hours",
-    "workflow_of",
-]
+    "cell_runs", "models_of", "place_stand_ins", "study_of", "train_command", "tuning_gpu_hours", "workflow_of",
+]  # fmt: skip
 
 _FINE_TUNINGS = 50 * len({dataset.trained_on for dataset in DATASETS.values()}) * 30
 _ROW_BYTES = 200_000
@@ -62,9 +56,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         if not paper[target]:
             raise UserError(f"{target} holds no models; take another figure or table of the paper")
         if study.models is not MODELS:
-            raise UserError(
-                f"{target} is of the paper, the study is {study.name!r}; take `all` or a model's name"
-            )
+            raise UserError(f"{target} is of the paper, the study is {study.name!r}; take `all` or a model")
         return tuple(study.model(name) for name in paper[target])
     try:
         return (study.model(target),)
@@ -275,10 +267,8 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
     for assignment in settings.pretraining_settings:
         words += ("--set", assignment)
     # A training that is resumed may change the others.
-    science = TrainingConfig().science()
-    decide = {
-        key: value for key, value in assignments(settings.pretraining_settings).items() if key in science
-    }
+    given, science = assignments(settings.pretraining_settings), TrainingConfig().science()
+    decide = {key: value for key, value in given.items() if key in science}
     exported = study.shapes[item.size].trained_parameters * 4 if kind.goal else 0.0
     # An export alone needs no second node, and one GPU.
     nodes, gpus = (settings.nodes, settings.gpus_per_node) if own else (1, min(1, settings.gpus_per_node))
@@ -298,11 +288,7 @@ def _training(kind: Kind, name: str, item: PlannedStage, plan: Plan, study: Stud
 
 
 def _cells(
-    model: Model,
-    sources: tuple[str, ...],
-    datasets: tuple[str, ...],
-    study: Study,
-    settings: Settings,
+    model: Model, sources: tuple[str, ...], datasets: tuple[str, ...], study: Study, settings: Settings
 ) -> Job:
     """Return the job of a cell, or of all cells of a model, which keep its GPUs busy run by run."""
     packed = settings.tuning_gpus > 1
