@@ -28,9 +28,15 @@ DATASETS = tuple(
 """The first dataset of each family that is trained on itself."""
 
 _WORDS = {
-    "who": ("the harbour", "the teacher", "the river", "the engine", "the garden", "the farmer", "the bridge"),
-    "does": ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "crosses"),
-    "how": ("slowly", "at night", "in the valley", "every spring", "on a small island", "again"),
+    "who": (
+        "the harbour", "a teacher", "the old river", "an engine", "the garden", "every farmer", "the bridge", "my song",
+        "a letter", "the window", "another kitchen", "the quiet museum",
+    ),
+    "does": ("watches", "carries", "remembers", "repairs", "follows", "hides", "paints", "builds", "forgets"),
+    "how": (
+        "slowly", "at night", "in the valley", "every spring", "on a small island", "again", "without a word",
+        "with great care", "near the mountains", "for the market",
+    ),
 }  # fmt: skip
 
 

@@ -1,8 +1,12 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
+from common.provenance import ROOT
 from container.build import IMAGES, build, mirror_of, snapshot_of
 from container.site import Site
 
@@ -61,3 +65,15 @@ def test_definitions_name_no_host_and_share_their_environment() -> None:
     parts = [text.split("%environment")[1].split("%runscript")[0].replace(name, "")
              for name, text in texts.items()]  # fmt: skip
     assert parts[0] == parts[1]
+
+
+@pytest.mark.slow
+def test_the_full_images_own_test_passes_outside_too(tmp_path: Path) -> None:
+    script = IMAGES["full"].definition.read_text("utf-8").split("%test\n")[1]
+    environ = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(tmp_path),
+    }
+    answer = subprocess.run(["sh", "-c", script], env=environ, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
