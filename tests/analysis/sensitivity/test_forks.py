@@ -6,15 +6,15 @@ from statsmodels.stats.multitest import multipletests
 from analysis.claims.assessment import assess
 from analysis.claims.multiverse import Forks
 from analysis.claims.pages.multiverse import forks_lines
-from analysis.sensitivity.forks import FORKS, explore_forks, flips, shares, universes
+from analysis.sensitivity.forks import FORKS, flips, shares, universes
 from analysis.sensitivity.overturning import state_of
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from common.tables import Document, show
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
+from tests.analysis.sensitivity.found import analyses
 
 SETTINGS = Settings(interval="t")
-FRAME = explore_forks(PUBLISHED, SETTINGS)
 BASE = {
     "interval": "t", "selection": "seed", "margin": 1.0, "adjustment": "family", "reading": "as worded",
     "datasets": "all", "rho": 0.0,
@@ -22,7 +22,7 @@ BASE = {
 
 
 def rows(**options: object):
-    held = FRAME
+    held = analyses()
     for fork, option in (BASE | options).items():
         held = held[held[fork] == option]
     return held.set_index("id")
@@ -52,30 +52,32 @@ def test_adjustments_are_holms_over_all_claims_or_none() -> None:
 
 
 def test_valid_and_invalid_analyses_are_apart() -> None:
-    assert set(FRAME.loc[FRAME["interval"] == "paper", "valid"]) == {False}
-    assert set(FRAME.loc[FRAME["adjustment"] == "none", "valid"]) == {False}
+    assert set(analyses().loc[analyses()["interval"] == "paper", "valid"]) == {False}
+    assert set(analyses().loc[analyses()["adjustment"] == "none", "valid"]) == {False}
     assert rows()["valid"].all()
-    held = shares(FRAME)
-    assert (held["valid"] + held["invalid"] == FRAME["id"].value_counts()[held.index]).all()
+    held = shares(analyses())
+    assert (held["valid"] + held["invalid"] == analyses()["id"].value_counts()[held.index]).all()
     assert held.loc["F2", "valid_supported"] == 1.0
     assert held.loc["F9", "invalid_contradicted"] > held.loc["F9", "valid_contradicted"]
 
 
 def test_no_dataset_is_left_out_of_spreads() -> None:
     """Their twelve analyses for each interval, correlation and adjustment would repeat those of all datasets."""
-    options = FRAME["interval"].nunique() * FRAME["rho"].nunique() * FRAME["adjustment"].nunique()
-    counts = FRAME["id"].value_counts()
+    options = (
+        analyses()["interval"].nunique() * analyses()["rho"].nunique() * analyses()["adjustment"].nunique()
+    )
+    counts = analyses()["id"].value_counts()
     assert {name: counts["F1"] - count for name, count in counts.items() if count < counts["F1"]} == {
         "F7": 12 * options, "F10": 12 * options,
     }  # fmt: skip
-    assert set(FRAME.loc[FRAME["id"] == "F7", "datasets"]) == {"all"}
-    forks = Forks(analyses=FRAME, shares=shares(FRAME), flips=flips(FRAME, BASE))
+    assert set(analyses().loc[analyses()["id"] == "F7", "datasets"]) == {"all"}
+    forks = Forks(analyses=analyses(), shares=shares(analyses()), flips=flips(analyses(), BASE))
     said = show(Document(body=forks_lines(forks, ["F7"])), "text")
     assert "F7, F10: without the analyses that leave a dataset out" in said
 
 
 def test_single_changes_that_flip_a_verdict_are_named() -> None:
-    found = flips(FRAME, BASE)
+    found = flips(analyses(), BASE)
     assert found["F2"] == []
     assert ("rho", "0.5", "supported", True) in found["F4"]
     assert ("adjustment", "none", "supported", False) in found["F4"]
@@ -96,4 +98,4 @@ def test_runs_have_every_rule_and_no_correlation() -> None:
     why = {one.interval.name: one.interval.why_not for one in plans}
     assert why["studentised"] == why["t"] == ""
     assert (why["paper"], why["bootstrap"], why["expanded"]) == ("covers 88 %", "covers 84 %", "covers 92 %")
-    assert list(FRAME.columns) == ["id", *FORKS, "state", "p", "valid", "why_not"]
+    assert list(analyses().columns) == ["id", *FORKS, "state", "p", "valid", "why_not"]

@@ -9,24 +9,29 @@ from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.verdicts import judge, judge_claim
 from analysis.sensitivity.evidence import with_pretraining_spread
 from analysis.sensitivity.overturning import SPREADS, overturn, state_of
+from tests.analysis.sensitivity.found import overturned
 
 FOUND = PublishedEvidence("t").finding
-RESULT = {one.id: one for one in overturn(FOUND, published=True)}
 
 
 def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() -> None:
-    assert list(RESULT) == list(CLAIMS)
-    for one in RESULT.values():
+    assert list(overturned()) == list(CLAIMS)
+    for one in overturned().values():
         assert (one.spread is None) == (one.state in ("undecided", "not decidable"))
-    assert {name for name, one in RESULT.items() if one.state == "supported"} == {"F1", "F2", "F5a", "F5c"}
-    assert {name: one.state_alone for name, one in RESULT.items()} | {
+    assert {name for name, one in overturned().items() if one.state == "supported"} == {
+        "F1",
+        "F2",
+        "F5a",
+        "F5c",
+    }
+    assert {name: one.state_alone for name, one in overturned().items()} | {
         "F4": "supported", "F13": "supported", "F9": "contradicted", "F12": "contradicted",
-    } == {name: one.state_alone for name, one in RESULT.items()}  # fmt: skip
+    } == {name: one.state_alone for name, one in overturned().items()}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["F1", "F5a", "F5c"])
 def test_the_spread_is_the_first_that_overturns(name: str) -> None:
-    spread = RESULT[name].spread
+    spread = overturned()[name].spread
     assert spread is not None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, state in ((before, "supported"), (spread, "undecided")):
@@ -36,7 +41,7 @@ def test_the_spread_is_the_first_that_overturns(name: str) -> None:
 
 def test_alone_it_takes_more() -> None:
     for name in ("F1", "F2", "F5a", "F5c"):
-        one = RESULT[name]
+        one = overturned()[name]
         assert one.spread is not None and one.spread_alone is not None and one.spread_alone >= one.spread
         assert (
             state_of(judge_claim(CLAIMS[name], with_pretraining_spread(FOUND, one.spread_alone)))
@@ -45,9 +50,9 @@ def test_alone_it_takes_more() -> None:
 
 
 def test_correlations_are_for_printed_cells() -> None:
-    assert set(RESULT["F1"].states_by_rho.values()) == {RESULT["F1"].state}
-    assert set(RESULT["F4"].states_by_rho.values()) != {RESULT["F4"].state}
-    assert RESULT["F4"].states_by_rho[0.5] == "supported"
-    assert math.isnan(RESULT["F7"].p_by_rho[0.5])
+    assert set(overturned()["F1"].states_by_rho.values()) == {overturned()["F1"].state}
+    assert set(overturned()["F4"].states_by_rho.values()) != {overturned()["F4"].state}
+    assert overturned()["F4"].states_by_rho[0.5] == "supported"
+    assert math.isnan(overturned()["F7"].p_by_rho[0.5])
     from_runs = overturn(FOUND, published=False)
     assert all(not one.states_by_rho for one in from_runs)

@@ -4,23 +4,22 @@ import json
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.sensitivity.report import sensitivity_document, sensitivity_of
-from analysis.sources import PUBLISHED, Source
+from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 from common.tables import PRINTED, show
 from tests.analysis.comparisons.given import best_runs, drawn
-
-RESULT = sensitivity_of(PUBLISHED, Settings(interval="t"))
+from tests.analysis.sensitivity.found import published
 
 
 def test_every_format_names_every_claim() -> None:
     for form in PRINTED:
-        text = show(sensitivity_document(RESULT), form)
+        text = show(sensitivity_document(published()), form)
         assert text.endswith("\n") and "nan" not in text
         assert all(name in text for name in CLAIMS)
 
 
 def test_the_text_has_what_overturns_each_verdict() -> None:
-    lines = show(sensitivity_document(RESULT), "text").splitlines()
+    lines = show(sensitivity_document(published()), "text").splitlines()
     first = next(line for line in lines if line.startswith("F1 "))
     assert first.split()[:2] == ["F1", "supported"] and "0.63" in first
     assert any(line.startswith("F12") and "(invalid)" in line for line in lines)
@@ -28,7 +27,7 @@ def test_the_text_has_what_overturns_each_verdict() -> None:
 
 
 def test_json_holds_the_same() -> None:
-    content = json.loads(show(sensitivity_document(RESULT), "json"))
+    content = json.loads(show(sensitivity_document(published()), "json"))
     claims = {one["id"]: one for one in content["claims"]}
     assert list(claims) == list(CLAIMS)
     assert claims["F4"]["by_rho"]["0.5"] == "supported"
@@ -37,14 +36,14 @@ def test_json_holds_the_same() -> None:
 
 
 def test_the_second_opinion_is_beside_the_verdict() -> None:
-    claims = {one["id"]: one for one in json.loads(show(sensitivity_document(RESULT), "json"))["claims"]}
+    claims = {one["id"]: one for one in json.loads(show(sensitivity_document(published()), "json"))["claims"]}
     assert claims["F1"]["probability"] > 0.99 > 0.9 > claims["F1"]["probability_over_datasets"]
     assert claims["F7"]["probability"] is None
-    assert "Second opinion" in show(sensitivity_document(RESULT), "text")
+    assert "Second opinion" in show(sensitivity_document(published()), "text")
 
 
 def test_an_interval_without_standard_errors_leaves_them_to_students_t(monkeypatch) -> None:
-    monkeypatch.setattr("analysis.sensitivity.report.forks_of", lambda source, settings: RESULT.forks)
+    monkeypatch.setattr("analysis.sensitivity.report.forks_of", lambda source, settings: published().forks)
     levels = {
         f"{size}-{name}-42k": 2.0 * (name == "mlm40")
         for size in ("210m", "610m", "1b")

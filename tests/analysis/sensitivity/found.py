@@ -1,0 +1,29 @@
+"""What is found about the published cells, once a process, when a test asks for it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pandas as pd
+
+from analysis.sensitivity.overturning import Overturned
+from analysis.sensitivity.report import Sensitivity, sensitivity_of
+from analysis.sources import PUBLISHED
+from analysis.statistics.scores_table import Settings
+
+
+@cache
+def published() -> Sensitivity:
+    """Everything, under Student's t."""
+    return sensitivity_of(PUBLISHED, Settings(interval="t"))
+
+
+@cache
+def overturned() -> dict[str, Overturned]:
+    """What overturns each verdict, by claim."""
+    return {one.id: one for one in published().overturned}
+
+
+def analyses() -> pd.DataFrame:
+    """Every verdict under every fork."""
+    return published().forks.analyses
