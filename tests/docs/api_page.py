@@ -6,8 +6,6 @@ python -m tests.docs.api_page
 from __future__ import annotations
 
 import inspect
-import re
-import textwrap
 
 import clm_or_mlm as cm
 from analysis.sources import Source
@@ -19,12 +17,9 @@ HEAD = """\
 
     import clm_or_mlm as cm
 
-Thirteen names: sources and pandas frames in; frames, text and matplotlib figures out. [The notebook](tutorial.ipynb)
-uses each of them. Where a function takes `source`, give it `"published"`, `"released"`, `"miniature"`, the path of a
-run store or runs table, a frame of runs, or what `load` returned. What a user has to correct is raised as
-`common.errors.UserError`, one sentence.
-
-This page is written from the docstrings by `python -m tests.docs.api_page`.
+[The notebook](tutorial.ipynb) uses each of these names; `help(cm.claims)` has the arguments. `source` is
+`"published"`, `"released"`, `"miniature"`, the path of a run store or runs table, a frame of runs, or what `load`
+returned. What a user has to correct is a `common.errors.UserError`. `python -m tests.docs.api_page` writes this page.
 """
 
 
@@ -45,7 +40,13 @@ def _function(name: str) -> str:
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         shown.append(f"{star}{parameter.name}{default}")
-    return f"## `{name}({', '.join(shown)})`\n\n{_markdown(inspect.getdoc(function) or '')}\n"
+    return f"## `{name}({', '.join(shown)})`\n\n{_summary(function)}\n"
+
+
+def _summary(thing: object) -> str:
+    parts = (inspect.getdoc(thing) or "").split("\n\n")
+    kept = [parts[0], *(part for part in parts[1:] if part.startswith("Columns:"))]
+    return "\n\n".join(" ".join(part.split()) for part in kept)
 
 
 def _source() -> str:
@@ -53,27 +54,8 @@ def _source() -> str:
     for name in ("is_published", "default_interval", "scores", "need_runs"):
         member = vars(Source)[name]
         call = "()" if inspect.isfunction(member) else ""
-        summary = (inspect.getdoc(member) or "").split("\n\n")[0]
-        members.append(f"- `{name}{call}`: {' '.join(summary.split())}")
+        members.append(f"- `{name}{call}`: {_summary(member)}")
     return "\n".join(["## `Source`", "", "What `load` returns: an open source.", "", *members, ""])
-
-
-def _markdown(doc: str) -> str:
-    """Return a docstring as Markdown: sections become lists."""
-    lines: list[str] = []
-    for part in re.split(r"\n\n", doc):
-        heading, _, body = part.partition("\n")
-        if heading in ("Args:", "Raises:"):
-            lines += ["", "Arguments:" if heading == "Args:" else heading, ""]
-            entries = re.split(r"\n(?=\S)", textwrap.dedent(body))
-            for entry in entries:
-                name, _, meaning = " ".join(entry.split()).partition(": ")
-                lines.append(f"- `{name}`: {meaning}")
-        elif heading == "Returns:":
-            lines += ["", f"Returns {' '.join(body.split())[0].lower()}{' '.join(body.split())[1:]}"]
-        else:
-            lines += ["", part]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 if __name__ == "__main__":

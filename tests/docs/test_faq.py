@@ -52,7 +52,3 @@ def test_the_error_without_torch_is_the_quoted_one() -> None:
     assert quoted in TEXT
     source = (ROOT / "clm_or_mlm" / "rooms.py").read_text(encoding="utf-8")
     assert quoted.replace("torch", "{package}") in source
-
-
-def test_the_page_quotes_a_dozen_errors() -> None:
-    assert len(STEPS) >= 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -40,18 +39,6 @@ def test_the_researchers_from_documents_to_a_table_with_the_new_row(tmp_path: Pa
     clone = check("researcher.md", tmp_path)
     assert (clone / "pretrained/models/toy-s-clm-60-mlm40-120/model.safetensors").is_file()
     assert len(list((clone / "runs").rglob("results.json"))) == 2
-
-
-def test_the_readmes_way_to_a_table_is_the_tutorials() -> None:
-    pages = [(TUTORIALS / "researcher.md").read_text(encoding="utf-8")]
-    pages += (
-        (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- the researcher's tutorial -->\n\n")[1:]
-    )
-    tutorial, readme = (re.sub(r"\\\n +", "", page) for page in pages)
-    run_there = {step.command.strip() for step in steps(tutorial)}
-    commands = [line.strip() for line in readme.split("\n\n")[0].splitlines()]
-    assert commands[0] == "make full-env" and f"    {commands[0]}\n" in tutorial
-    assert len(commands) > 6 and [line for line in commands[1:] if line not in run_there] == []
 
 
 @pytest.mark.parametrize(
