@@ -49,8 +49,7 @@ reproduce: $(SMALL)/.installed ## every table and figure the source allows, and 
 	@$(SMALL)/bin/python -m analysis reproduce --source "$(SOURCE)" --out "$(OUT)" $(ARGS)
 
 report: $(SMALL)/.installed ## one self-contained page of everything: build/report/index.html
-	@$(SMALL)/bin/python -m paper_figures all claims multiverse coverage --source "$(SOURCE)" --out "$(OUT)/figures" $(ARGS) >/dev/null
-	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --figures "$(OUT)/figures" --out "$(OUT)/report/index.html" $(ARGS)
+	@$(SMALL)/bin/python -m analysis report --source "$(SOURCE)" --out "$(OUT)/report/index.html" $(ARGS)
 
 findings: $(SMALL)/.installed ## write docs/findings.md again: which findings the published cells support
 	@$(SMALL)/bin/python -m analysis claims --source published --opinion --format markdown --out docs/findings.md

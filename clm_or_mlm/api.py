@@ -218,8 +218,9 @@ def figure(
         UserError: the source does not allow the figure, or the figure has no such panel.
     """
     from paper_figures.drawing.style import paper_style
-    from paper_figures.inputs import Inputs
+    from paper_figures.figure import Inputs
     from paper_figures.registry import figures_named
+    from paper_figures.save import DrawnFigure
 
     [entry] = figures_named([str(name)])
     drawn = entry.load()
@@ -229,15 +230,9 @@ def figure(
         settings=Settings(interval=interval),
         logs=None if logs is None else Path(logs),
     )
-    data = drawn.collect(inputs)
     if not task and ax is None:
-        from paper_figures.output.captions import caption
-        from paper_figures.output.titles import entitle
-
         with paper_style():
-            whole = drawn.draw(data, caption(drawn, data, inputs))
-            entitle(whole, drawn, inputs)
-            return whole
+            return DrawnFigure.of(drawn, inputs).draw()
     if drawn.draw_panel is None or task not in TASKS:
         raise UserError(
             f"{drawn.label} is drawn whole, or by task= one of {', '.join(TASKS)} where it has such panels"
@@ -246,7 +241,7 @@ def figure(
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()
-    drawn.draw_panel(data, task, ax)
+    drawn.draw_panel(drawn.collect(inputs), task, ax)
     return ax
 
 

@@ -23,9 +23,9 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance, write_provenance
 from common.tables import FORMATS, Document, write
-from paper_figures.inputs import Inputs
-from paper_figures.output.results import draw_figures
-from paper_figures.registry import FIGURES, FigureEntry
+from paper_figures.figure import Inputs
+from paper_figures.registry import FIGURES, LazyFigure
+from paper_figures.save import draw_figures
 
 __all__ = ["Outcome", "reproduce"]
 
@@ -55,7 +55,7 @@ def reproduce(
     *,
     selection: str = "seed",
     logs: Path | None = None,
-    figures: Sequence[FigureEntry] | None = None,
+    figures: Sequence[LazyFigure] | None = None,
 ) -> Outcome:
     """Write scores, tables, audit, letter, claims and figures of a source under `out`, with their record.
 

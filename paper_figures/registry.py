@@ -14,9 +14,9 @@ from typing import Any
 
 from common.errors import UserError, nearest
 from common.registry import Registry
-from paper_figures.figure_types import FigureSpec, file_stem
+from paper_figures.figure import FigureSpec, file_stem
 
-__all__ = ["FIGURES", "FigureEntry", "LazyFigure", "figures_named"]
+__all__ = ["FIGURES", "LazyFigure", "figures_named"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +48,28 @@ class LazyFigure:
         return figure
 
 
+_SUPPLEMENTARY = "paper_figures.supplementary"
 _CLAIMS = (
     "F1", "F2", "F3", "F4", "F5a", "F5b", "F5c", "F5d", "F5e", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13",
     "F14", "F15",
 )  # fmt: skip
 """The findings (`analysis.claims.catalogue`), which take too long to import for a list of names."""
-FigureEntry = LazyFigure | FigureSpec[Any]
-"""What the registry holds: the place of a figure, or a figure itself."""
 
-FIGURES: Registry[FigureEntry] = Registry(
+FIGURES: Registry[LazyFigure] = Registry(
     "figure",
     [
         *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
         *(
             LazyFigure(
                 name=f"forest-{claim.lower()}",
-                module="paper_figures.supplementary.forests",
+                module=f"{_SUPPLEMENTARY}.forests",
                 part=claim,
                 supplementary=True,
             )
             for claim in _CLAIMS
         ),
         *(
-            LazyFigure(name=word, module=f"paper_figures.supplementary.{word}", supplementary=True)
+            LazyFigure(name=word, module=f"{_SUPPLEMENTARY}.{word}", supplementary=True)
             for word in ("claims", "multiverse", "coverage")
         ),
     ],
@@ -78,7 +77,7 @@ FIGURES: Registry[FigureEntry] = Registry(
 """All figures in the order in which they are drawn."""
 
 
-def figures_named(words: Iterable[str]) -> list[FigureEntry]:
+def figures_named(words: Iterable[str]) -> list[LazyFigure]:
     """Return the figures that the words name, each once: `3`, `figure3`, `claims`, or `all` of the paper's.
 
     The paper's figures come first, in the order of the words.

@@ -16,12 +16,10 @@ from analysis.records import records
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
-from paper_figures.drawing.layout import make_page, task_panels
 from paper_figures.drawing.marks import draw_spread
+from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import Look
-from paper_figures.figure_data import COLUMNS
-from paper_figures.figure_types import PaperFigure
-from paper_figures.inputs import Inputs
+from paper_figures.figure import COLUMNS, FigureSpec, Inputs
 from pretraining.model_names import FIGURES
 
 __all__ = ["SD", "SINGLE", "spread_figure", "task_averages"]
@@ -68,7 +66,7 @@ def spread_figure(
     note: str,
     claim: str,
     selected: bool,
-) -> PaperFigure:
+) -> FigureSpec[pd.DataFrame]:
     """Return a figure of centred scores, a panel a task.
 
     Args:
@@ -94,16 +92,15 @@ def spread_figure(
             )
         return data.assign(source=inputs.name)
 
-    def draw(data: pd.DataFrame, caption: str) -> Figure:
-        panels = task_panels(centred=True)
-        page = make_page(title=figure.heading, panels=panels, x_label="", caption=caption)
+    def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        page = make_page(heading=heading, panels=task_panels(centred=True), x_label="", caption=caption)
         for task, ax in page.axes.items():
             rows = data[data["panel"] == task]
             single = rows["interval"] == SINGLE
             draw_spread(ax, rows[~single], rows[single], looks, columns=list(looks))
         return page.figure
 
-    figure = PaperFigure(
+    figure = FigureSpec(
         name=str(number),
         title=title,
         collect=collect,

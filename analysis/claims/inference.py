@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 __all__ = ["Tails", "brown_forsythe", "holm", "partial_conjunction", "region_p", "spread_ratios"]
 
@@ -66,6 +65,8 @@ def brown_forsythe(first: Array, second: Array) -> float:
     """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays."""
     if np.ptp(first) == 0 and np.ptp(second) == 0:
         return 1.0
+    from scipy import stats  # takes as long to import as a figure to draw
+
     return float(stats.levene(first.ravel(), second.ravel(), center="median").pvalue)
 
 

@@ -9,10 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from clm_or_mlm.options import ScoreOptions, SourceOptions
-from paper_figures.inputs import Inputs
-from paper_figures.output.formats import FORMATS, formats_named
-from paper_figures.output.results import draw_figures
+from paper_figures.figure import Inputs
 from paper_figures.registry import FIGURES, figures_named
+from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]
 
@@ -28,7 +27,6 @@ def draw(
     logs: Annotated[Path | None, Parameter(metavar="DIR", group=_WRITTEN)] = None,
     out: Annotated[Path, Parameter(metavar="DIR", group=_WRITTEN)] = Path("build/figures"),
     formats: Annotated[str, Parameter(name="--format", metavar=_FORMATS, group=_WRITTEN)] = _FORMATS,
-    theme: Annotated[str, Parameter(metavar="light,dark", group=_WRITTEN)] = "light",
 ) -> int:
     """Draw the paper's figures as PDF, PNG and SVG, each with its numbers and its alt text.
 
@@ -48,14 +46,10 @@ def draw(
         logs: folder with the training logs, for Figure 12
         out: where the files go
         formats: formats of the picture
-        theme: for a light page, a dark one (figureN.dark.svg), or both
     """
     chosen = [figure.load() for figure in figures_named(figures)]
-    # Both read matplotlib, which the loading of a figure prepares.
-    from paper_figures.drawing.themes import themes_named
-    from paper_figures.output.titles import family_models
+    from paper_figures.words import family_models  # the findings, which take too long to import for a help
 
-    themes = themes_named(theme)
     forms = formats_named(name for name in formats.lower().split(",") if name)
     every = "all" in map(str.lower, figures)
     supplementary = any(figure.supplementary for figure in chosen)
@@ -67,7 +61,7 @@ def draw(
         need_instances=scores.needs_instances() or supplementary,
     )
     inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
-    results = draw_figures(chosen, inputs, out, forms, themes)
+    results = draw_figures(chosen, inputs, out, forms)
     problems = [result.problem for result in results if result.problem is not None]
     if problems and len(results) == 1:
         raise problems[0]

@@ -1,25 +1,23 @@
-"""What the report shows, gathered from a source and from a folder of figures; nothing here knows HTML."""
+"""What the report shows, gathered from a source; nothing here knows HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from analysis.claims.answer import Answer, answer
-from analysis.claims.assessment import Assessment, assess
+from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import CLAIMS, FAMILIES
 from analysis.claims.grades import Grade
 from analysis.claims.pages.by_dataset import dataset_sentences, datasets_document
 from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import sentence
+from analysis.claims.wording import format_effect, says, sentence
 from analysis.letter.content import Letter, write_letter
 from analysis.letter.pages import letter_document
-from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit
@@ -27,13 +25,26 @@ from analysis.tables.build import Cell, Table, build_table, table_numbers
 from analysis.tables.render import table_document
 from benchmarks.protocol import AVERAGE, DATASETS
 from clm_or_mlm.report.downloads import Download
-from clm_or_mlm.report.forests import Forest, by_dataset_forest, claim_forest, overview
 from clm_or_mlm.report.links import compared, figures_of, tables_of
-from clm_or_mlm.report.pictures import Picture, pictures_in
+from clm_or_mlm.report.pictures import Picture, draw_pictures
 from common.tables import FORMATS, show
+from paper_figures.figure import Inputs, file_stem
 from paper_figures.registry import FIGURES
 
-__all__ = ["Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
+__all__ = ["Comparison", "Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A comparison that a finding rests on."""
+
+    role: str
+    """`Typical`, `Most adverse` or empty."""
+    label: str
+    effect: str
+    """With its interval."""
+    says: str
+    """`holds`, `fails` or `open`, judged alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +55,12 @@ class FindingEntry:
     sentence: str
     datasets: tuple[str, ...]
     """What is seen by dataset, in sentences."""
-    overview: Forest | None
-    """Typical and most adverse effect on the axis of all findings."""
-    forest: Forest | None
-    by_dataset: Forest | None
+    comparisons: tuple[Comparison, ...]
+    """Those that the source knows: their mean in the claimed direction, then each."""
+    unknown: tuple[str, ...]
+    """Those that the source lacks."""
+    by_dataset: Picture | None
+    """Each comparison on each dataset."""
     explanation: str
     """Every number behind it."""
     figures: tuple[Picture, ...]
@@ -111,6 +124,8 @@ class Content:
     findings_files: tuple[Download, ...]
     tests: tuple[str, str, str]
     """`Assessment.tests`: the test, what it is about, multiplicity."""
+    overview: Picture | None
+    """All findings."""
     pictures: tuple[Picture, ...]
     missing_pictures: tuple[str, ...]
     tables: tuple[TableEntry, ...]
@@ -130,59 +145,51 @@ class Content:
         }
 
 
-def gather(source: Source, figures: Path, settings: Settings) -> Content:
+def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
     """Compute everything the page shows.
 
     Args:
-        source: where the scores come from.
-        figures: folder that `python -m paper_figures` filled from the same source.
-        settings: selection rule and interval; the published values of tables keep theirs.
+        inputs: where the scores come from, selection rule and interval; the published values of tables keep theirs.
+        figures: those to draw, as far as the inputs allow them.
     """
-    settings = source.settled(settings)
+    source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
+    inputs.verdicts.update({verdict.claim.id: verdict for verdict in assessment.verdicts})
+    pictures = draw_pictures(inputs, figures)
     # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
     audited = audit(source, selection=settings.selection) if source.comparable else audit(PUBLISHED)
     scores = None if source.is_published else source.scores(settings)
-    # Every figure shows task averages: a source of single datasets allows none, and has a page all the same.
-    averages = scores is None or bool((scores["dataset"] == AVERAGE).any())
-    pictures = pictures_in(figures, source, settings, required=averages)
-    assessment = assess(source, settings)
     letter = (
         write_letter(source, settings, assessment)
         if source.comparable
         else write_letter(PUBLISHED, PUBLISHED.settled(Settings()))
     )
-    there = {picture.name for picture in pictures}
     tables = [build_table(number, scores, source=source) for number in table_numbers()]
     tasks = {table.number: task for table in tables if (task := _task_of(table)) is not None}
     linked = {name: tables_of(claim, tasks) for name, claim in CLAIMS.items()}
+    verdicts = assessment.verdicts
+    documents = (
+        ("claims.csv", "CSV", verdicts_document(assessment, verdicts)),
+        ("comparisons.csv", "CSV of every comparison", verdicts_document(assessment, verdicts, explain=True)),
+        ("comparisons-by-dataset.csv", "CSV by dataset", datasets_document(assessment, verdicts)),
+    )
+    findings = tuple(_finding(verdict, assessment, pictures, linked) for verdict in assessment.verdicts)
+    forests = {entry.by_dataset.name for entry in findings if entry.by_dataset is not None}
     return Content(
         source=source,
         settings=settings,
         answer=answer(assessment.verdicts, stand_ins=source.stand_ins is not None),
-        findings=_findings(assessment, pictures, linked),
-        findings_files=(
-            Download(
-                name="claims.csv",
-                label="CSV",
-                content=show(verdicts_document(assessment, assessment.verdicts), "csv"),
-            ),
-            Download(
-                name="comparisons.csv",
-                label="CSV of every comparison",
-                content=show(verdicts_document(assessment, assessment.verdicts, explain=True), "csv"),
-            ),
-            Download(
-                name="comparisons-by-dataset.csv",
-                label="CSV by dataset",
-                content=show(datasets_document(assessment, assessment.verdicts), "csv"),
-            ),
+        findings=findings,
+        findings_files=tuple(
+            Download(name=name, label=label, content=show(document, "csv"))
+            for name, label, document in documents
         ),
         tests=assessment.tests,
-        pictures=pictures,
+        overview=pictures.get("claims"),
+        pictures=tuple(one for name, one in pictures.items() if name not in {"claims", *forests}),
         missing_pictures=tuple(
             figure.stem
             for figure in FIGURES.values()
-            if not figure.supplementary and figure.stem not in there
+            if not figure.supplementary and figure.stem not in pictures
         ),
         tables=_tables(tables, audited, linked),
         letter=letter,
@@ -190,41 +197,48 @@ def gather(source: Source, figures: Path, settings: Settings) -> Content:
             Download(name="letter.md", label="Markdown", content=show(letter_document(letter), "markdown")),
         ),
         audit=audited,
-        coverage=simulate(
-            source,
-            trials=COVERAGE_TRIALS,
-            resamples=COVERAGE_RESAMPLES,
-            seed=settings.seed,
-            selection=settings.selection,
-        ),
+        coverage=inputs.coverage,
         n_runs=0 if source.runs is None else len(source.runs),
         n_models=0 if source.runs is None else source.runs["model"].nunique(),
     )
 
 
-def _findings(
-    assessment: Assessment, pictures: tuple[Picture, ...], linked: dict[str, tuple[int, ...]]
-) -> tuple[FindingEntry, ...]:
-    by_name = {picture.name: picture for picture in pictures}
-    places = overview(assessment.verdicts)
-    entries = []
-    for verdict in assessment.verdicts:
-        claim = verdict.claim
-        reading = assessment.datasets.get(claim.id)
-        entries.append(
-            FindingEntry(
-                verdict=verdict,
-                sentence=sentence(verdict),
-                datasets=tuple(dataset_sentences(assessment, verdict)),
-                overview=places.get(claim.id),
-                forest=claim_forest(verdict),
-                by_dataset=None if reading is None else by_dataset_forest(reading),
-                explanation=explanations(assessment, [verdict]),
-                figures=tuple(by_name[f"figure{n}"] for n in figures_of(claim) if f"figure{n}" in by_name),
-                tables=linked[claim.id],
+def _finding(
+    verdict: Verdict,
+    assessment: Assessment,
+    pictures: Mapping[str, Picture],
+    linked: Mapping[str, tuple[int, ...]],
+) -> FindingEntry:
+    claim = verdict.claim
+    findings = [
+        *([verdict.typical] if verdict.typical is not None else []),
+        *dict.fromkeys(verdict.tree.findings),
+    ]
+    names = [file_stem(str(number)) for number in figures_of(claim)]
+    return FindingEntry(
+        verdict=verdict,
+        sentence=sentence(verdict),
+        datasets=tuple(dataset_sentences(assessment, verdict)),
+        comparisons=tuple(
+            Comparison(
+                role="Typical"
+                if one is verdict.typical
+                else "Most adverse"
+                if one is verdict.decisive
+                else "",
+                label=one.comparison.label,
+                effect=f"{format_effect(one)} {one.comparison.unit}".replace("-", "\u2212"),
+                says=says(one),
             )
-        )
-    return tuple(entries)
+            for one in findings
+            if one.known
+        ),
+        unknown=tuple(one.comparison.label for one in findings if not one.known),
+        by_dataset=pictures.get(f"forest-{claim.id.lower()}"),
+        explanation=explanations(assessment, [verdict]),
+        figures=tuple(pictures[name] for name in names if name in pictures),
+        tables=linked[claim.id],
+    )
 
 
 def _tables(

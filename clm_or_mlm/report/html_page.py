@@ -19,7 +19,6 @@ from analysis.tables.build import Cell
 from analysis.tables.render import recomputed_text
 from benchmarks.protocol import AVERAGE, DATASETS
 from clm_or_mlm.report.content import Content
-from clm_or_mlm.report.panels import HEIGHT, WIDTH
 
 __all__ = ["render_page"]
 
@@ -48,8 +47,6 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         has_runs=content.n_runs > 0,
         selection_words=content.settings.rule.words,
         findings_of=findings_of,
-        width=WIDTH,
-        height=HEIGHT,
         provenance=_provenance(provenance),
         command=" ".join(["make report", *_make_words(content)]),
     )

@@ -8,18 +8,14 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
-from paper_figures.drawing.layout import caption_lines, write_caption
+from paper_figures.drawing.page import WIDTH, Sheet, inches
 from paper_figures.drawing.style import CLM, GREY, INK, LIGHT, MLM
 
 __all__ = ["Group", "Row", "draw_forest", "draw_forests"]
 
-_WIDTH, _EDGE, _GAP, _PAD = 7.2, 0.1, 0.3, 0.12
-_ROW, _TITLE, _TICKS, _BELOW = 0.17, 0.16, 0.22, 0.1
-_TYPE = 7.0
-"""Points of the smallest text."""
+_EDGE, _GAP, _PAD = 0.1, 0.3, 0.12
+_HEAD, _ROW, _TITLE, _TICKS, _BELOW = 0.34, 0.17, 0.16, 0.22, 0.1
 _LEAST_REACH = 1.0
 """Points to either side of zero where no effect differs from it."""
 _LEAST_AXIS = 0.7
@@ -82,58 +78,48 @@ def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns
     Columns are as wide as their texts need; what is left is the axes'.
     """
     columns = min(columns, len(groups))
-    heads = max(
-        _inches(text, bold=text == group.title) for group in groups for text in (group.title, group.note)
+    widest = max(
+        inches(text, bold=text == group.title) for group in groups for text in (group.title, group.note)
     )
-    if heads > (_WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns:
+    if widest > (WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns:
         columns = 1
-    lines = caption_lines(caption)
-    foot = 0.24 + 0.13 * len(lines)
     stacks = _stacked(groups, columns)
     body = max(sum(group.height for group in stack) for stack in stacks)
-    height = 0.34 + body + foot
-    figure = Figure(figsize=(_WIDTH, height))
+    sheet = Sheet(caption, body=_HEAD + body, below=0.24, spacing=0.13)
     rows = [row for group in groups for row in group.rows]
     names, numbers, words = (
-        max((_inches(text, bold=row.is_summary) for row in rows if (text := getattr(row, of))), default=0.0)
+        max((inches(text, bold=row.is_summary) for row in rows if (text := getattr(row, of))), default=0.0)
         for of in ("name", "numbers", "word")
     )
-    each = (_WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns
+    each = (WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns
     texts = names + numbers + words + _PAD * (2 + bool(words))
     axis = max(_LEAST_AXIS, each - texts)
     ends = (end for row in rows for end in (row.effect, row.low, row.high, *row.region))
     reach = 1.15 * max((abs(end) for end in ends if math.isfinite(end)), default=0.0) or _LEAST_REACH
     for column, stack in enumerate(stacks):
-        left, top = _EDGE + column * (each + _GAP), height - 0.34
+        left, top = _EDGE + column * (each + _GAP), sheet.height - _HEAD
+        beyond = left + names + axis + 2 * _PAD
         for group in stack:
-            for place, (text, weight) in enumerate(((group.title, "bold"), (group.note, "normal"))):
-                if text:
-                    y = top - _TITLE * (place + bool(group.title or not place)) + 0.04
-                    figure.text(left / _WIDTH, y / height, text, fontsize=_TYPE, fontweight=weight)
+            heads = ((group.title, "bold"), (group.note, "normal"))
+            for place, (text, weight) in enumerate((text, weight) for text, weight in heads if text):
+                sheet.text(left, top - _TITLE * (place + 1) + 0.04, text, fontweight=weight)
             top -= group.head
             low = top - _ROW * len(group.rows)
-            ax = figure.add_axes(
-                ((left + names + _PAD) / _WIDTH, low / height, axis / _WIDTH, (top - low) / height)
-            )
-            _draw_rows(ax, group.rows, reach, axis)
-            beyond = left + names + axis + 2 * _PAD
+            _draw_rows(sheet.axes(left + names + _PAD, low, axis, top - low), group.rows, reach, axis)
             for place, row in enumerate(group.rows):
-                y = (top - _ROW * (place + 0.5)) / height
+                y = top - _ROW * (place + 0.5)
                 weight = "bold" if row.is_summary else "normal"
-                texts_of_row = (
+                for x, text, ink in (
                     (left, row.name, INK),
                     (beyond, row.numbers, INK),
                     (beyond + numbers + _PAD, row.word, GREY),
-                )
-                for x, text, ink in texts_of_row:
+                ):
                     if text:
-                        figure.text(
-                            x / _WIDTH, y, text, va="center", fontsize=_TYPE, color=ink, fontweight=weight
-                        )
+                        sheet.text(x, y, text, va="center", color=ink, fontweight=weight)
             top = low - _TICKS - _BELOW
-    figure.text(_EDGE / _WIDTH, 1 - 0.2 / height, heading, fontsize=8.6, fontweight="bold")
-    write_caption(figure, lines, spacing=0.13)
-    return figure
+    sheet.text(_EDGE, sheet.height - 0.2, heading, fontsize=8.6, fontweight="bold")
+    sheet.write_caption()
+    return sheet.figure
 
 
 def _stacked(groups: Sequence[Group], columns: int) -> list[list[Group]]:
@@ -149,12 +135,12 @@ def _stacked(groups: Sequence[Group], columns: int) -> list[list[Group]]:
     return stacks
 
 
-def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, inches: float) -> None:
+def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, wide: float) -> None:
     ax.set_xscale("asinh", linear_width=1.0)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(-reach, reach)
-    ticks = _ticks(reach, inches)
-    ax.set_xticks(ticks, [_tick_text(tick) for tick in ticks], fontsize=_TYPE)
+    ticks = _ticks(reach, wide)
+    ax.set_xticks(ticks, [_tick_text(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_yticks([])
     ax.grid(axis="x", color=LIGHT)
@@ -172,22 +158,16 @@ def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, inches: float) -> No
         ax.scatter([row.effect], [place], s=size, facecolor=face, edgecolor=color, marker=marker, zorder=3)
 
 
-def _ticks(reach: float, inches: float) -> list[int]:
+def _ticks(reach: float, wide: float) -> list[int]:
     """Return the ticks whose labels do not touch, the outermost first of all."""
-    scale = inches / 2 / math.asinh(reach)
+    scale = wide / 2 / math.asinh(reach)
     kept = [0]
     for tick in (tick for tick in _LARGEST_TICKS if tick < reach):
-        room = _inches(_tick_text(-tick)) + 0.04
+        room = inches(_tick_text(-tick)) + 0.04
         if all(abs(math.asinh(tick) - math.asinh(other)) * scale >= room for other in kept if other >= 0):
             kept += [tick, -tick]
     return sorted(kept)
 
 
 def _tick_text(tick: int) -> str:
-    return f"{tick:+d}".replace("-", "\u2212") if tick else "0"
-
-
-def _inches(text: str, *, bold: bool = False) -> float:
-    font = FontProperties(size=_TYPE, weight="bold" if bold else "normal")
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    return f"{tick:+g}".replace("-", "\u2212") if tick else "0"

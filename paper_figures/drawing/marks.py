@@ -1,4 +1,4 @@
-"""What is in a panel: lines or groups of points with intervals, centred scores with their spread.
+"""What is in a panel: lines or groups of points with intervals, centred scores with their spread, series' names.
 
 Points of different series at one x stand next to each other by a few points of the page, not of the data, so that
 none hides another and every x is the data's.
@@ -13,16 +13,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from paper_figures.drawing.layout import axis_limits, inches
-from paper_figures.drawing.points import point_id
-from paper_figures.drawing.style import GREY, INK, PAPER, Look
+from analysis.records import records
+from paper_figures.drawing.page import axis_limits, spaced
+from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
+from paper_figures.figure import point_id
 
 __all__ = [
-    "draw_groups", "draw_lines", "draw_spread", "empty_panel", "line_handles", "score_bounds", "y_axis",
+    "draw_groups", "draw_lines", "draw_spread", "empty_panel", "line_handles", "names_fit", "score_bounds",
+    "write_names", "y_axis",
 ]  # fmt: skip
 
 LEAST_SPAN = 2.0
@@ -31,6 +34,8 @@ _DODGE = 3.4
 """Points of the page between two series at one x."""
 _SPAN = 11.0
 """Points of the page that the series at one x take up at most."""
+_NAMES = SMALLEST * 1.22
+"""Points of the page between two names of series."""
 
 
 def draw_lines(
@@ -169,6 +174,48 @@ def line_handles(look: Mapping[str, Look]) -> list[Artist]:
     ]  # fmt: skip
 
 
+def names_fit(data: pd.DataFrame, panel: str) -> bool:
+    """Return whether that panel holds every series of the data, so that all can be named there."""
+    return set(data.loc[data["panel"] == panel, "series"]) == set(data["series"])
+
+
+def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
+    """Write each series' name right of the panel at the height of its last value, moved as far as names would touch.
+
+    Args:
+        ax: the panel, with its limits set.
+        rows: what it draws, each series by rising x.
+        look: the series' looks.
+    """
+    ends = dict(records(rows, "series", "mean"))
+    tall = 72 * float(ax.get_position().height * _figure(ax).get_size_inches()[1])
+    scale = ax.transData + ax.transAxes.inverted()
+    wanted = sorted((float(scale.transform((1.0, value))[1]) * tall, name) for name, value in ends.items())
+    for (height, name), (asked, _) in zip(_names_apart(wanted, tall), wanted, strict=True):
+        ax.annotate(name, (1, asked / tall), xycoords="axes fraction", xytext=(6, height - asked),
+                    textcoords="offset points", va="center", ha="left", fontweight="bold", color=look[name].ink,
+                    annotation_clip=False)  # fmt: skip
+
+
+def _names_apart(wanted: list[tuple[float, str]], tall: float) -> list[tuple[float, str]]:
+    """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle."""
+    blocks: list[tuple[float, list[str]]] = []
+    for height, name in wanted:
+        blocks.append((height, [name]))
+        while len(blocks) > 1:
+            (low, under), (high, over) = blocks[-2:]
+            if high - low >= _NAMES * (len(under) + len(over)) / 2:
+                break
+            both = [*under, *over]
+            blocks[-2:] = [((low * len(under) + high * len(over)) / len(both), both)]
+    placed = []
+    for middle, names in blocks:
+        half = _NAMES * len(names) / 2
+        middle = min(max(middle, half - _NAMES / 2), tall - half + _NAMES / 2)
+        placed += [(middle + _NAMES * (rank - (len(names) - 1) / 2), name) for rank, name in enumerate(names)]
+    return placed
+
+
 def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     values = rows[["mean", "low", "high"]].to_numpy(dtype=float)
@@ -218,28 +265,24 @@ def _draw_series(
 
 
 def _dodged(ax: Axes, rank: int, count: int) -> Transform:
-    figure = ax.get_figure(root=True)
-    assert figure is not None
     step = min(_DODGE, _SPAN / max(count - 1, 1))
     points = (rank - (count - 1) / 2) * step
-    return ax.transData + ScaledTranslation(points / 72, 0, figure.dpi_scale_trans)
+    return ax.transData + ScaledTranslation(points / 72, 0, _figure(ax).dpi_scale_trans)
+
+
+def _figure(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return figure
 
 
 def _apart(ax: Axes, places: Sequence[float], first: set[float], log_x: bool) -> list[float]:
     """Return the ticks whose labels do not touch; those of `first` go before others."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
     scale = math.log if log_x else float
     low, high = (scale(end) for end in ax.get_xlim())
-    wide = float(ax.get_position().width * figure.get_size_inches()[0]) / (high - low)
-    shown: list[float] = []
-    for x in sorted(places, key=lambda x: (x not in first, x)):
-        if all(
-            wide * abs(scale(x) - scale(other)) > (inches(f"{x:g}") + inches(f"{other:g}")) / 2 + 0.03
-            for other in shown
-        ):
-            shown.append(x)
-    return sorted(shown)
+    wide = float(ax.get_position().width * _figure(ax).get_size_inches()[0]) / (high - low)
+    order = sorted(places, key=lambda x: (x not in first, x))
+    return spaced(order, lambda x: wide * scale(x), "{:g}".format, gap=0.03)
 
 
 def _pad_x(ax: Axes, places: Sequence[float], log_x: bool) -> None:

@@ -9,16 +9,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.labels import write_names
-from paper_figures.drawing.layout import Panel, make_page
-from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds
+from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds, write_names
+from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import RAMP_PURPLE, looks
-from paper_figures.drawing.x_positions import BUDGET, continued_only, expected_points
-from paper_figures.figure_data import Position, PositionRule, collect, refuse_empty
-from paper_figures.figure_types import PaperFigure
+from paper_figures.figure import FigureSpec, Inputs
 from paper_figures.figures import figure06, figure08
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import describe_differences, describe_points
+from paper_figures.positions import BUDGET, Position, PositionRule
+from paper_figures.task_figures import collect, continued_only, expected_points, refuse_empty
+from paper_figures.words import describe_differences, describe_points
 from pretraining.model_names import FIGURES, Model
 
 __all__ = ["FIGURE"]
@@ -32,7 +30,7 @@ def position_by_share(model: Model) -> Position | None:
     return figure06.position(model) if model.steps == BUDGET else None
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     """Return accuracy against the share of CLM, and before and after CPT."""
     shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
     look = looks(list(dict.fromkeys(cpt["series"])) or list(figure08.LOOKS), figure08.LOOKS)
@@ -40,9 +38,7 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
         Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
         Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
     )
-    page = make_page(
-        title=FIGURE.heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0
-    )
+    page = make_page(heading=heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0)
     line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
     # One metric: both panels have one range, so that their values align.
     bounds, expected = score_bounds(data), expected_points(FIGURE.models, position_by_share)
@@ -78,7 +74,7 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
     return refuse_empty(FIGURE, pd.concat(held or [shares], ignore_index=True), inputs)
 
 
-FIGURE = PaperFigure(
+FIGURE = FigureSpec(
     name="1",
     title="MLM with CLM before it, on sequence classification",
     collect=_collect,

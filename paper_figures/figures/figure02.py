@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.drawing.x_positions import BUDGET
-from paper_figures.figure_data import Position, size_rank
-from paper_figures.output.captions import describe_differences
+from paper_figures.positions import BUDGET, Position, size_rank
 from paper_figures.task_figures import Groups, task_figure
+from paper_figures.words import describe_differences
 from pretraining.model_names import Model
 
 __all__ = ["FIGURE"]

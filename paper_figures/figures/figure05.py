@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.inputs import Inputs
+from paper_figures.figure import Inputs
 from paper_figures.spread import spread_figure, task_averages
 
 __all__ = ["FIGURE", "RATES"]

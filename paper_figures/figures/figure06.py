@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from paper_figures.drawing.style import RAMP_PURPLE
-from paper_figures.drawing.x_positions import clm_share
-from paper_figures.figure_data import Position
-from paper_figures.output.captions import describe_points
+from paper_figures.positions import Position, clm_share
 from paper_figures.task_figures import Lines, task_figure
+from paper_figures.words import describe_points
 from pretraining.model_names import Model, format_steps
 
 __all__ = ["FIGURE", "X_LABEL"]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.statistics.learning_rate_selection import select_runs
 from paper_figures.drawing.style import MLM, RAMP_PURPLE, Look
-from paper_figures.inputs import Inputs
+from paper_figures.figure import Inputs
 from paper_figures.spread import spread_figure, task_averages
 from pretraining.model_names import RATIOS
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from paper_figures.drawing.x_positions import cpt_steps, start_series
-from paper_figures.figure_data import Position
 from paper_figures.figures.figure08 import LOOKS
-from paper_figures.output.captions import describe_differences
+from paper_figures.positions import Position, cpt_steps, start_series
 from paper_figures.task_figures import Lines, task_figure
+from paper_figures.words import describe_differences
 from pretraining.model_names import Model
 
 __all__ = ["FIGURE"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from paper_figures.drawing.style import CLM, MLM
-from paper_figures.drawing.x_positions import objective_series
-from paper_figures.figure_data import Position
-from paper_figures.output.captions import describe_differences
+from paper_figures.positions import Position, objective_series
 from paper_figures.task_figures import Lines, task_figure
+from paper_figures.words import describe_differences
 from pretraining.model_names import Model
 from pretraining.paper_settings import SHAPES, TRAINING
 from pretraining.plan.flops import hoffmann_flops_per_token

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from paper_figures.drawing.style import RAMP_PURPLE
-from paper_figures.drawing.x_positions import BUDGET, clm_share
-from paper_figures.figure_data import Position
 from paper_figures.figures.figure06 import X_LABEL
-from paper_figures.output.captions import describe_points
+from paper_figures.positions import BUDGET, Position, clm_share
 from paper_figures.task_figures import Lines, task_figure
+from paper_figures.words import describe_points
 from pretraining.model_names import Model
 
 __all__ = ["FIGURE"]

@@ -11,15 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from common.errors import UserError
-from paper_figures.drawing.labels import names_fit, write_names
-from paper_figures.drawing.layout import Panel, make_page
-from paper_figures.drawing.marks import empty_panel, line_handles
+from paper_figures.drawing.marks import empty_panel, line_handles, names_fit, write_names
+from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
-from paper_figures.drawing.x_positions import BUDGET, start_series
-from paper_figures.figure_data import COLUMNS
-from paper_figures.figure_types import PaperFigure, XAxis
+from paper_figures.figure import COLUMNS, FigureSpec, Inputs, XAxis
 from paper_figures.figures.figure08 import LOOKS
-from paper_figures.inputs import Inputs
+from paper_figures.positions import BUDGET, start_series
 from paper_figures.training_curves import placed_losses
 from pretraining.model_names import FIGURES, MODELS, Model, format_steps
 from pretraining.training.log import LOG
@@ -85,20 +82,17 @@ def _curve(model: Model, losses: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     """Return loss curves on a logarithmic axis: a panel for each length of continued pretraining."""
     panels = [
-        Panel(
-            name=name,
-            title=f"CPT of {name.removeprefix('CPT ')} steps",
-            unit="Loss (logarithmic)",
-        )
+        Panel(name=name, title=f"CPT of {name.removeprefix('CPT ')} steps", unit="Loss (logarithmic)")
         for name in _PANELS
     ]
     direct = names_fit(data, _PANELS[-1])
-    page = make_page(title=FIGURE.heading, panels=panels, x_label=_X_LABEL, caption=caption,
+    plain = {name: Look(color=look.color, marker="") for name, look in LOOKS.items()}
+    page = make_page(heading=heading, panels=panels, x_label=_X_LABEL, caption=caption,
                      names=list(LOOKS) if direct else (),
-                     handles=() if direct else line_handles({n: _plain(one) for n, one in LOOKS.items()}))  # fmt: skip
+                     handles=() if direct else line_handles(plain))  # fmt: skip
     values = data[["low", "high"]].to_numpy(dtype=float)
     low, high = float(values.min()) / 1.1, float(values.max()) * 1.1
     for name, ax in page.axes.items():
@@ -160,11 +154,7 @@ def describe(data: pd.DataFrame) -> str:
     return "Loss curves on a logarithmic axis in three panels, one a length of CPT. " + " ".join(sentences)
 
 
-def _plain(look: Look) -> Look:
-    return Look(color=look.color, marker="")
-
-
-FIGURE = PaperFigure(
+FIGURE = FigureSpec(
     name="12",
     title="Training loss through continued pretraining",
     collect=_collect,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,21 +19,12 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
 from analysis.claims.statements import Contrast
 from analysis.claims.wording import format_effect, format_p
-from paper_figures.drawing.layout import (
-    CAPTION_LINE,
-    TITLE_SIZE,
-    caption_lines,
-    inches,
-    write_caption,
-    write_heading,
-)
-from paper_figures.drawing.points import point_id
+from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, inches, spaced
 from paper_figures.drawing.style import GREY, INK, LIGHT
-from paper_figures.figure_types import SupplementaryFigure
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import selection_sentence
+from paper_figures.figure import FigureSpec, Inputs, point_id
+from paper_figures.words import selection_sentence
 
-__all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data"]
+__all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data", "details"]
 
 _LOOKS = {
     "supported": ("#1f7a5c", "o"),
@@ -48,7 +40,8 @@ COLORS = {name: _LOOKS[name][0] for name in GRADES}
 """Of each grade; every one has a mark and a word of its own too."""
 MARKERS = {name: _LOOKS[name][1] for name in GRADES}
 
-_WIDTH, _EDGE, _PAD = 7.2, 0.1, 0.1
+_HEADS = ("", "", "grade", "most adverse, 95 %", "Holm p")
+_EDGE, _PAD = 0.1, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
 _REACHES = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
 
@@ -114,63 +107,53 @@ def _point(finding: Finding) -> dict[str, object]:
     }  # fmt: skip
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     """Return the forest plot: a row a claim, an axis a unit, linear near no effect and then bent."""
     decisive = data[data["role"] == "decisive"]
     blocks = [(unit, rows) for unit in _SCALES if len(rows := decisive[decisive["unit"] == unit])]
     assert sum(len(rows) for _, rows in blocks) == len(decisive)
-    lines = caption_lines(caption)
-    foot = 0.14 + CAPTION_LINE * len(lines)
-    height = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks) + foot
-    figure = Figure(figsize=(_WIDTH, height))
-    grades = [GRADES[verdict].short for verdict in decisive["verdict"]]
-    ps_texts = [format_p(p) for p in decisive["p_holm"]]
-    texts = [[*decisive["id"]], [*decisive["claim"]], grades, [*decisive["text"]], ps_texts]
-    heads = ("", "", "grade", "most adverse, 95 %", "Holm p")
+    body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
+    sheet = Sheet(caption, body=body, below=0.14)
+    lines = {at: _texts(record) for at, record in decisive.to_dict("index").items()}
+    bold = (True, False, True, False, False)
     ids, names, words, numbers, ps = (
-        max(inches(str(text).replace("-", "\u2212"), bold=bold) for text in [*column, head])
-        for column, head, bold in zip(texts, heads, (True, False, True, False, False), strict=True)
+        max(inches(text, bold=of) for text in column)
+        for column, of in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
     )
-    axis = _WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
+    axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
     left = _EDGE + ids + names + 2 * _PAD
     columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
     columns += [columns[2] + words + _PAD, columns[2] + words + numbers + 2 * _PAD]
-    top = height - _HEAD
-    for x, text in zip(columns, heads, strict=True):
-        figure.text(x / _WIDTH, (top + 0.04) / height, text, color=GREY)
+    top = sheet.height - _HEAD
+    for x, text in zip(columns, _HEADS, strict=True):
+        sheet.text(x, top + 0.04, text, color=GREY)
     for unit, rows in blocks:
-        scale = _SCALES[unit]
-        figure.text(
-            _EDGE / _WIDTH,
-            (top - _TITLE + 0.07) / height,
-            scale.title,
-            fontsize=TITLE_SIZE,
-            fontweight="bold",
-        )
+        sheet.text(_EDGE, top - _TITLE + 0.07, _SCALES[unit].title, fontsize=TITLE_SIZE, fontweight="bold")
         top -= _TITLE
         low = top - _ROW * len(rows)
-        ax = figure.add_axes((left / _WIDTH, low / height, axis / _WIDTH, (top - low) / height))
-        _draw_block(ax, rows, data[data["unit"] == unit], scale, axis)
-        for place, record in enumerate(rows.to_dict("records")):
-            y = (top - _ROW * (place + 0.5)) / height
-            color, word = COLORS[record["verdict"]], GRADES[record["verdict"]].short
-            numbers_text = record["text"].replace("-", "\u2212")
-            written = (record["id"], record["claim"], word, numbers_text, format_p(record["p_holm"]))
-            inks = (INK, INK, color, INK, GREY)
-            for x, text, ink, bold in zip(columns, written, inks, (1, 0, 1, 0, 0), strict=True):
-                weight = "bold" if bold else "normal"
-                figure.text(x / _WIDTH, y, text, va="center", color=ink, fontweight=weight)
-            figure.add_artist(_mark((left + axis + 1.3 * _PAD) / _WIDTH, y, record["verdict"], figure))
+        ax = sheet.axes(left, low, axis, top - low)
+        _draw_block(ax, rows, data[data["unit"] == unit], _SCALES[unit], axis)
+        for place, (at, verdict) in enumerate(rows["verdict"].items()):
+            y = top - _ROW * (place + 0.5)
+            inks = (INK, INK, COLORS[verdict], INK, GREY)
+            for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
+                sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
+            # The mark of the grade, before its word: rows without a number have it too.
+            sheet.figure.add_artist(
+                Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
+                       marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
+                       transform=sheet.figure.transFigure)
+            )  # fmt: skip
         top = low - _TICKS
-    write_heading(figure, FIGURE.heading)
-    write_caption(figure, lines)
-    return figure
+    sheet.write_heading(heading)
+    sheet.write_caption()
+    return sheet.figure
 
 
-def _mark(x: float, y: float, verdict: str, figure: Figure) -> Line2D:
-    """Return the mark of a grade, before its word: rows without a number have it too."""
-    return Line2D([x], [y], linestyle="none", marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
-                  transform=figure.transFigure)  # fmt: skip
+def _texts(record: dict[Hashable, Any]) -> tuple[str, ...]:
+    """Return what is written of a claim, below `_HEADS`."""
+    numbers = record["text"].replace("-", "\u2212")
+    return record["id"], record["claim"], GRADES[record["verdict"]].short, numbers, format_p(record["p_holm"])
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale, wide: float) -> None:
@@ -182,7 +165,7 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale,
     else:
         ax.set_xscale(scale.kind)
     ax.set_xlim(low, high)
-    ticks = _ticks(ax, [tick for tick in scale.ticks if low <= tick <= high], scale, wide)
+    ticks = _ticks(ax, scale, wide)
     ax.set_xticks(ticks, [_tick_text(tick, scale) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_yticks([])
@@ -219,21 +202,17 @@ def _reach(data: pd.DataFrame, scale: _Scale) -> tuple[float, float]:
     return -reach, reach
 
 
-def _ticks(ax: Axes, ticks: Sequence[float], scale: _Scale, wide: float) -> list[float]:
-    """Return the ticks whose labels do not touch, from the middle outwards last."""
+def _ticks(ax: Axes, scale: _Scale, wide: float) -> list[float]:
+    """Return the ticks whose labels do not touch: the middle and the outermost go before others."""
+    low, high = ax.get_xlim()
     change = ax.xaxis.get_transform()
-    low, high = (float(change.transform(np.array([end]))[0]) for end in ax.get_xlim())
+    first, *places, last = change.transform(np.array([low, *scale.ticks, high])).tolist()
     where = {
-        tick: (float(change.transform(np.array([tick]))[0]) - low) / (high - low) * wide for tick in ticks
-    }
-    shown: list[float] = []
-    for tick in sorted(ticks, key=lambda tick: (tick != scale.middle, -abs(where[tick] - wide / 2))):
-        room = [
-            (inches(_tick_text(tick, scale)) + inches(_tick_text(other, scale))) / 2 + 0.04 for other in shown
-        ]
-        if all(abs(where[tick] - where[other]) > need for other, need in zip(shown, room, strict=True)):
-            shown.append(tick)
-    return sorted(shown)
+        tick: (at - first) / (last - first) * wide
+        for tick, at in zip(scale.ticks, places, strict=True) if low <= tick <= high
+    }  # fmt: skip
+    order = sorted(where, key=lambda tick: (tick != scale.middle, -abs(where[tick] - wide / 2)))
+    return spaced(order, where.__getitem__, lambda tick: _tick_text(tick, scale), gap=0.04)
 
 
 def _tick_text(tick: float, scale: _Scale) -> str:
@@ -255,21 +234,19 @@ def describe(data: pd.DataFrame) -> str:
     return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return claims_data(inputs.assessment)
-
-
-def _details(inputs: Inputs) -> str:
+def details(inputs: Inputs) -> str:
+    """Return how the claims were tested, for the caption of a figure of them."""
     return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
-FIGURE = SupplementaryFigure(
+FIGURE = FigureSpec(
+    supplementary=True,
     name="claims",
     title="Which findings survive a test",
-    collect=_collect,
+    collect=lambda inputs: claims_data(inputs.assessment),
     draw=draw,
     describe=describe,
-    details=_details,
+    details=details,
     note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all comparisons "
     "in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
     "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "

@@ -11,15 +11,14 @@ from matplotlib.ticker import MaxNLocator
 from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
 from benchmarks.protocol import AVERAGE, DATASETS
-from paper_figures.drawing.layout import CAPTION_LINE, TITLE_SIZE, caption_lines, write_caption, write_heading
+from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
 from paper_figures.drawing.style import INK, LIGHT, PAPER
-from paper_figures.figure_types import SupplementaryFigure
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import selection_sentence
+from paper_figures.figure import FigureSpec, Inputs
+from paper_figures.words import selection_sentence
 
 __all__ = ["FIGURE"]
 
-_WIDTH, _ROW = 7.2, 0.2
+_ROW, _HEAD, _PANEL = 0.2, 0.84, 2.85
 _MARKS = (
     ("X", "#b3261e"), ("o", "#15508f"), ("v", "#b07d00"), ("^", "#6f6f6f"), ("s", "#7c4aa9"), ("D", "#1f7a5c"),
     ("P", "#1a1a1a"), ("*", "#b8609a"), ("h", "#d9523d"),
@@ -31,27 +30,24 @@ _TITLES = {
 }
 
 
-def draw(data: pd.DataFrame, caption: str) -> Figure:
+def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     """Return two panels of coverages, a row a dataset and a mark an interval.
 
     Args:
         data: as `analysis.precision.coverage.simulate` returns it.
+        heading: what stands above it.
         caption: the line below.
     """
     single = data[data["dataset"] != AVERAGE]
     names = list(dict.fromkeys(single["dataset"]))
-    lines = caption_lines(caption)
-    foot, head = 0.48 + CAPTION_LINE * len(lines), 0.84
-    height = head + _ROW * len(names) + foot
-    figure = Figure(figsize=(_WIDTH, height))
-    width = 2.85
+    tall = _ROW * len(names)
+    sheet = Sheet(caption, body=_HEAD + tall, below=0.48)
     for column, target in enumerate(TARGETS):
-        left = 0.95 + column * (width + 0.3)
-        ax = figure.add_axes((left / _WIDTH, foot / height, width / _WIDTH, _ROW * len(names) / height))
+        left = 0.95 + column * (_PANEL + 0.3)
+        ax = sheet.axes(left, sheet.foot, _PANEL, tall)
         part = single[single["target"] == target].set_index("dataset").loc[names]
         ax.set_ylim(len(names) - 0.5, -0.5)
-        smallest = float(part[list(KINDS)].to_numpy().min())
-        lowest = 100 * min(0.8, smallest) - 3
+        lowest = 100 * min(0.8, float(part[list(KINDS)].to_numpy().min())) - 3
         ax.set_xlim(lowest, 101.5)
         ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(lowest, 100)
         ax.set_xticks([tick for tick in ticks if lowest <= tick <= 100])
@@ -66,22 +62,18 @@ def draw(data: pd.DataFrame, caption: str) -> Figure:
                 100 * part[kind], heights, marker=marker, s=12, color=color, linewidths=0.4,
                 edgecolors=PAPER, label=kind, zorder=3,
             )  # fmt: skip
-        figure.text(
-            left / _WIDTH,
-            (height - head + 0.08) / height,
-            _TITLES[target],
-            fontsize=TITLE_SIZE,
-            fontweight="bold",
-        )
-        figure.text((left + width / 2) / _WIDTH, (foot - 0.32) / height, "coverage (%)", ha="center")
+        above = sheet.foot + tall + 0.08
+        sheet.text(left, above, _TITLES[target], fontsize=TITLE_SIZE, fontweight="bold")
+        sheet.text(left + _PANEL / 2, sheet.foot - 0.32, "coverage (%)", ha="center")
         if column == 0:
-            figure.legend(
+            sheet.figure.legend(
                 *ax.get_legend_handles_labels(), loc="upper left", ncols=len(KINDS), columnspacing=0.9,
-                bbox_to_anchor=(0.06 / _WIDTH, 1 - 0.32 / height), handletextpad=0.1, handlelength=1.2, borderpad=0,
+                bbox_to_anchor=(0.06 / WIDTH, 1 - 0.32 / sheet.height), handletextpad=0.1, handlelength=1.2,
+                borderpad=0,
             )  # fmt: skip
-    write_heading(figure, FIGURE.heading)
-    write_caption(figure, lines)
-    return figure
+    sheet.write_heading(heading)
+    sheet.write_caption()
+    return sheet.figure
 
 
 def describe(data: pd.DataFrame) -> str:
@@ -96,16 +88,6 @@ def describe(data: pd.DataFrame) -> str:
     return " ".join(sentences)
 
 
-def _collect(inputs: Inputs) -> pd.DataFrame:
-    return coverage.simulate(
-        inputs.source,
-        trials=coverage.COVERAGE_TRIALS,
-        resamples=coverage.COVERAGE_RESAMPLES,
-        seed=inputs.settings.seed,
-        selection=inputs.settings.selection,
-    )
-
-
 def _details(inputs: Inputs) -> str:
     simulation = (
         f"Five-seed cells simulated with their variances: {coverage.COVERAGE_TRIALS:,} cells a dataset, "
@@ -114,10 +96,11 @@ def _details(inputs: Inputs) -> str:
     return f"{selection_sentence(inputs)} {simulation}".lstrip()
 
 
-FIGURE = SupplementaryFigure(
+FIGURE = FigureSpec(
+    supplementary=True,
     name="coverage",
     title="Coverage of nominal 95 % intervals",
-    collect=_collect,
+    collect=lambda inputs: inputs.coverage,
     draw=draw,
     describe=describe,
     details=_details,

@@ -20,9 +20,8 @@ from analysis.records import records
 from benchmarks.protocol import AVERAGE, DATASETS
 from common.errors import UserError
 from paper_figures.drawing.forest import Group, Row, draw_forests
-from paper_figures.figure_types import SupplementaryFigure
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import selection_sentence
+from paper_figures.figure import FigureSpec, Inputs
+from paper_figures.supplementary.claims import details
 
 __all__ = ["FIGURES", "forest_data"]
 
@@ -153,10 +152,6 @@ def _describe(data: pd.DataFrame) -> str:
     return f"Forest plot of {data['id'].iloc[0]} by dataset. {' '.join(parts)} {data['sentences'].iloc[0]}"
 
 
-def _details(inputs: Inputs) -> str:
-    return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
-
-
 _NOTE = (
     "Circles: datasets; diamonds: their average, which the verdict is about. Filled: holds or fails on its own at 5 %; "
     "hollow: open. Shaded: what is claimed. Q and I\u00b2: how much the datasets differ beyond their errors (p of Q by "
@@ -165,16 +160,15 @@ _NOTE = (
 )
 
 
-def _figure(claim: Claim) -> SupplementaryFigure[pd.DataFrame]:
-    title = f"{claim.id} by dataset: {claim.short}"
+def _figure(claim: Claim) -> FigureSpec[pd.DataFrame]:
+    def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        return draw_forests(
+            list(_groups(data)), heading, f"{data['sentences'].iloc[0]} {caption}" if caption else ""
+        )
 
-    def draw(data: pd.DataFrame, caption: str) -> Figure:
-        sentence = str(data["sentences"].iloc[0])
-        return draw_forests(list(_groups(data)), title, f"{sentence} {caption}")
-
-    return SupplementaryFigure(
-        name=f"forest-{claim.id.lower()}", title=title, collect=lambda inputs: forest_data(inputs, claim),
-        draw=draw, describe=_describe, details=_details, note=_NOTE,
+    return FigureSpec(
+        name=f"forest-{claim.id.lower()}", title=f"{claim.id} by dataset: {claim.short}", supplementary=True,
+        collect=lambda inputs: forest_data(inputs, claim), draw=draw, describe=_describe, details=details, note=_NOTE,
     )  # fmt: skip
 
 

@@ -99,8 +99,7 @@ def _forest(result: Comparison, path: Path) -> bytes:
         raise UserError("--figure draws the forest of two models; name two")
     from paper_figures.drawing.forest import Row, draw_forest
     from paper_figures.drawing.style import paper_style
-    from paper_figures.output.formats import FORMATS
-    from paper_figures.output.save import picture
+    from paper_figures.save import FORMATS, picture
 
     form = FORMATS[path.suffix.removeprefix(".").lower()]
     rows = [

@@ -174,26 +174,27 @@ def report(
     *,
     source: SourceOptions = SourceOptions(),
     scores: ScoreOptions = ScoreOptions(),
-    figures: Annotated[Path, Parameter(metavar="DIR")] = Path("build/figures"),
+    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
     out: Annotated[Path, Parameter(metavar="FILE")] = Path("build/report/index.html"),
 ) -> None:
-    """Write one self-contained HTML page with the figures of a folder and everything that the source says.
+    """Write one self-contained HTML page with everything that a source says.
 
-    It begins with the answer and shows findings with their forests, figures, tables, the audit's letter and provenance;
-    every file that the commands write of them can be saved from it. The interval is
-    the source's default (docs/intervals.md) unless --interval names another.
+    It begins with the answer and shows findings with their comparisons, figures, tables, the audit's letter and
+    provenance; every file that the commands write of them can be saved from it. The interval is the source's default
+    (docs/intervals.md) unless --interval names another.
 
-    example: python -m analysis report --source results/ --figures build/figures --out report.html
+    example: python -m analysis report --source results/ --out report.html
 
     Args:
-        figures: what `python -m paper_figures all` wrote from the same source
+        logs: training logs, for Figure 12
         out: the page
     """
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
+    from paper_figures.figure import Inputs
 
     opened = source.open(need_instances=True)
-    content = gather(opened, figures, scores.settings(opened))
+    content = gather(Inputs(source=opened, settings=scores.settings(opened), logs=logs, second_opinion=True))
     around = {"source": redacted(opened.given_as)} | provenance("analysis", PACKAGES)
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)

@@ -4,7 +4,6 @@
   const differs = document.getElementById("differs");
   const count = document.getElementById("count");
   const clear = document.getElementById("clear");
-  const tip = document.getElementById("tip");
   const tables = [...document.querySelectorAll("details.table")];
 
   // Find: every word must be in a row's text; F8 means the rows that finding F8 compares.
@@ -66,7 +65,6 @@
 
   for (const table of document.querySelectorAll("table.sortable")) {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
-      if (heading.classList.contains("nosort")) return;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...heading.childNodes);
@@ -75,101 +73,16 @@
     });
   }
 
-  // What is pointed at: a mark of a panel, the nearest to the pointer, or a row of a forest.
-  let now = null;
-
-  function hide() {
-    if (now) now.classList.remove("now");
-    now = null;
-    tip.hidden = true;
-  }
-
-  function show(element, x, y) {
-    if (now !== element) {
-      hide();
-      now = element;
-      element.classList.add("now");
-      tip.textContent = element.dataset.tip;
-      tip.hidden = false;
-    }
-    const { offsetWidth: wide, offsetHeight: high } = tip;
-    const left = Math.min(Math.max(x - wide / 2, 8), document.documentElement.clientWidth - wide - 8);
-    tip.style.left = `${left + scrollX}px`;
-    tip.style.top = `${(y - high - 14 < 0 ? y + 18 : y - high - 14) + scrollY}px`;
-  }
-
-  function showMark(mark) {
-    const box = mark.lastElementChild.getBoundingClientRect();
-    show(mark, box.x + box.width / 2, box.y);
-  }
-
-  const REACH = 32;
-  for (const panel of document.querySelectorAll("svg.panel")) {
-    const marks = [...panel.querySelectorAll(".mark")];
-    const point = (event) => {
-      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(panel.getScreenCTM().inverse());
-      let best = null;
-      let least = REACH;
-      for (const mark of marks) {
-        const far = Math.hypot(mark.dataset.x - at.x, mark.dataset.y - at.y);
-        if (far < least) [best, least] = [mark, far];
-      }
-      if (best) showMark(best); else hide();
-    };
-    panel.addEventListener("pointermove", point);
-    panel.addEventListener("pointerdown", point);
-    panel.addEventListener("pointerleave", hide);
-    panel.addEventListener("blur", hide);
-    panel.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (event.key === "Escape") hide();
-      if (!step || marks.length === 0) return;
-      event.preventDefault();
-      const place = marks.indexOf(now);
-      showMark(marks[place < 0 ? (step > 0 ? 0 : marks.length - 1) : (place + step + marks.length) % marks.length]);
+  // A picture can be saved as it is seen.
+  for (const svg of document.querySelectorAll("svg.drawn")) {
+    const link = document.createElement("a");
+    const name = `${svg.dataset.name}.svg`;
+    Object.assign(link, { href: "data:,", download: name, textContent: "SVG" });
+    link.addEventListener("click", () => {
+      const content = new XMLSerializer().serializeToString(svg);
+      link.href = URL.createObjectURL(new Blob([content], { type: "image/svg+xml" }));
     });
-  }
-
-  const point = (event) => {
-    const row = event.target.closest(".forest tr[data-tip], .strips .strip[data-tip]");
-    if (row) show(row, event.clientX, event.clientY);
-    else if (!event.target.closest("svg.panel")) hide();
-  };
-  document.addEventListener("pointermove", point);
-  document.addEventListener("pointerdown", point);
-
-  // Pictures are packed in their links; without this script the link saves the packed file.
-  function unpacked(link) {
-    const bytes = Uint8Array.from(atob(link.href.split(",")[1]), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).arrayBuffer().then((content) => new Blob([content], { type: "image/svg+xml" }));
-  }
-
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-unpacked]");
-    if (!link || typeof DecompressionStream === "undefined") return;
-    event.preventDefault();
-    unpacked(link).then((content) => {
-      const plain = document.createElement("a");
-      plain.href = URL.createObjectURL(content);
-      plain.download = link.dataset.unpacked;
-      plain.click();
-      setTimeout(() => URL.revokeObjectURL(plain.href), 1000);
-    });
-  });
-
-  // A picture that the page does not draw itself is the file that it hands out.
-  for (const place of document.querySelectorAll("[data-picture]")) {
-    const details = place.closest("details");
-    details.addEventListener("toggle", () => {
-      if (!details.open || place.firstChild) return;
-      const image = document.createElement("img");
-      image.alt = place.dataset.alt;
-      unpacked(details.querySelector(`a[data-unpacked="${place.dataset.picture}"]`)).then((content) => {
-        image.src = URL.createObjectURL(content);
-        place.append(image);
-      });
-    });
+    svg.closest("figure").querySelector(".downloads").append(link);
   }
 
   // A link to something closed or filtered out opens it before the browser jumps there.

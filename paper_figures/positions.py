@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import pandas as pd
-
-from analysis.records import records
-from paper_figures.figure_data import PositionRule, find_model
 from pretraining.model_names import FIGURES, Model
 
 __all__ = [
-    "BUDGET",
-    "clm_share",
-    "continued_only",
-    "cpt_steps",
-    "expected_points",
-    "objective_series",
-    "start_series",
-]
-
-_SPLITS = frozenset(FIGURES[6] + FIGURES[11])
+    "BUDGET", "Position", "PositionRule", "clm_share", "cpt_steps", "objective_series", "size_rank", "start_series",
+]  # fmt: skip
 
 BUDGET = 42_000
 """Steps of the paper's full budget."""
+_SPLITS = frozenset(FIGURES[6] + FIGURES[11])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Where a figure draws a model."""
+
+    series: str
+    """Name in the legend."""
+    x: float | str
+    """Value on the x axis, or name of a group of points."""
+
+
+PositionRule = Callable[[Model], Position | None]
+"""A figure's rule: a model's position, or None for a model that the figure does not show."""
+
+
+def size_rank(size: str) -> float:
+    """Return the number that a size such as `610m` or `1B` stands for; infinity for a name without one."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
+    return float("inf") if match is None else float(match[1]) * (1e6 if match[2] == "m" else 1e9)
 
 
 def objective_series(model: Model) -> str:
@@ -62,23 +73,3 @@ def cpt_steps(model: Model) -> int | None:
     if model.kind == "continued" and model.objectives[1] == "mlm40" and model.switch == BUDGET:
         return model.steps - BUDGET
     return None
-
-
-def continued_only(data: pd.DataFrame, known: Iterable[str]) -> pd.DataFrame:
-    """Return `data` without own base models that nothing continues; the starts of `known` stay."""
-    continued = {
-        series for series, name in records(data, "series", "model")
-        if (model := find_model(name)) is not None and model.kind == "continued"
-    }  # fmt: skip
-    return data[data["series"].isin(continued | set(known))].reset_index(drop=True)
-
-
-def expected_points(models: Iterable[str], position: PositionRule) -> dict[str, list[float]]:
-    """Return for each series of a figure the x of all the points that `models` give it."""
-    points: dict[str, list[float]] = {}
-    for name in models:
-        model = find_model(name)
-        there = None if model is None else position(model)
-        if there is not None and not isinstance(there.x, str):
-            points.setdefault(there.series, []).append(there.x)
-    return {series: sorted(xs) for series, xs in points.items()}

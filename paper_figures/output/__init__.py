@@ -1,1 +1,0 @@
-"""A figure's files and its words."""

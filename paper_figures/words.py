@@ -1,0 +1,237 @@
+"""The words of a figure: its title, its caption, its alt text, and what it says about points that are not there.
+
+A figure is entitled by the result where its source decides the finding that it shows, else by its topic. The words
+are those of the finding's verdict (`analysis.claims`), judged with its family, so that a figure is entitled alike
+whether it is drawn alone or among all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import PublishedEvidence, RunEvidence
+from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
+from analysis.claims.statements import Contrast, Spread, comparisons
+from analysis.claims.verdicts import Verdict, judge
+from analysis.records import records
+from analysis.statistics.interval_kinds import caption_of
+from benchmarks.protocol import TASKS
+from paper_figures.figure import FigureSpec, Inputs
+
+__all__ = [
+    "alt_text", "caption", "describe_differences", "describe_points", "family_models", "missing", "missing_sentence",
+    "result", "selection_sentence", "source_sentence", "title",
+]  # fmt: skip
+
+
+def title(figure: FigureSpec[Any], inputs: Inputs) -> str:
+    """Return what stands above the picture: first that the source is not of the paper's kind, then the result."""
+    whole = _heading(figure, inputs)
+    return whole if inputs.source.comparable else f"{inputs.source.title}. {whole}"
+
+
+def caption(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
+    if figure.supplementary:
+        where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
+        return _joined(inputs.source.own_words, f"Source: {where}.", figure.details(inputs), figure.note)
+    gaps = missing(figure, data)
+    said = missing_sentence(gaps, _why(figure, inputs))
+    crosses = "Crosses: no score there." if gaps and figure.crosses else ""
+    source = source_sentence(figure, data, inputs)
+    return _joined(inputs.source.own_words, source, figure.note, said, crosses).replace(" %", "\u00a0%")
+
+
+def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+    """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
+    if figure.supplementary:
+        return _joined(inputs.source.own_words, figure.describe(data))
+    gaps = missing_sentence(missing(figure, data), _why(figure, inputs), most=99)
+    source = source_sentence(figure, data, inputs)
+    seen = figure.describe(data)
+    return _joined(f"{_heading(figure, inputs)}.", inputs.source.own_words, seen, figure.note, source, gaps)
+
+
+def family_models(claim: str) -> tuple[str, ...]:
+    """Return the models that a finding and those it is judged with compare; none without a finding."""
+    models: dict[str, None] = {}
+    for member in CLAIMS.values() if claim else ():
+        if member.family != CLAIMS[claim].family:
+            continue
+        for comparison in comparisons(member.body):
+            if isinstance(comparison, Contrast):
+                models |= dict.fromkeys(term.model for term in comparison.terms)
+            elif isinstance(comparison, Spread):
+                models |= dict.fromkeys((*comparison.narrow, *comparison.wide))
+    return tuple(models)
+
+
+def result(verdict: Verdict) -> str:
+    """Return a verdict as a title; empty where it leaves the finding open.
+
+    A finding that holds in part is entitled by how many of its comparisons hold and fail at least (simultaneous
+    95 %); what is decided only before the adjustment over its family is not.
+    """
+    short, tree = verdict.claim.short, verdict.tree
+    short = short[0].upper() + short[1:]
+    holds, parts = f"{short}: holds in at least {tree.hold}", f"{len(tree.units)} comparisons"
+    words = {
+        SUPPORTED.name: short,
+        CONTRADICTED.name: f"Contradicted: {short}",
+        GRADES["partly supported"].name: f"{holds} of {parts}",
+        GRADES["mixed"].name: f"{holds}, fails in {tree.fail} of {parts}",
+    }
+    return words.get(verdict.verdict, "")
+
+
+def _heading(figure: FigureSpec[Any], inputs: Inputs) -> str:
+    """Return `Figure 3. Result or topic`, or the title of a figure that the paper does not have."""
+    found = result(_verdict(figure.claim, inputs)) if figure.claim else ""
+    return f"{figure.label}. {found}" if found else figure.heading
+
+
+def _verdict(claim: str, inputs: Inputs) -> Verdict:
+    known = inputs.verdicts
+    if claim not in known:
+        family = {name: one for name, one in CLAIMS.items() if one.family == CLAIMS[claim].family}
+        source, settings = inputs.source, inputs.settings
+        if source.runs is None:
+            finding_of = cache(PublishedEvidence(settings.interval).finding)
+        else:
+            finding_of = cache(RunEvidence(source.runs, settings, instances=source.instances).finding)
+        known.update(zip(family, judge(family, finding_of), strict=True))
+    return known[claim]
+
+
+def source_sentence(figure: FigureSpec[Any], data: pd.DataFrame, inputs: Inputs) -> str:
+    """Return where the numbers come from and what the interval is."""
+    if figure.from_logs:
+        return "Source: training logs."
+    runs = inputs.source.runs
+    if runs is None:
+        where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
+    else:
+        drawn = {name for names in data["model"] for name in names.split()}
+        size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
+        where = (
+            f"the authors' released runs ({size})" if inputs.name == "released" else f"{inputs.name} ({size})"
+        )
+    chosen = "" if runs is None or not figure.selected else f", {inputs.settings.rule.words}"
+    if not figure.averaged:
+        return f"Source: {where}{chosen}."
+    seeds = data["n_seeds"]
+    low, high = int(seeds.min()), int(seeds.max())
+    many = f"{low}" if low == high else f"{low} to {high}"
+    seeds_word = "seed" if high == 1 else "seeds"
+    mean = f"task averages, mean over {many} {seeds_word}{chosen}"
+    return f"Source: {where}; {mean}, {caption_of(records(data, 'n_seeds', 'interval'))}."
+
+
+def selection_sentence(inputs: Inputs) -> str:
+    """Return how learning rates were chosen; empty for the published cells, for which the paper chose them."""
+    words = inputs.settings.rule.words
+    return "" if inputs.source.is_published else f"{words[0].upper()}{words[1:]}."
+
+
+def missing(figure: FigureSpec[Any], data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the models of a figure that `data` lacks, wholly or in some panels, each with the panels that lack it."""
+    panels = list(dict.fromkeys(data["panel"]))
+    of_tasks = set(panels) <= set(TASKS)
+    wanted = list(TASKS) if of_tasks else panels
+    have = set(records(data, "model", "panel"))
+    gaps = {}
+    for name in figure.models:
+        without = tuple(panel for panel in wanted if (name, panel) not in have)
+        if without and (of_tasks or len(without) == len(wanted)):
+            gaps[name] = without
+    return gaps
+
+
+def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str, *, most: int = 4) -> str:
+    """Return `Not drawn: ..., why.` with at most `most` models by name; empty when nothing is missing."""
+    if not gaps:
+        return ""
+    names = [
+        f"{model} ({', '.join(panels)})" if len(panels) < len(TASKS) and set(panels) <= set(TASKS) else model
+        for model, panels in gaps.items()
+    ]
+    shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
+    return f"Not drawn: {_and(shown)}, {why}."
+
+
+def describe_points(
+    data: pd.DataFrame, *, x_text: Callable[[float], str], panel_text: Callable[[str], str] | None = None
+) -> str:
+    """Return, for each panel and series, first, last and highest point, in sentences."""
+    sentences = []
+    for panel, rows in data.groupby("panel", sort=False):
+        parts = []
+        for series, part in rows.groupby("series", sort=False):
+            points = [(float(x), float(mean)) for x, mean in records(part, "x", "mean")]
+            (first, start), (last, end) = points[0], points[-1]
+            text = f"{series} {start:.2f} at {x_text(first)}"
+            if len(points) > 1:
+                best, peak = max(points, key=lambda point: point[1])
+                text += f", {end:.2f} at {x_text(last)}"
+                text += "" if best in (first, last) else f", highest {peak:.2f} at {x_text(best)}"
+            parts.append(text)
+        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def describe_differences(
+    data: pd.DataFrame,
+    *,
+    x_text: Callable[[float | str], str],
+    panel_text: Callable[[str], str] | None = None,
+) -> str:
+    """Return, for each panel, the values at every x and by how much the first series is above the second."""
+    sentences = []
+    for panel, rows in data.groupby("panel", sort=False):
+        names = list(dict.fromkeys(rows["series"]))
+        parts = []
+        for x in dict.fromkeys(rows["x"]):
+            here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
+            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here)
+            if len(names) > 1 and names[0] in here and names[1] in here:
+                text += f" (difference {here[names[0]] - here[names[1]]:+.2f})"
+            parts.append(f"{text} at {x_text(x)}")
+        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _why(figure: FigureSpec[Any], inputs: Inputs) -> str:
+    if figure.from_logs:
+        return "of which there is no log"
+    return "which no published table holds" if inputs.source.is_published else "which the source lacks"
+
+
+def _panel(name: str, text: Callable[[str], str] | None) -> str:
+    if text is not None:
+        return text(name)
+    return f"{TASKS[name].title} ({TASKS[name].metric}, %)" if name in TASKS else name
+
+
+def _tables(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    texts = [f"{a}" if a == b else f"{a}\u2013{b}" for a, b in spans]
+    return f"Table{'s' if len(numbers) > 1 else ''} {_and(texts)}"
+
+
+def _and(names: Iterable[str]) -> str:
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
