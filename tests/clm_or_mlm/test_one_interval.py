@@ -28,10 +28,9 @@ from analysis.tables.render import TABLE_FORMATS, scores_document, table_documen
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from common.tables import PRINTED, show
-from paper_figures.figure_types import PaperFigure
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import alt_text, caption
+from paper_figures.figure import FigureSpec, Inputs
 from paper_figures.registry import FIGURES
+from paper_figures.words import alt_text, caption
 from tests.analysis.made_up import made_up_runs, with_instances
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
@@ -73,7 +72,7 @@ def texts(source: Source) -> dict[str, str]:
     for name, entry in FIGURES.items():
         figure = entry.load()
         if name in ("coverage", "multiverse", "12") or (
-            isinstance(figure, PaperFigure) and not figure.averaged
+            isinstance(figure, FigureSpec) and not figure.averaged
         ):
             continue  # of all intervals, of verdicts alone, of losses, of standard deviations
         try:
@@ -81,7 +80,7 @@ def texts(source: Source) -> dict[str, str]:
         except UserError:
             continue  # not of these models
         found[f"caption of {name}"] = caption(figure, data, inputs)
-        if isinstance(figure, PaperFigure):
+        if isinstance(figure, FigureSpec):
             found[f"alt text of {name}"] = alt_text(figure, data, inputs)
             found[f"data of {name}"] = data.to_csv(index=False)
     return found
@@ -127,18 +126,16 @@ def names_in(output: str, text: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
 def test_the_report_names_the_default_and_its_coverage(
-    kind: str, sources: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, sources: dict[str, Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clm_or_mlm.report import content
+    from analysis.precision import coverage
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
-    from paper_figures.output.results import draw_figures
 
-    monkeypatch.setattr(content, "COVERAGE_TRIALS", 20)
-    monkeypatch.setattr(content, "COVERAGE_RESAMPLES", 20)
+    monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 20)
+    monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 20)
     source = sources[kind]
-    draw_figures([FIGURES["2"].load()], Inputs(source=source), tmp_path)
-    page = render_page(gather(source, tmp_path, Settings()), {"source": kind})
+    page = render_page(gather(Inputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
     assert {name for name in INTERVALS if f"({name})" in page} == {DEFAULTS[kind]}
 

@@ -16,11 +16,8 @@ from analysis.sources import PUBLISHED, open_source
 from analysis.statistics.scores_table import Settings
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import alt_text, caption
-from paper_figures.output.formats import FORMATS
-from paper_figures.output.save import picture
-from paper_figures.output.titles import entitle
+from paper_figures.figure import Inputs
+from paper_figures.save import FORMATS, DrawnFigure, picture
 from pretraining.plan.plan import plan_of
 from pretraining.plan.report import plan_document
 from pretraining.plan.study_file import load_study
@@ -36,12 +33,10 @@ def words_of(name: str) -> str:
 @pytest.mark.parametrize("number", [3, 6])
 def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
     figure, inputs = paper_figure(number), Inputs(source=open_source("published"))
-    data = figure.collect(inputs)
-    spoken = alt_text(figure, data, inputs)
+    made = DrawnFigure.of(figure, inputs)
     with paper_style():
-        drawn = figure.draw(data, caption(figure, data, inputs))
-        title = entitle(drawn, figure, inputs)
-        now = Image.open(io.BytesIO(picture(drawn, FORMATS["png"], title=title, description=spoken)))
+        png = picture(made.draw(), FORMATS["png"], title=made.title, description=made.alt)
+    now = Image.open(io.BytesIO(png))
     then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
     assert f"docs/images/figure{number}.png" in words_of("README.md")
     assert (then.info["Description"], then.size) == (spoken, now.size)

@@ -11,8 +11,7 @@ import pandas as pd
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from paper_figures.figure_types import PaperFigure
-from paper_figures.inputs import Inputs
+from paper_figures.figure import FigureSpec, Inputs
 from paper_figures.registry import FIGURES
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from pretraining.model_names import MODELS
@@ -79,8 +78,6 @@ def write_logs(
     return losses
 
 
-def paper_figure(number: int) -> PaperFigure:
+def paper_figure(number: int) -> FigureSpec[pd.DataFrame]:
     """Return a figure of the paper."""
-    figure = FIGURES[str(number)].load()
-    assert isinstance(figure, PaperFigure)
-    return figure
+    return FIGURES[str(number)].load()

@@ -10,7 +10,8 @@ import pytest
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.inputs import Inputs
+from paper_figures.figure import Inputs
+from paper_figures.words import source_sentence
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
@@ -83,7 +84,7 @@ def test_the_picture_holds_the_spread(number: int) -> None:
     figure = paper_figure(number)
     data = figure.collect(from_runs(RUNS))
     with paper_style():
-        drawn = figure.draw(data, "caption")
+        drawn = figure.draw(data, "", "caption")
     for task, ax in zip(TASKS, drawn.axes, strict=True):
         rows = data[data["panel"] == task]
         for column in CASES[number]:
@@ -122,3 +123,45 @@ def test_published_cells_cannot_show_a_spread(number: int) -> None:
 
     with pytest.raises(UserError, match=rf"^Figure {number} needs single runs, .* --source released"):
         paper_figure(number).collect(Inputs(source=open_source("published")))
+
+
+FIVE = RUNS[RUNS["model"].isin(FIGURES[5])]
+
+
+def test_figure_5_leaves_out_the_large_rates_and_scores_that_lack_a_dataset() -> None:
+    wild = FIVE.copy()
+    wild.loc[wild["lr"] > 1e-4, "test_score"] = 0.0
+    columns = ["panel", "series", "model", "x", "mean", "low", "high"]
+    one, two = (paper_figure(5).collect(from_runs(runs))[columns] for runs in (wild, FIVE))
+    pd.testing.assert_frame_equal(one, two)
+    holed = FIVE[~((FIVE.dataset == "sst2") & (FIVE.lr == 5e-5) & (FIVE.model == "610m-clm-42k"))]
+    data = paper_figure(5).collect(from_runs(holed))
+    counts = data[(data["panel"] == "SC") & (data["interval"] == "single")].groupby("x").size()
+    assert counts.to_dict() == {"MLM": 20, "CLM": 15}
+
+
+def test_a_source_without_the_models_is_refused_in_one_sentence() -> None:
+    with pytest.raises(UserError, match=r"no task average .* of 610m-mlm40-42k, 610m-clm-42k$"):
+        paper_figure(5).collect(from_runs(made_up_runs(["1b-clm-42k"])))
+
+
+def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
+    one = FIVE[(FIVE.seed == 0) & (FIVE.lr == 1e-5) & (FIVE.model == "610m-clm-42k")]
+    figure = paper_figure(5)
+    data = figure.collect(from_runs(one))
+    assert data.loc[data["interval"] == "sd", "high"].isna().all()
+    with paper_style():
+        figure.draw(data, "", "caption")
+
+
+def test_figure_7_follows_the_selection_rule() -> None:
+    figure = paper_figure(7)
+    per_seed, pooled = (figure.collect(from_runs(RUNS, selection=rule)) for rule in ("seed", "pooled"))
+    assert not np.allclose(per_seed["mean"], pooled["mean"])
+
+
+def test_its_caption_says_how_rates_were_chosen_and_figure_5_does_not() -> None:
+    inputs = from_runs(made_up_runs(dict.fromkeys((*FIGURES[5], *FIGURES[7]))))
+    sentences = {n: source_sentence(paper_figure(n), paper_figure(n).collect(inputs), inputs) for n in (5, 7)}
+    assert "learning rate chosen for each seed" in sentences[7]
+    assert "learning rate" not in sentences[5]

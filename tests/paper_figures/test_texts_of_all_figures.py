@@ -9,11 +9,9 @@ from analysis.precision import coverage
 from analysis.sources import Source, open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.drawing.themes import THEMES, recolour
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import caption
-from paper_figures.output.titles import entitle
+from paper_figures.figure import Inputs
 from paper_figures.registry import FIGURES
+from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import faults
 from tests.paper_figures.made_up import made_up_runs, write_logs
 
@@ -41,32 +39,19 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inputs]:
     }
 
 
-def drawn(name: str, inputs: Inputs) -> Figure:
-    figure = FIGURES[name].load()
-    data = figure.collect(inputs)
-    drawing = figure.draw(data, caption(figure, data, inputs))
-    entitle(drawing, figure, inputs)
-    return drawing
-
-
-QUICK = [(source, name) for source in SOURCES for name in FIGURES if (source, name) not in NOT_DRAWN]
-SLOW = {
-    ("stand-in", "multiverse"),
-    ("miniature", "multiverse"),
-    ("stand-in", "coverage"),
-    ("stand-in", "claims"),
-    *(
-        (source, name)
-        for source in ("published", "miniature")
-        for name in FIGURES
-        if name.startswith("forest")
-    ),
+CASES = [(source, name) for source in SOURCES for name in FIGURES if (source, name) not in NOT_DRAWN]
+QUICK = {
+    ("published", "1"),
+    ("published", "claims"),
+    ("miniature", "6"),
+    ("miniature", "12"),
+    ("stand-in", "5"),
 }
 
 
 @pytest.mark.parametrize(
     ("source", "name"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if case in SLOW else []) for case in QUICK],
+    [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in CASES],
 )
 def test_texts_are_apart_on_the_page_and_large_enough(
     source: str, name: str, inputs: dict[str, Inputs], monkeypatch: pytest.MonkeyPatch
@@ -74,11 +59,10 @@ def test_texts_are_apart_on_the_page_and_large_enough(
     monkeypatch.setattr(coverage, "COVERAGE_TRIALS", 50)
     monkeypatch.setattr(coverage, "COVERAGE_RESAMPLES", 50)
     with paper_style():
-        figure = drawn(name, inputs[source])
-        assert faults(figure) == []
-        recolour(figure, THEMES["dark"])  # every colour has a partner
+        assert faults(DrawnFigure.of(FIGURES[name].load(), inputs[source]).draw()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "name"), sorted(NOT_DRAWN))
 def test_the_others_cannot_be_drawn(source: str, name: str, inputs: dict[str, Inputs]) -> None:
     with pytest.raises(UserError):

@@ -44,10 +44,10 @@ from analysis.statistics.scores_table import Settings, published_scores, run_sco
 from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import source_sentence
+from paper_figures.figure import Inputs
 from paper_figures.registry import FIGURES
 from paper_figures.supplementary.coverage import FIGURE as COVERAGE
+from paper_figures.words import source_sentence
 from tests.analysis.made_up import made_up_runs, with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"

@@ -16,7 +16,7 @@ from analysis.store.runs_table import write_runs
 from clm_or_mlm.options import SourceOptions
 from common.errors import UserError
 from paper_figures.__main__ import main
-from paper_figures.output.titles import family_models
+from paper_figures.words import family_models
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +12,9 @@ from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
-from paper_figures.inputs import Inputs
-from paper_figures.output.formats import formats_named
-from paper_figures.output.save import save_figure
+from paper_figures.figure import Inputs
 from tests.analysis.made_up import random_runs
-from tests.clm_or_mlm.report.drawn import ENDINGS, seal_figures
 from tests.clm_or_mlm.report.window import SIZES, as_opened
-from tests.paper_figures.made_up import paper_figure
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 ARGUMENTS = [
@@ -28,17 +23,8 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("figures")
-    for number in (3, 6, 8):
-        save_figure(paper_figure(number), Inputs(source=PUBLISHED), folder, formats_named(["svg"]))
-    # As any figure of another kind: the page shows its picture.
-    for ending in ENDINGS:
-        shutil.copy(folder / f"figure3.{ending}", folder / f"multiverse.{ending}")
-    (folder / "multiverse.csv").write_text("id,verdict\nF1,supported\n", encoding="utf-8")
-    seal_figures(folder)
-    return folder
+FEW = ("3", "5", "6", "8", "forest-f1", "forest-f8", "claims", "multiverse")
+"""Figures of each kind; Figure 5 needs runs."""
 
 
 @pytest.fixture(scope="session")
@@ -48,37 +34,23 @@ def own() -> Source:
 
 
 @pytest.fixture(scope="session")
-def own_figures(figures: Path, own: Source, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same pictures as if of another source."""
-    folder = tmp_path_factory.mktemp("own")
-    for path in figures.iterdir():
-        text = path.read_text(encoding="utf-8").replace('"name": "published"', f'"name": "{own.name}"')
-        text = text.replace('"interval": "t"', '"interval": "bootstrap"').replace(
-            '"resamples": 10000', '"resamples": 200'
-        )
-        (folder / path.name).write_text(text, encoding="utf-8")
-    seal_figures(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def quick() -> Iterator[None]:
     """Fewer trials of the coverage: the page's form does not hang on them."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("clm_or_mlm.report.content.COVERAGE_TRIALS", 20)
-    patch.setattr("clm_or_mlm.report.content.COVERAGE_RESAMPLES", 20)
+    patch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
+    patch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 20)
     yield
     patch.undo()
 
 
 @pytest.fixture(scope="session")
-def published_content(figures: Path, quick: None) -> Content:
-    return gather(PUBLISHED, figures, Settings())
+def published_content(quick: None) -> Content:
+    return gather(Inputs(source=PUBLISHED), FEW)
 
 
 @pytest.fixture(scope="session")
-def own_content(own: Source, own_figures: Path, quick: None) -> Content:
-    return gather(own, own_figures, Settings(interval="bootstrap", resamples=200))
+def own_content(own: Source, quick: None) -> Content:
+    return gather(Inputs(source=own, settings=Settings(interval="bootstrap", resamples=200)), FEW)
 
 
 @pytest.fixture(scope="session")

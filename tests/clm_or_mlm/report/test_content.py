@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from analysis.claims.answer import HEADLINES
 from analysis.claims.catalogue import CLAIMS
@@ -13,7 +10,7 @@ from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 from clm_or_mlm.report.content import Content, gather
 from clm_or_mlm.report.html_page import render_page
-from tests.clm_or_mlm.report.drawn import seal_figures
+from paper_figures.figure import Inputs
 
 
 def test_it_has_every_finding_once_and_the_answer_of_its_source(
@@ -30,11 +27,12 @@ def test_it_has_every_finding_once_and_the_answer_of_its_source(
 
 def test_findings_have_forests_figures_and_rows_where_the_source_has_them(published_content: Content) -> None:
     entries = {entry.id: entry for entry in published_content.findings}
-    assert entries["F8"].forest is not None and len(entries["F8"].forest.rows) == 13
-    assert entries["F8"].by_dataset is not None and len(entries["F8"].by_dataset.rows) == 48
+    assert len(entries["F8"].comparisons) == 13
+    assert [row.role for row in entries["F8"].comparisons].count("Most adverse") == 1
+    assert entries["F8"].by_dataset is not None and entries["F8"].by_dataset.name == "forest-f8"
     assert [picture.name for picture in entries["F8"].figures] == ["figure6"]
     assert entries["F8"].tables == (10, 11, 12, 13)
-    assert entries["F7"].forest is None and entries["F7"].overview is None
+    assert entries["F7"].comparisons == () and entries["F7"].by_dataset is None and entries["F7"].unknown
     assert "25 % CLM - MLM alone" in entries["F8"].explanation
 
 
@@ -68,26 +66,20 @@ def test_runs_are_compared_cell_by_cell(own_content: Content) -> None:
     assert own_content.n_models == 4 and own_content.n_runs > 100
 
 
-def test_a_source_without_task_averages_has_a_page_without_figures(
-    own: Source, quick: None, tmp_path: Path
+def test_a_source_without_task_averages_has_a_page_without_the_papers_figures(
+    own: Source, quick: None
 ) -> None:
     assert own.runs is not None
     alone = Source(label="sst2", runs=own.runs[own.runs["dataset"] == "sst2"].reset_index(drop=True))
-    content = gather(alone, tmp_path / "nothing", Settings(interval="t"))
+    content = gather(Inputs(source=alone, settings=Settings(interval="t")), ["3", "8"])
     assert content.pictures == () and "does not say" in content.answer.sentences[0]
     page = render_page(content, {})
     assert "need another source" in page and "Not drawn from this source" in page
 
 
-@pytest.mark.parametrize("protocol", ["standard"])
-def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(
-    own: Source, own_figures: Path, quick: None, protocol: str, tmp_path: Path
-) -> None:
-    other = replace(own, protocol=protocol)
-    for path in own_figures.glob("figure3.*"):
-        text = path.read_text(encoding="utf-8").replace(f'"{own.name}"', f'"{other.name}"')
-        (tmp_path / path.name).write_text(text, encoding="utf-8")
-    seal_figures(tmp_path)
-    content = gather(other, tmp_path, Settings(interval="bootstrap", resamples=200))
+def test_numbers_of_another_kind_get_the_letter_of_the_published_cells(own: Source, quick: None) -> None:
+    other = replace(own, protocol="standard")
+    settings = Settings(interval="bootstrap", resamples=200)
+    content = gather(Inputs(source=other, settings=settings), ["3"])
     assert content.letter.title.endswith("against published")
     assert not content.audit.has_runs

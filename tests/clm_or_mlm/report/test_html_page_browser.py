@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis.__main__ import main
 from clm_or_mlm.report.content import Content
+from paper_figures.__main__ import main as draw
 from tests.clm_or_mlm.report.window import SIZES, resize
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -86,73 +89,35 @@ def test_an_address_with_an_anchor_opens_there_and_stays(page: Any, address: str
         assert abs(off) <= 5 and shown, name
 
 
-def test_pointing_at_a_mark_gives_value_interval_and_seeds(page: Any, figures: Path) -> None:
-    drawn = pd.read_csv(figures / "figure3.csv")
-    panel = page.locator("#figure3 svg.panel").first
-    assert page.locator("#figure3 .mark").count() == len(drawn)
-    panel.scroll_into_view_if_needed()
-    mark = panel.locator(".mark").nth(2)
-    box = mark.locator("path").last.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + box["height"] / 2)
-    first = drawn.iloc[2]
-    said = page.locator("#tip").inner_text()
-    assert f"{first['mean']:.2f} [{first['low']:.2f}, {first['high']:.2f}]" in said
-    assert "n = 5 seeds" in said and first["model"] in said
-    tip = page.locator("#tip").bounding_box()
-    assert tip["x"] >= 0 and tip["x"] + tip["width"] <= SIZES["desk"][0]
-    page.mouse.move(5, 5)
-    assert page.locator("#tip").is_hidden()
+def test_every_mark_says_what_the_csv_says_of_it(page: Any, published_content: Content) -> None:
+    (picture,) = [one for one in published_content.pictures if one.name == "figure3"]
+    rows = list(csv.DictReader(io.StringIO(picture.csv.content)))
+    said = page.locator("#figure3 svg [id*='-point-'] > title").all_text_contents()
+    assert said == ["\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows]
+    assert "model: 610m-mlm40-42k" in said[6] and "mean: 87" in said[6]
 
 
-def test_pointing_at_a_row_of_a_forest(page: Any) -> None:
-    row = page.locator("#F8 .forest tr.adverse").first
-    row.scroll_into_view_if_needed()
-    row.hover()
-    said = page.locator("#tip").inner_text()
-    assert "claimed > 0" in said and "n = 5 seeds" in said and "judged alone" in said
-
-
-def test_a_forest_draws_what_its_numbers_say(page: Any) -> None:
-    """The dots' places are a line in the effects, and the claimed region begins at zero."""
-    rows = page.locator("#F8 > .forest tr[data-tip]")
-    points = rows.evaluate_all(
-        """rows => rows.map(row => {
-            const strip = row.querySelector(".strip").getBoundingClientRect();
-            const middle = box => (box.left + box.right) / 2 - strip.left;
-            return [parseFloat(row.lastElementChild.textContent.replace("\\u2212", "-")),
-                middle(row.querySelector(".dot").getBoundingClientRect()),
-                row.querySelector(".region").getBoundingClientRect().left - strip.left];
-        })"""
-    )
-    assert len(points) == 13
-    (a, left, zero), (b, right, _) = min(points), max(points)
-    scale = (right - left) / (b - a)
-    for effect, place, _ in points:
-        assert place == pytest.approx(left + scale * (effect - a), abs=1.5)
-    assert zero == pytest.approx(left - scale * a, abs=1.5)
-    # The axis is drawn where the dots are: its 0 stands above the beginning of the claimed region.
-    ticks = page.locator("#F8 > .forest .ticks i").evaluate_all(
+def test_marks_stand_where_their_numbers_are(page: Any) -> None:
+    """In a panel of Figure 3 the heights of the marks are a line in their means."""
+    points = page.locator("#figure3 svg [id*='-point-']").evaluate_all(
         """marks => marks.map(mark => {
-            const [box, strip] = [mark, document.querySelector("#F8 .strip")].map(one => one.getBoundingClientRect());
-            return [parseFloat(mark.textContent), (box.left + box.right) / 2 - strip.left];
+            const [, panel, mean] = mark.textContent.match(/panel: (\\w+)[^]*mean: ([\\d.]+)/);
+            const box = mark.querySelector("use").getBoundingClientRect();
+            return [panel, parseFloat(mean), (box.top + box.bottom) / 2];
         })"""
     )
-    assert len(ticks) > 3
-    for value, place in ticks:
-        assert place == pytest.approx(left + scale * (value - a), abs=1.5)
+    assert len(points) == 48
+    for panel in ("SC", "TC", "QA", "IR"):
+        (low, down), *_, (high, up) = inside = sorted((mean, y) for name, mean, y in points if name == panel)
+        for mean, y in inside:
+            assert y == pytest.approx(down + (up - down) * (mean - low) / (high - low), abs=2.5)
 
 
-def test_arrow_keys_read_a_panel(page: Any) -> None:
-    panel = page.locator("#figure6 svg.panel").nth(1)
-    panel.focus()
-    page.keyboard.press("ArrowRight")
-    first = page.locator("#tip").inner_text()
-    page.keyboard.press("ArrowRight")
-    second = page.locator("#tip").inner_text()
-    assert first and second and first != second
-    page.keyboard.press("Escape")
-    assert page.locator("#tip").is_hidden()
-    assert page.locator("#tip").get_attribute("aria-live") == "polite"
+def test_a_picture_can_be_searched_and_saved_as_it_is_seen(page: Any) -> None:
+    assert "Token classification" in page.locator("#figure3 svg").text_content()
+    content = saved(page, "figure3.svg", "#figure3").decode()
+    root = ElementTree.fromstring(content)
+    assert root.tag.endswith("svg") and root.get("font-size") == "7"
 
 
 def test_a_finding_leads_to_figure_rows_and_explanation(page: Any) -> None:
@@ -211,7 +176,7 @@ def test_sorting_with_the_keyboard(page: Any, table: str, column: int) -> None:
 
 
 def saved(page: Any, name: str, within: str = "body") -> bytes:
-    link = page.locator(f"{within} a[data-unpacked='{name}'], {within} a[download='{name}']").first
+    link = page.locator(f"{within} a[download='{name}']").first
     link.evaluate(
         "link => { for (let at = link; (at = at.parentElement.closest('details')); ) at.open = true; }"
     )
@@ -222,10 +187,10 @@ def saved(page: Any, name: str, within: str = "body") -> bytes:
 
 
 def test_downloads_are_what_the_commands_write(
-    page: Any, figures: Path, capsys: pytest.CaptureFixture[str]
+    page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("figure3.csv", "figure8.svg", "multiverse.svg"):
-        assert saved(page, name) == (figures / name).read_bytes()
+    draw(["3", "--format", "svg", "--out", str(tmp_path)])
+    assert saved(page, "figure3.csv") == (tmp_path / "figure3.csv").read_bytes()
     commands = {
         "table10.csv": ["table", "10", "--format", "csv"],
         "table02.tex": ["table", "2", "--format", "latex"],
@@ -238,12 +203,3 @@ def test_downloads_are_what_the_commands_write(
         main(command)
         assert content.decode() == capsys.readouterr().out, name
     assert len(list(csv.reader(io.StringIO(saved(page, "comparisons-by-dataset.csv").decode())))) > 500
-
-
-def test_a_picture_of_another_kind_is_shown_when_opened(page: Any) -> None:
-    assert page.locator("#multiverse img").count() == 0
-    page.locator("#multiverse > summary").click()
-    image = page.locator("#multiverse img")
-    image.wait_for()
-    assert image.evaluate("image => image.decode().then(() => image.naturalWidth > 100)")
-    assert image.get_attribute("alt")

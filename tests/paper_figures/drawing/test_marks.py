@@ -1,6 +1,10 @@
-"""Lines, points in groups and what is missing."""
+"""Lines, points in groups, what is missing, names of series, and which mark is which row of the CSV."""
 
 from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,9 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from paper_figures.drawing.marks import draw_groups, draw_lines
-from paper_figures.drawing.style import CLM, MLM, paper_style
+from analysis.sources import open_source
+from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
+from paper_figures.drawing.style import CLM, EXTRA, MLM, paper_style
+from paper_figures.figure import Inputs, point_id
+from paper_figures.registry import FIGURES as ALL_FIGURES
+from paper_figures.save import DrawnFigure, formats_named
 from pretraining.model_names import FIGURES
+from tests.paper_figures.checker import drawn_texts
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
@@ -68,8 +77,51 @@ def test_two_points_at_one_place_are_both_drawn() -> None:
     figure, inputs = paper_figure(3), from_runs(made_up_runs((*FIGURES[3], "610m-mlm40-42000")))
     data = figure.collect(inputs)
     with paper_style():
-        drawn = figure.draw(data, "caption")
+        drawn = figure.draw(data, "", "caption")
     (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "610M"]
     rows = data[(data["panel"] == "SC") & (data["series"] == "610M")]
     assert sorted(np.asarray(line.get_ydata(), float)) == pytest.approx(sorted(rows["mean"]))
     assert len(rows) == 5
+
+
+LOOKS = dict(zip("abcd", EXTRA, strict=True))
+
+
+@pytest.mark.parametrize(
+    "ends", [(1, 1, 1, 1), (0, 0.1, 9.9, 10), (2, 4, 6, 8), (10, 10, 10, 0), (0, 0, 0, 0)]
+)
+def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]) -> None:
+    rows = pd.DataFrame({"series": list("abcd"), "x": 1.0, "mean": ends})
+    with paper_style():
+        figure = Figure(figsize=(3, 2))
+        ax = figure.subplots()
+        ax.set_ylim(0, 10)
+        write_names(ax, rows, LOOKS)
+        boxes = {text.get_text(): box for text, box in drawn_texts(figure) if text.get_text() in LOOKS}
+    middles = np.array([(boxes[name].y0 + boxes[name].y1) / 2 for name in "abcd"])
+    assert np.diff(middles[np.argsort(ends, kind="stable")]).min() > 11
+    points = 72 / figure.dpi
+    low, high = ax.bbox.y0 * points, ax.bbox.y1 * points
+    assert all(low - 1 <= middle * points <= high + 1 for middle in middles)
+    if ends == (2, 4, 6, 8):  # nothing to move
+        wanted = [float(ax.transData.transform((0, end))[1]) for end in ends]
+        assert middles == pytest.approx(wanted, abs=2)
+
+
+def test_only_a_panel_with_every_series_names_them() -> None:
+    data = pd.DataFrame({"panel": ["SC", "SC", "IR"], "series": ["a", "b", "a"]})
+    assert names_fit(data, "SC") and not names_fit(data, "IR")
+
+
+@pytest.mark.parametrize("name", ["1", "8", "claims"])
+def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
+    DrawnFigure.of(ALL_FIGURES[name].load(), Inputs(source=open_source("published"))).save(
+        tmp_path, formats_named(["svg"])
+    )
+    stem = ALL_FIGURES[name].stem
+    rows = pd.read_csv(tmp_path / f"{stem}.csv")
+    root = ElementTree.parse(tmp_path / f"{stem}.svg").getroot()
+    ids = [str(element.get("id")) for element in root.iter("{http://www.w3.org/2000/svg}g")]
+    points = [found for found in ids if re.fullmatch(r"point-\d+", found)]
+    drawn = rows.index if "effect" not in rows else rows.index[rows["effect"].notna()]
+    assert sorted(points) == sorted(point_id(row) for row in drawn)

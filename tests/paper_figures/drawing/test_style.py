@@ -8,8 +8,22 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from paper_figures.drawing.style import CLM, EXTRA, MLM, RAMP_BLUE, RAMP_PURPLE, Look, looks, paper_style
-from tests.paper_figures.colours import EYES, lab
+from paper_figures.drawing.style import (
+    CLM,
+    EXTRA,
+    GREY,
+    INK,
+    LIGHT,
+    MLM,
+    PAPER,
+    RAMP_BLUE,
+    RAMP_PURPLE,
+    Look,
+    looks,
+    paper_style,
+)  # fmt: skip
+from paper_figures.supplementary.claims import COLORS
+from tests.paper_figures.colours import EYES, contrast, lab
 
 GROUPS: dict[str, tuple[Look, ...]] = {"objectives": (MLM, CLM), "sizes": RAMP_BLUE, "budgets": RAMP_PURPLE}
 
@@ -26,6 +40,14 @@ def test_colours_of_one_figure_differ_in_lightness_and_stand_out_from_the_paper(
     lightness = [lab(look.color)[0] for look in GROUPS[group]]
     assert min(abs(a - b) for a, b in itertools.combinations(lightness, 2)) > 15
     assert max(lightness) < 73
+
+
+def test_lines_have_a_contrast_of_three_and_text_of_four_and_a_half() -> None:
+    everyone = (MLM, CLM, *RAMP_BLUE, *RAMP_PURPLE, *EXTRA)
+    assert {look.color: c for look in everyone if (c := contrast(look.color, PAPER)) < 3} == {}
+    texts = (INK, GREY, *(look.ink for look in everyone), *COLORS.values())
+    assert {text: c for text in texts if (c := contrast(text, PAPER)) < 4.5} == {}
+    assert contrast(GREY, LIGHT) >= 4.5
 
 
 @pytest.mark.parametrize("group", GROUPS)

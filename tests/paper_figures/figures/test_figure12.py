@@ -11,10 +11,9 @@ import pytest
 from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure_data import missing
+from paper_figures.figure import Inputs
 from paper_figures.figures.figure12 import POINTS
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import alt_text, caption
+from paper_figures.words import alt_text, missing
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import paper_figure, write_logs
 
@@ -79,7 +78,7 @@ def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_h
     inputs = logged(tmp_path)
     data = FIGURE.collect(inputs)
     with paper_style():
-        drawn = FIGURE.draw(data, caption(FIGURE, data, inputs))
+        drawn = FIGURE.draw(data, "", "")
     assert len(drawn.axes) == 3
     for ax, panel in zip(drawn.axes, ("CPT 2K", "CPT 12K", "CPT 22K"), strict=True):
         assert ax.get_yscale() == "log"
@@ -92,7 +91,7 @@ def test_the_picture_shows_the_curves_on_a_logarithmic_axis_and_never_across_a_h
                 x = np.asarray(line.get_xdata(), float)
                 assert not ((x <= 42).any() and (x > 42).any())
                 assert not ((x <= 40).any() and (x > 42).any())
-    assert missing(FIGURE, data) == ()
+    assert missing(FIGURE, data) == {}
     assert "MLM start" in alt_text(FIGURE, data, inputs)
 
 
@@ -100,9 +99,7 @@ def test_a_start_without_any_log_is_named(tmp_path: Path) -> None:
     runs = ("", "-42k", "-dec42k-mlm40", *(f"-dec42k-mlm40-{total}k" for total in (44, 54, 64)))
     write_logs(tmp_path, leave_out=[f"610m-clm{run}" for run in runs])
     data = FIGURE.collect(logged(tmp_path))
-    assert [gap.model for gap in missing(FIGURE, data)] == [
-        name for name in FIGURES[12] if name.startswith("610m-clm")
-    ]
+    assert list(missing(FIGURE, data)) == [name for name in FIGURES[12] if name.startswith("610m-clm")]
     assert "610m-clm-dec42k-mlm40-64k, of which there is no log." in alt_text(FIGURE, data, logged(tmp_path))
 
 

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from analysis.sources import open_source
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure_data import COLUMNS
-from paper_figures.inputs import Inputs
+from paper_figures.figure import COLUMNS, Inputs
 from tests.paper_figures.made_up import STEP_FLOPS, paper_figure
 
 TASKS = ("SC", "TC", "QA", "IR")
@@ -135,7 +134,7 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int, published: In
     figure = paper_figure(number)
     data = figure.collect(published)
     with paper_style():
-        drawn = figure.draw(data, "caption")
+        drawn = figure.draw(data, "", "caption")
     for ax, rows in _axes(drawn, data):
         low, high = ax.get_ylim()
         assert low <= rows["low"].min()
@@ -160,7 +159,7 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int, published: In
 def test_panels_of_one_metric_have_one_range(published: Inputs) -> None:
     figure = paper_figure(1)
     with paper_style():
-        one, two = figure.draw(figure.collect(published), "caption").axes
+        one, two = figure.draw(figure.collect(published), "", "caption").axes
     assert one.get_ylim() == two.get_ylim()
 
 
@@ -169,7 +168,7 @@ def test_series_at_one_x_stand_apart(published: Inputs) -> None:
     figure = paper_figure(6)
     data = figure.collect(published)
     with paper_style():
-        drawn = figure.draw(data, "caption")
+        drawn = figure.draw(data, "", "caption")
     ax, rows = next(_axes(drawn, data))
     where = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
     for _, part in rows.groupby("x"):

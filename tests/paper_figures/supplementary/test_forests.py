@@ -1,12 +1,9 @@
-"""The forests by dataset: the numbers of the claims, Cochran's Q by hand, no text over another, none small."""
+"""The forests by dataset: the numbers of the claims, Cochran's Q by hand."""
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy import stats
 
 from analysis.claims.catalogue import CLAIMS
@@ -14,9 +11,7 @@ from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
-from paper_figures.drawing.style import paper_style
-from paper_figures.inputs import Inputs
-from paper_figures.output.captions import alt_text, caption
+from paper_figures.figure import Inputs
 from paper_figures.registry import FIGURES
 from paper_figures.supplementary.forests import forest_data
 
@@ -69,37 +64,3 @@ def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() ->
     )
     across = forest_data(INPUTS, CLAIMS["F2"])
     assert len(across) == 81 and across["q"].isna().all()
-
-
-QUICK = {"F2", "F3", "F5a", "F14"}
-"""Across tasks, a few contrasts, many of them, ranges."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(f"forest-{one.lower()}", marks=() if one in QUICK else pytest.mark.slow)
-        for one in CLAIMS
-        if one not in OF_SPREADS
-    ],
-)
-def test_no_text_is_over_another_or_beyond_the_page_and_none_is_small(name: str) -> None:
-    figure = FIGURES[name].load()
-    data = figure.collect(INPUTS)
-    with paper_style():
-        drawn = figure.draw(data, "A caption.")
-        drawn.set_dpi(300)
-        renderer = FigureCanvasAgg(drawn).get_renderer()
-        texts = [text for text in drawn.findobj(lambda one: hasattr(one, "get_text")) if text.get_text()]
-        drawn.draw_without_rendering()
-        boxes = [(text, text.get_window_extent(renderer)) for text in texts if text.get_visible()]
-    grey = [text for text in drawn.texts if text.get_color() == "#6b6b6b"]
-    assert all(text.get_fontsize() >= 7 for text in texts if text not in grey)
-    width = drawn.get_window_extent(renderer).width
-    assert all(box.x0 >= 0 and box.x1 <= width for _, box in boxes)
-    for (one, first), (other, second) in combinations(boxes, 2):
-        wide = min(first.x1, second.x1) - max(first.x0, second.x0)
-        high = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert wide <= 0 or high <= 0, (one.get_text(), other.get_text())
-    words = caption(figure, data, INPUTS) + alt_text(figure, data, INPUTS)
-    assert "95\u00a0%" in words or "95 %" in words

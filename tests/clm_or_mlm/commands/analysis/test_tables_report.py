@@ -7,27 +7,25 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.sources import PUBLISHED
-from common.errors import UserError
-from paper_figures.inputs import Inputs
-from paper_figures.output.formats import formats_named
-from paper_figures.output.save import save_figure
-from tests.paper_figures.made_up import paper_figure
+from clm_or_mlm.report.pictures import draw_pictures
+from paper_figures.figure import Inputs
 
 
-def test_the_page_is_written_from_a_folder_of_figures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("logs", [None, "mine"])
+def test_the_page_is_written_with_its_figures(
+    logs: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clm_or_mlm.report.content.COVERAGE_TRIALS", 20)
-    monkeypatch.setattr("clm_or_mlm.report.content.COVERAGE_RESAMPLES", 20)
-    save_figure(paper_figure(3), Inputs(source=PUBLISHED), tmp_path / "figures", formats_named(["svg"]))
+    asked: list[Inputs] = []
+
+    def few(inputs: Inputs, names: object) -> object:
+        asked.append(inputs)
+        return draw_pictures(inputs, ["3", "5"])
+
+    monkeypatch.setattr("clm_or_mlm.report.content.draw_pictures", few)
+    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_TRIALS", 20)
+    monkeypatch.setattr("analysis.precision.coverage.COVERAGE_RESAMPLES", 20)
     page = tmp_path / "page.html"
-    assert main(["report", "--figures", str(tmp_path / "figures"), "--out", str(page)]) == 0
+    assert main(["report", "--out", str(page), *(["--logs", logs] if logs else [])]) == 0
     assert capsys.readouterr().out == f"{page}\n"
-    assert 'id="figure3"' in page.read_text()
-
-
-def test_a_folder_without_figures_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no figures of published; draw them with"):
-        main(["report", "--figures", str(tmp_path), "--out", str(tmp_path / "page.html")])
-    assert list(tmp_path.iterdir()) == []
+    assert 'id="figure3"' in page.read_text() and "Not drawn from this source: figure1, " in page.read_text()
+    assert asked[0].logs == (Path(logs) if logs else None)

@@ -13,16 +13,18 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-from analysis.sources import open_source
+from analysis.sources import Source, open_source
 from analysis.store.runs_table import write_runs
+from common.errors import UserError
 from common.provenance import ROOT
-from paper_figures.figure_data import COLUMNS
-from paper_figures.inputs import Inputs
-from paper_figures.output.save import save_figure
+from common.tables import csv_text
+from paper_figures.figure import COLUMNS, Inputs
+from paper_figures.save import DrawnFigure, draw_figures, formats_named, rounded
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import made_up_runs, paper_figure, write_logs
 
@@ -32,7 +34,7 @@ PICTURES = ("pdf", "png", "svg")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("figure3")
-    paths = save_figure(paper_figure(3), Inputs(source=open_source("published")), folder)
+    paths = DrawnFigure.of(paper_figure(3), Inputs(source=open_source("published"))).save(folder)
     endings = (*PICTURES, "csv", "txt", "json", "provenance.json")
     assert [path.name for path in paths] == [f"figure3.{end}" for end in endings]
     return {path.name.partition(".")[2]: path.read_bytes() for path in paths}
@@ -113,6 +115,7 @@ def _draw(runs: Path, logs: Path, out: Path, cwd: Path, **environment: str) -> d
     return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> None:
     """Another clock, language, home, folder, hash seed, thread count, matplotlibrc and place of the runs."""
     first, second = tmp_path / "first", tmp_path / "second" / "deeper"
@@ -144,3 +147,66 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
     for name in (name for name in one if name.endswith(".provenance.json")):
         left, right = json.loads(one[name]), json.loads(two[name])
         assert {key for key in left if left[key] != right[key]} == {"source_given_as", "command", "seal"}
+
+
+def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
+    figures = [paper_figure(number) for number in (5, 3)]
+    inputs = Inputs(source=open_source("published"))
+    five, three = draw_figures(figures, inputs, tmp_path, formats_named(["svg"]))
+    assert (five.name, five.files) == ("5", ())
+    assert str(five.problem).startswith("Figure 5 needs single runs")
+    assert (three.name, three.problem) == ("3", None)
+    endings = ("svg", "csv", "txt", "json", "provenance.json")
+    assert [path.name for path in three.files] == [f"figure3.{end}" for end in endings]
+    assert sorted(three.files) == sorted(tmp_path.iterdir())
+
+
+def test_formats_are_checked_and_ordered() -> None:
+    assert [form.name for form in formats_named(["svg", "pdf"])] == ["pdf", "svg"]
+    with pytest.raises(UserError, match=r"unknown format 'pgn'; did you mean 'png'\?"):
+        formats_named(["pgn"])
+
+
+PUBLISHED = open_source("published")
+RUNS = Source(label="runs", runs=made_up_runs(["610m-clm-42k"]))
+
+
+def written(table: pd.DataFrame, source: Source) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(csv_text(rounded(table, source), digits="%.12g")), dtype=str)
+
+
+def test_what_binary_leaves_behind_is_not_written() -> None:
+    table = pd.DataFrame({"mean": [84.94999999999999, 0.1 + 0.2, -0.0004]})
+    assert written(table, PUBLISHED)["mean"].tolist() == ["84.95", "0.3", "0"]
+    assert written(table, RUNS)["mean"].tolist() == ["84.95", "0.3", "-0.0004"]
+
+
+@pytest.mark.parametrize("source", [PUBLISHED, RUNS])
+def test_every_percentage_is_recovered_to_the_known_digits(source: Source) -> None:
+    digits = 2 if source.is_published else 4
+    values = np.random.default_rng(0).integers(0, 100 * 10**digits, 2000) / 10**digits
+    noise = values * (1 + 4 * np.finfo(float).eps)
+    again = written(pd.DataFrame({"mean": noise, "low": noise, "gap": noise}), source).astype(float)
+    assert (again["mean"].to_numpy() == values).all() and again.equals(again.assign(low=values, gap=values))
+
+
+def test_published_means_are_the_printed_ones() -> None:
+    data = paper_figure(2).collect(Inputs(source=PUBLISHED))
+    assert written(data, PUBLISHED)["mean"].astype(float).tolist() == data["mean"].tolist()
+
+
+def test_losses_flops_and_p_values_have_six_digits() -> None:
+    table = pd.DataFrame(
+        {"x": [4.7682371234, 1e-9 / 3], "mean": [0.00012345678, 12.3456789], "interval": "range", "n": [1, 2]}
+    )
+    shown = written(table, PUBLISHED)
+    assert shown["x"].tolist() == ["4.76824", "3.33333e-10"]
+    assert shown["mean"].tolist() == ["0.000123457", "12.3457"]
+    assert shown["n"].tolist() == ["1", "2"]
+
+
+def test_infinite_ends_and_names_stay() -> None:
+    table = pd.DataFrame({"region_low": [-np.inf, np.nan], "x": pd.Series(["CPT", 1 / 3], dtype=object)})
+    shown = rounded(table, PUBLISHED)
+    assert shown["region_low"].iloc[0] == -np.inf and np.isnan(shown["region_low"].iloc[1])
+    assert shown["x"].tolist() == ["CPT", 0.333333]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.layout import caption_lines, make_page, task_panels
+from paper_figures.drawing.page import caption_lines, make_page, task_panels
 from paper_figures.drawing.style import paper_style
 from pretraining.model_names import MODELS
 
@@ -19,7 +19,7 @@ def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
     caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, which the source lacks."
     with paper_style():
         lines = caption_lines(caption)
-        page = make_page(title="Figure", panels=task_panels(), x_label="", caption=caption)
+        page = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)
         ends = [right for text, _, right in rendered(page.figure) if text in lines]
     assert len(ends) == len(lines) > 5
     assert max(ends) <= 1 - 0.1 / 7.2

@@ -1,16 +1,15 @@
-"""The kinds of figures: what they are called, and what they need."""
+"""What a figure is called, and what it is drawn from."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
-from analysis.sources import Source, open_source
+from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
-from paper_figures.inputs import Inputs
+from benchmarks.protocol import AVERAGE
+from paper_figures.figure import Inputs
 from paper_figures.registry import FIGURES
-from tests.paper_figures.made_up import paper_figure
+from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
 def test_headings_and_file_names() -> None:
@@ -27,14 +26,9 @@ def test_every_figure_takes_the_interval_that_suits_the_source() -> None:
     assert Inputs(source=Source(label="published")).settings.interval == "t"
 
 
-def test_losses_of_the_sources_own_logs_go_by_its_name() -> None:
-    assert paper_figure(12).given_as(Inputs(source=open_source("miniature"))) == "miniature"
-
-
-def test_losses_are_of_logs_and_everything_else_of_the_source() -> None:
-    inputs = Inputs(source=Source(label="published"), logs=Path("my/logs"))
-    assert (paper_figure(12).source_name(inputs), paper_figure(12).given_as(inputs)) == ("logs", "my/logs")
-    assert (paper_figure(3).source_name(inputs), paper_figure(3).given_as(inputs)) == (
-        "published",
-        "published",
-    )
+def test_averages_are_of_tasks_and_say_where_from() -> None:
+    inputs = from_runs(made_up_runs(["610m-clm-42k"]))
+    assert inputs.averages["task"].tolist() == ["SC", "TC", "QA", "IR"]
+    assert set(inputs.averages["dataset"]) == {AVERAGE}
+    assert set(inputs.averages["source"]) == {inputs.name}
+    assert inputs.averages is inputs.averages
