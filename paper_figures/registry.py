@@ -28,7 +28,7 @@ class LazyFigure:
     module: str
     """The module that defines it, as `FIGURE`."""
     part: str = ""
-    """Which of several figures of the module, the key in its `FIGURES`; empty where it defines one."""
+    """Which of several figures of the module, the key in its `FIGURES`; empty for its `FIGURE`."""
     supplementary: bool = False
     """Whether `all` leaves it out, which means the paper's figures."""
 
@@ -48,6 +48,12 @@ class LazyFigure:
         return figure
 
 
+_PAPER = (
+    "overview", "objective", "figure03", "objective", "spread", "two_stage", "spread", "continued", "continued",
+    "objective", "two_stage", "losses",
+)  # fmt: skip
+"""The modules of the paper's figures, from Figure 1 on."""
+_ALONE = {"overview", "figure03", "losses"}
 _SUPPLEMENTARY = "paper_figures.supplementary"
 _CLAIMS = (
     "F1", "F2", "F3", "F4", "F5a", "F5b", "F5c", "F5d", "F5e", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13",
@@ -58,7 +64,14 @@ _CLAIMS = (
 FIGURES: Registry[LazyFigure] = Registry(
     "figure",
     [
-        *(LazyFigure(name=f"{n}", module=f"paper_figures.figures.figure{n:02d}") for n in range(1, 13)),
+        *(
+            LazyFigure(
+                name=f"{number}",
+                module=f"paper_figures.figures.{module}",
+                part="" if module in _ALONE else f"{number}",
+            )
+            for number, module in enumerate(_PAPER, start=1)
+        ),
         *(
             LazyFigure(
                 name=f"forest-{claim.lower()}",

@@ -103,5 +103,5 @@ def inlined(svg: str, name: str, tips: list[str]) -> str:
     box = f"0 {_HEADING:g} {width:g} {height - _HEADING:g}"
     return (
         f'<svg class="drawn" role="img" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '
-        f'xmlns="http://www.w3.org/2000/svg" {_STYLE}>{drawing}</svg>'
+        f"{_STYLE}>{drawing}</svg>"
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from common.errors import UserError
-from paper_figures.figures import figure03
-from paper_figures.figures.figure01 import position_by_share
-from paper_figures.figures.figure10 import training_flops
+from paper_figures.figures import continued, figure03, objective, two_stage
+from paper_figures.figures.objective import training_flops
+from paper_figures.figures.overview import position_by_share
 from paper_figures.positions import clm_share, objective_series, size_rank
 from paper_figures.task_figures import find_model
 from pretraining.model_names import OBJECTIVES, ObjectiveName, parse
@@ -19,6 +17,10 @@ OWN = (
     "610m-mlm60-42k", "2b-mlm40-42k", "610m-mlm40-42k-30000", "610m-clm-8k-mlm40-32k", "610m-mlm20-dec42k-mlm40-64k",
     "1b-clm-21k-mlm40-42k",
 )  # fmt: skip
+RULES = {
+    2: objective.by_size, 3: figure03.position, 4: objective.by_steps, 6: two_stage.at_610m,
+    8: continued.before_and_after, 9: continued.by_length,
+}  # fmt: skip
 OF_PAPER: dict[int, dict[str, tuple[str, float | str] | None]] = {
     2: {
         "610m-mlm40-42k": ("MLM", "610M"), "1b-clm-42k": ("CLM", "1B"), "610m-mlm30-42k": None,
@@ -51,8 +53,7 @@ OF_PAPER: dict[int, dict[str, tuple[str, float | str] | None]] = {
 
 @pytest.mark.parametrize("number", OF_PAPER)
 def test_a_figure_places_its_models_and_no_others(number: int) -> None:
-    position = importlib.import_module(f"paper_figures.figures.figure{number:02d}").position
-    found = {name: position(parse(name)) for name in OF_PAPER[number]}
+    found = {name: RULES[number](parse(name)) for name in OF_PAPER[number]}
     assert {name: at and (at.series, at.x) for name, at in found.items()} == OF_PAPER[number]
 
 

@@ -15,7 +15,7 @@ from paper_figures.drawing.marks import empty_panel, line_handles, names_fit, wr
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import GREY, Look
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs, XAxis
-from paper_figures.figures.figure08 import LOOKS
+from paper_figures.figures.continued import LOOKS
 from paper_figures.positions import BUDGET, start_series
 from paper_figures.training_curves import placed_losses
 from pretraining.model_names import FIGURES, MODELS, Model, format_steps

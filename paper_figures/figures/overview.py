@@ -13,7 +13,7 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, score_bounds, w
 from paper_figures.drawing.page import Panel, make_page
 from paper_figures.drawing.style import RAMP_PURPLE, looks
 from paper_figures.figure import FigureSpec, Inputs
-from paper_figures.figures import figure06, figure08
+from paper_figures.figures import continued, two_stage
 from paper_figures.positions import BUDGET, Position, PositionRule
 from paper_figures.task_figures import collect, continued_only, expected_points, refuse_empty
 from paper_figures.words import describe_differences, describe_points
@@ -27,13 +27,13 @@ _UNIT = f"SC: {TASKS['SC'].metric} (%)"
 
 def position_by_share(model: Model) -> Position | None:
     """Return the point of a model of the full budget by its share of CLM, as in Figure 6."""
-    return figure06.position(model) if model.steps == BUDGET else None
+    return two_stage.at_610m(model) if model.steps == BUDGET else None
 
 
 def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     """Return accuracy against the share of CLM, and before and after CPT."""
     shares, cpt = data[data["panel"] == _SHARE], data[data["panel"] == _CPT]
-    look = looks(list(dict.fromkeys(cpt["series"])) or list(figure08.LOOKS), figure08.LOOKS)
+    look = looks(list(dict.fromkeys(cpt["series"])) or list(continued.LOOKS), continued.LOOKS)
     panels = (
         Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
         Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
@@ -43,7 +43,7 @@ def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
     # One metric: both panels have one range, so that their values align.
     bounds, expected = score_bounds(data), expected_points(FIGURE.models, position_by_share)
     draw_lines(page.axes[_SHARE], shares, line, expected=expected, bounds=bounds)
-    draw_groups(page.axes[_CPT], cpt, look, groups=figure08.GROUPS, bounds=bounds)
+    draw_groups(page.axes[_CPT], cpt, look, groups=continued.GROUPS, bounds=bounds)
     for panel, rows, its in ((_SHARE, shares, line), (_CPT, cpt, look)):
         if len(rows):
             write_names(page.axes[panel], rows, its)
@@ -69,7 +69,7 @@ def _collect(inputs: Inputs) -> pd.DataFrame:
         return collect(FIGURE, position, inputs, panels=("SC",), required=False, others=others)
 
     shares = part(position_by_share).assign(panel=_SHARE)
-    cpt = continued_only(part(figure08.position, others=True), figure08.LOOKS).assign(panel=_CPT)
+    cpt = continued_only(part(continued.before_and_after, others=True), continued.LOOKS).assign(panel=_CPT)
     held = [rows for rows in (shares, cpt) if len(rows)]
     return refuse_empty(FIGURE, pd.concat(held or [shares], ignore_index=True), inputs)
 

@@ -12,7 +12,7 @@ from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
-from paper_figures.figures.figure12 import POINTS
+from paper_figures.figures.losses import POINTS
 from paper_figures.words import alt_text, missing
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import paper_figure, write_logs

@@ -1,7 +1,8 @@
-"""Figures 5 and 7: how far single scores are from their mean, as a standard deviation and one by one.
+"""Figures 5 and 7: how much seed, learning rate and masking ratio matter at 610M (they need runs).
 
-A single score is a task average: the mean test score of the task's three datasets, all fine-tuned with the same
-seed (and, in Figure 5, the same learning rate). It is centred on the mean of its column.
+A standard deviation and single scores around their mean. A single score is a task average: the mean test score of the
+task's three datasets, all fine-tuned with the same seed (and, in Figure 5, the same learning rate). It is centred on
+the mean of its column.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.records import records
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import TASKS
 from common.errors import UserError
 from paper_figures.drawing.marks import draw_spread
 from paper_figures.drawing.page import make_page, task_panels
-from paper_figures.drawing.style import Look
+from paper_figures.drawing.style import CLM, MLM, RAMP_PURPLE, Look
 from paper_figures.figure import COLUMNS, FigureSpec, Inputs
-from pretraining.model_names import FIGURES
+from pretraining.model_names import FIGURES as STUDY_FIGURES
+from pretraining.model_names import RATIOS
 
-__all__ = ["SD", "SINGLE", "spread_figure", "task_averages"]
+__all__ = ["FIGURES"]
 
-SD = "sd"
-"""`interval` of a column: mean (0) and one standard deviation either side."""
-SINGLE = "single"
-"""`interval` of a single centred score."""
+_SD, _SINGLE = "sd", "single"
+"""`interval` of a column, mean (0) and one standard deviation either side; of a single centred score."""
+_RATES = (1e-5, 1e-4)
+"""Smallest and largest learning rate that counts in Figure 5."""
 
 
-def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Return the mean test score in percent over a task's datasets (three in the paper), where all have a run.
 
     Args:
@@ -55,12 +58,22 @@ def task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["task", *keys, "score"]]
 
 
-def spread_figure(
+def _at_every_rate(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    if inputs.source.stand_ins is None:  # small networks are tuned at other rates
+        margin = 1e-9
+        runs = runs[runs["lr"].between(_RATES[0] * (1 - margin), _RATES[1] * (1 + margin))]
+    return _task_averages(runs, ("model", "lr", "seed"))
+
+
+def _at_chosen_rates(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    return _task_averages(select_runs(runs, inputs.settings.selection), ("model", "seed"))
+
+
+def _spread_figure(
     number: int,
     title: str,
     *,
-    columns: Mapping[str, Sequence[str]],
-    looks: Mapping[str, Look],
+    columns: Mapping[str, tuple[Look, Sequence[str]]],
     scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame],
     label: str,
     note: str,
@@ -72,8 +85,7 @@ def spread_figure(
     Args:
         number: the paper's.
         title: what it shows, in a few words.
-        columns: the models of each column.
-        looks: the columns' looks, left to right.
+        columns: the look and the models of each column, left to right.
         scores: runs of these models and the inputs -> columns `task, model, seed, score` and what else `label` names.
         label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
         note: a sentence of the caption on how to read it.
@@ -83,20 +95,22 @@ def spread_figure(
 
     def collect(inputs: Inputs) -> pd.DataFrame:
         runs = inputs.source.need_runs(figure.label)
-        models = [name for names in columns.values() for name in names]
-        data = _centred(scores(runs[runs["model"].isin(models)], inputs), columns, label)
+        models = {name: names for name, (_, names) in columns.items()}
+        every = [name for names in models.values() for name in names]
+        data = _centred(scores(runs[runs["model"].isin(every)], inputs), models, label)
         if data.empty:
             raise UserError(
                 f"{figure.label} cannot be drawn from this source: it holds no task average "
-                f"({inputs.source.average_needs}, at one seed) of {', '.join(models)}"
+                f"({inputs.source.average_needs}, at one seed) of {', '.join(every)}"
             )
         return data.assign(source=inputs.name)
 
     def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
         page = make_page(heading=heading, panels=task_panels(centred=True), x_label="", caption=caption)
+        looks = {name: look for name, (look, _) in columns.items()}
         for task, ax in page.axes.items():
             rows = data[data["panel"] == task]
-            single = rows["interval"] == SINGLE
+            single = rows["interval"] == _SINGLE
             draw_spread(ax, rows[~single], rows[single], looks, columns=list(looks))
         return page.figure
 
@@ -106,7 +120,7 @@ def spread_figure(
         collect=collect,
         draw=draw,
         describe=_describe,
-        models=FIGURES[number],
+        models=STUDY_FIGURES[number],
         note=note,
         claim=claim,
         averaged=False,
@@ -124,12 +138,11 @@ def _centred(scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], label: 
                 continue
             centred = (part["score"] - part["score"].mean()).to_numpy()
             sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
-            names = list(dict.fromkeys(part["model"]))
-            name = names[0] if len(names) == 1 else " ".join(names)
-            rows.append([task, column, name, column, 0.0, -sd, sd, part["seed"].nunique(), SD])
+            names = " ".join(dict.fromkeys(part["model"]))
+            rows.append([task, column, names, column, 0.0, -sd, sd, part["seed"].nunique(), _SD])
             for value, single in zip(centred, part.to_dict("records"), strict=True):
                 series = f"{column}: {label.format_map(single)}"
-                rows.append([task, series, single["model"], column, float(value), np.nan, np.nan, 1, SINGLE])
+                rows.append([task, series, single["model"], column, float(value), np.nan, np.nan, 1, _SINGLE])
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 
@@ -137,10 +150,44 @@ def _describe(data: pd.DataFrame) -> str:
     """Return each column's standard deviation, in sentences."""
     sentences = []
     for task, rows in data.groupby("panel", sort=False):
-        single = rows.loc[rows["interval"] == SINGLE, "x"]
+        single = rows.loc[rows["interval"] == _SINGLE, "x"]
         parts = [
             f"{column} {high:.2f} points over {int((single == column).sum())} scores"
-            for column, high in records(rows[rows["interval"] == SD], "series", "high")
+            for column, high in records(rows[rows["interval"] == _SD], "series", "high")
         ]
         sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
     return "Standard deviations in four panels, one a task. " + " ".join(sentences)
+
+
+FIGURES = {
+    "5": _spread_figure(
+        5,
+        "Sensitivity to seed and learning rate",
+        claim="F7",
+        columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
+        scores=_at_every_rate,
+        label="lr {lr:.0e}, seed {seed}",
+        note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
+        "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, "
+        "single scores by rising learning rate. Each panel has its own range.",
+        selected=False,
+    ),
+    "7": _spread_figure(
+        7,
+        "Sensitivity to seed and masking ratio",
+        claim="F10",
+        columns={
+            "MLM": (MLM, [f"610m-mlm{ratio}-42k" for ratio in RATIOS]),
+            "CLM+MLM": (
+                Look(color=RAMP_PURPLE[1].color, marker="D"),
+                [f"610m-clm-40k-mlm{ratio}-42k" for ratio in RATIOS],
+            ),
+        },
+        scores=_at_chosen_rates,
+        label="{model}, seed {seed}",
+        note="Test scores of 610M models after 42K steps, MLM only or its last 2K steps after 40K of CLM, at every "
+        "seed and masking ratio from 20 to 50 %, centred on their mean: bar, one standard deviation; small points, "
+        "single scores by rising ratio. Each panel has its own range.",
+        selected=True,
+    ),
+}
