@@ -39,7 +39,7 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
     now = Image.open(io.BytesIO(png))
     then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
     assert f"docs/images/figure{number}.png" in words_of("README.md")
-    assert (then.info["Description"], then.size) == (spoken, now.size)
+    assert (then.info["Description"], then.size) == (made.alt, now.size)
     one, two = (np.asarray(image.convert("L"), dtype=float) for image in (then, now))
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
