@@ -218,8 +218,7 @@ def figure(
         UserError: the source does not allow the figure, or the figure has no such panel.
     """
     from paper_figures.drawing.style import paper_style
-    from paper_figures.figure import Inputs
-    from paper_figures.registry import figures_named
+    from paper_figures.figure import Inputs, figures_named
     from paper_figures.save import DrawnFigure
 
     [entry] = figures_named([str(name)])

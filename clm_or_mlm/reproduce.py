@@ -23,8 +23,7 @@ from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import PROVENANCE, provenance, write_provenance
 from common.tables import FORMATS, Document, write
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES, LazyFigure
+from paper_figures.figure import FIGURES, Inputs, LazyFigure
 from paper_figures.save import draw_figures
 
 __all__ = ["Outcome", "reproduce"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,30 +43,23 @@ class PictureFormat:
 
     name: str
     """As matplotlib calls it; the ending of the file."""
-    metadata: Callable[[str, str], Mapping[str, str | None]]
-    """Title and description -> what is written into the file; None leaves out what matplotlib would write."""
+    title: str = ""
+    """What the format calls the title; empty where matplotlib writes none."""
+    description: str = ""
+    left_out: tuple[str, ...]
+    """What matplotlib would write too."""
 
 
 FORMATS: Registry[PictureFormat] = Registry(
     "format",
     [
         PictureFormat(
-            name="pdf",
-            metadata=lambda title, description: {
-                "Title": title, "Subject": description, "Creator": None, "Producer": None, "CreationDate": None,
-            },
+            name="pdf", title="Title", description="Subject", left_out=("Creator", "Producer", "CreationDate")
         ),
-        PictureFormat(
-            name="png",
-            metadata=lambda title, description: {
-                "Software": None, "Title": title, "Description": description
-            },
-        ),
-        PictureFormat(
-            name="svg", metadata=lambda *_: dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        ),
+        PictureFormat(name="png", title="Title", description="Description", left_out=("Software",)),
+        PictureFormat(name="svg", left_out=("Date", "Creator", "Format", "Type")),
     ],
-)  # fmt: skip
+)
 """Formats of a picture, in the order in which they are written."""
 
 
@@ -82,10 +75,13 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
 
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=form.name, metadata=dict(form.metadata(title, description)))
-    if form.name != "svg":
+    metadata = dict.fromkeys(form.left_out)
+    if form.title:
+        metadata = {form.title: title, form.description: description} | metadata
+    figure.savefig(buffer, format=form.name, metadata=metadata)
+    if form.title:
         return buffer.getvalue()
-    # The two elements that screen readers and browsers' tooltips read.
+    # The two elements of an SVG that screen readers and browsers' tooltips read.
     about = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
     text = buffer.getvalue().decode("utf-8").replace("<defs>", about, 1)
     return text.replace("<svg ", '<svg role="img" ', 1).encode("utf-8")
@@ -141,7 +137,7 @@ class DrawnFigure:
                 "seed": settings.seed,
             },
             "points": len(self.table),
-            "x_axis": asdict(self.spec.x_axis),
+            "x_axis": self.spec.x_axis,
         }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 

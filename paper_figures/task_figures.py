@@ -18,7 +18,7 @@ from paper_figures.drawing.marks import draw_groups, draw_lines, line_handles, n
 from paper_figures.drawing.page import make_page, task_panels
 from paper_figures.drawing.style import Look
 from paper_figures.drawing.style import looks as looks_of
-from paper_figures.figure import COLUMNS, FigureSpec, Inputs, XAxis
+from paper_figures.figure import COLUMNS, FigureSpec, Inputs, x_axis
 from paper_figures.positions import Position, PositionRule, size_rank
 from pretraining.model_names import FIGURES, MODELS, Design, Model, parse
 
@@ -122,13 +122,13 @@ def task_figure(
         look = looks_of(list(dict.fromkeys(data["series"])), looks)
         last = list(TASKS)[-1]
         direct = marks.named and names_fit(data, last)
-        page = make_page(heading=heading, panels=task_panels(), x_label=marks.x_label, caption=caption,
+        drawing, axes = make_page(heading=heading, panels=task_panels(), x_label=marks.x_label, caption=caption,
                          names=list(look) if direct else (),
                          handles=line_handles(look) if marks.named and not direct else ())  # fmt: skip
-        marks.draw(page.axes, data, look, expected)
+        marks.draw(axes, data, look, expected)
         if direct:
-            write_names(page.axes[last], data[data["panel"] == last], look)
-        return page.figure
+            write_names(axes[last], data[data["panel"] == last], look)
+        return drawing
 
     def draw_panel(data: pd.DataFrame, task: str, ax: Axes) -> None:
         look = looks_of(list(dict.fromkeys(data["series"])), looks)
@@ -150,7 +150,7 @@ def task_figure(
         note=note,
         claim=claim,
         crosses=isinstance(marks, Lines),
-        x_axis=XAxis(label=marks.x_label, log=marks.log_x, expected=expected),
+        x_axis=x_axis(marks.x_label, log=marks.log_x, expected=expected),
     )
     return figure
 

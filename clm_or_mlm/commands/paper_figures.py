@@ -9,8 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from clm_or_mlm.options import ScoreOptions, SourceOptions
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES, figures_named
+from paper_figures.figure import FIGURES, Inputs, figures_named
 from paper_figures.save import FORMATS, draw_figures, formats_named
 
 __all__ = ["draw"]

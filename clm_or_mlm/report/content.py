@@ -28,8 +28,7 @@ from clm_or_mlm.report.downloads import Download
 from clm_or_mlm.report.links import compared, figures_of, tables_of
 from clm_or_mlm.report.pictures import Picture, draw_pictures
 from common.tables import FORMATS, show
-from paper_figures.figure import Inputs, file_stem
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs, file_stem
 
 __all__ = ["Comparison", "Content", "FindingEntry", "TableEntry", "TableRow", "gather", "table_rows"]
 

@@ -15,8 +15,7 @@ from clm_or_mlm.report.downloads import Download
 from common.errors import UserError
 from common.progress import progress
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.save import DrawnFigure
 
 __all__ = ["Picture", "draw_pictures", "inlined"]

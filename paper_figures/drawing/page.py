@@ -6,7 +6,7 @@ where they end, right of the last panel; only where no panel has them all, in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import GREY, SMALLEST
 
 __all__ = [
-    "TITLE_SIZE", "WIDTH", "Page", "Panel", "Sheet", "axis_limits", "caption_lines", "inches", "make_page", "spaced",
+    "TITLE_SIZE", "WIDTH", "Panel", "Sheet", "axis_limits", "caption_lines", "inches", "make_page", "spaced",
     "task_panels", "wrapped",
 ]  # fmt: skip
 
@@ -108,15 +108,6 @@ class Panel:
     """What the y axis shows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """An empty figure and its axes."""
-
-    figure: Figure
-    axes: Mapping[str, Axes]
-    """Axes by the panel's name."""
-
-
 def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
     """Return the four panels of the paper, a task each; `centred` scores are differences in points."""
     unit = "\u2212 mean (points)" if centred else "(%)"
@@ -135,8 +126,8 @@ def make_page(
     handles: Sequence[Artist] = (),
     names: Sequence[str] = (),
     gap: float = 0.36,
-) -> Page:
-    """Return a page with empty panels.
+) -> tuple[Figure, dict[str, Axes]]:
+    """Return a page and its empty panels by name.
 
     Args:
         heading: what stands above it.
@@ -169,7 +160,7 @@ def make_page(
     if x_label:
         sheet.text((_LEFT + WIDTH - right) / 2, sheet.foot + 0.035, x_label, ha="center")
     sheet.write_caption(left=0.12, bottom=0.07)
-    return Page(figure=sheet.figure, axes=axes)
+    return sheet.figure, axes
 
 
 def axis_limits(

@@ -38,16 +38,18 @@ def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
         Panel(name=_SHARE, title="From scratch: CLM share of 42K steps (%)", unit=_UNIT),
         Panel(name=_CPT, title="Continued: 22K further steps of MLM", unit=_UNIT),
     )
-    page = make_page(heading=heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0)
+    drawing, axes = make_page(
+        heading=heading, panels=panels, x_label="", caption=caption, names=list(look), gap=1.0
+    )
     line = looks(list(dict.fromkeys(shares["series"])), {"42K steps": RAMP_PURPLE[-1]})
     # One metric: both panels have one range, so that their values align.
     bounds, expected = score_bounds(data), expected_points(FIGURE.models, position_by_share)
-    draw_lines(page.axes[_SHARE], shares, line, expected=expected, bounds=bounds)
-    draw_groups(page.axes[_CPT], cpt, look, groups=continued.GROUPS, bounds=bounds)
+    draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)
+    draw_groups(axes[_CPT], cpt, look, groups=continued.GROUPS, bounds=bounds)
     for panel, rows, its in ((_SHARE, shares, line), (_CPT, cpt, look)):
         if len(rows):
-            write_names(page.axes[panel], rows, its)
-    return page.figure
+            write_names(axes[panel], rows, its)
+    return drawing
 
 
 def describe(data: pd.DataFrame) -> str:

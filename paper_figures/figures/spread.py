@@ -106,13 +106,15 @@ def _spread_figure(
         return data.assign(source=inputs.name)
 
     def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        page = make_page(heading=heading, panels=task_panels(centred=True), x_label="", caption=caption)
+        drawing, axes = make_page(
+            heading=heading, panels=task_panels(centred=True), x_label="", caption=caption
+        )
         looks = {name: look for name, (look, _) in columns.items()}
-        for task, ax in page.axes.items():
+        for task, ax in axes.items():
             rows = data[data["panel"] == task]
             single = rows["interval"] == _SINGLE
             draw_spread(ax, rows[~single], rows[single], looks, columns=list(looks))
-        return page.figure
+        return drawing
 
     figure = FigureSpec(
         name=str(number),

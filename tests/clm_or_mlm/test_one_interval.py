@@ -28,8 +28,7 @@ from analysis.tables.render import TABLE_FORMATS, scores_document, table_documen
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from common.tables import PRINTED, show
-from paper_figures.figure import FigureSpec, Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, FigureSpec, Inputs
 from paper_figures.words import alt_text, caption
 from tests.analysis.made_up import made_up_runs, with_instances
 

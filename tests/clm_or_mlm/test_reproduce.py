@@ -15,7 +15,7 @@ from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.reproduce import reproduce
 from common.provenance import ROOT
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES
 from tests.analysis.made_up import random_runs
 
 

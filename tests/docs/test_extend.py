@@ -35,7 +35,7 @@ from benchmarks.metrics.metric import METRICS, ClassPredictions, evaluate
 from benchmarks.protocol import get_dataset
 from common.provenance import ROOT
 from common.registry import Registry
-from paper_figures import registry
+from paper_figures import figure as registry
 from paper_figures.__main__ import main as figures_main
 from pretraining import model_names
 from pretraining.__main__ import main as pretraining_main

@@ -31,7 +31,7 @@ from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import write_manifest
 from common.provenance import read_provenance, write_provenance
-from paper_figures.training_curves import training_losses
+from paper_figures.figures.losses import training_losses
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat
 

@@ -11,8 +11,7 @@ import pandas as pd
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from paper_figures.figure import FigureSpec, Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, FigureSpec, Inputs
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from pretraining.model_names import MODELS
 from pretraining.training.log import LOG, write_log

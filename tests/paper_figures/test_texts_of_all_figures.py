@@ -9,8 +9,7 @@ from analysis.precision import coverage
 from analysis.sources import Source, open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import faults
 from tests.paper_figures.made_up import made_up_runs, write_logs

@@ -11,8 +11,7 @@ from analysis.claims.assessment import assess
 from analysis.sources import Source, open_source
 from clm_or_mlm.api import figure as draw
 from paper_figures.drawing.style import paper_style
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.words import caption, family_models, result, source_sentence, title
 from pretraining.model_names import FIGURES as STUDY_FIGURES
 from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure

@@ -44,8 +44,7 @@ from analysis.statistics.scores_table import Settings, published_scores, run_sco
 from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.supplementary.coverage import FIGURE as COVERAGE
 from paper_figures.words import source_sentence
 from tests.analysis.made_up import made_up_runs, with_instances

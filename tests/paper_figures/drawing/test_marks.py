@@ -16,8 +16,8 @@ from matplotlib.lines import Line2D
 from analysis.sources import open_source
 from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
 from paper_figures.drawing.style import CLM, EXTRA, MLM, paper_style
+from paper_figures.figure import FIGURES as ALL_FIGURES
 from paper_figures.figure import Inputs, point_id
-from paper_figures.registry import FIGURES as ALL_FIGURES
 from paper_figures.save import DrawnFigure, formats_named
 from pretraining.model_names import FIGURES
 from tests.paper_figures.checker import drawn_texts

@@ -19,8 +19,8 @@ def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
     caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, which the source lacks."
     with paper_style():
         lines = caption_lines(caption)
-        page = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)
-        ends = [right for text, _, right in rendered(page.figure) if text in lines]
+        drawing, _ = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)
+        ends = [right for text, _, right in rendered(drawing) if text in lines]
     assert len(ends) == len(lines) > 5
     assert max(ends) <= 1 - 0.1 / 7.2
     assert " ".join(lines) == caption, "broken at spaces alone"

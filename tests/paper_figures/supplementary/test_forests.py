@@ -11,8 +11,7 @@ from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
-from paper_figures.figure import Inputs
-from paper_figures.registry import FIGURES
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.supplementary.forests import forest_data
 
 INPUTS = Inputs(source=PUBLISHED)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from paper_figures.training_curves import training_losses
+from paper_figures.figures.losses import training_losses
 from pretraining.model_names import OBJECTIVES, ObjectiveName
 
 TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
