@@ -57,8 +57,6 @@ class Task:
     """Name in prose."""
     metric: str
     """Metric as the paper prints it on axes and in captions; scores are in [0, 1], printed in percent."""
-    paper_metric: str
-    """What the paper's code computes under that name."""
     standard_metric: str
     """What the `standard` protocol computes."""
     headline: str
@@ -70,16 +68,13 @@ class Task:
 TASKS: Registry[Task] = Registry(
     "task",
     (
-        Task(name="SC", title="Sequence classification", metric="Accuracy", paper_metric="accuracy",
+        Task(name="SC", title="Sequence classification", metric="Accuracy",
              standard_metric="accuracy (and F1 for QQP)", headline="accuracy"),
         Task(name="TC", title="Token classification", metric="F1",
-             paper_metric="macro-F1 over word tags, O included, per sentence, then averaged over sentences",
              standard_metric="entity-level F1", headline="entity_f1"),
         Task(name="QA", title="Question answering", metric="F1",
-             paper_metric="overlap F1 between sets of sub-token positions, first gold answer only",
              standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1"),
         Task(name="IR", title="Information retrieval", metric="NDCG@10",
-             paper_metric="NDCG@10 whose ideal ranking comes from the ten retrieved documents",
              standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10",
              run_prefix="msmarco_pairs_"),
     ),

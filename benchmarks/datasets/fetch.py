@@ -41,8 +41,9 @@ class UnreachableError(UserError):
     """No network, or the hub does not answer."""
 
 
-def fetch(dataset: Dataset | str, data: Path, *, lock: Path | None = None, keep: bool = False,
-          replace_old: bool = False, skip_bad: bool = False) -> Manifest:  # fmt: skip
+def fetch(
+    dataset: Dataset | str, data: Path, *, replace_old: bool = False, skip_bad: bool = False
+) -> Manifest:
     """Fetch one dataset into `data`, unless it is there and whole, and return its manifest.
 
     The hub is that of HF_ENDPOINT in the environment, else the public one.
@@ -50,8 +51,6 @@ def fetch(dataset: Dataset | str, data: Path, *, lock: Path | None = None, keep:
     Args:
         dataset: the dataset, or the name of one of the twelve.
         data: the folder of the datasets.
-        lock: the lock file; default `data/hub.lock.json`.
-        keep: keep the downloaded files.
         replace_old: fetch again, and put the result in place of what is there.
         skip_bad: leave bad lines out instead of stopping at the first.
 
@@ -67,7 +66,7 @@ def fetch(dataset: Dataset | str, data: Path, *, lock: Path | None = None, keep:
         raise UserError(
             f"nothing says where {name} is on a hub; use `python -m benchmarks import {name} FILES...`"
         )
-    path = lock or data / LOCK
+    path = data / LOCK
     if (data / name / MANIFEST).is_file() and not replace_old:
         if faults := verify(data, dataset):
             raise UserError(f"{faults[0]}; fetch it again with --replace")
@@ -95,10 +94,9 @@ def fetch(dataset: Dataset | str, data: Path, *, lock: Path | None = None, keep:
         files.setdefault(file.role, []).append(_path_of(downloads, file))
     source = {"kind": _KIND, "files": [vars(file) for file in fetched]}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
-    if not keep:
-        shutil.rmtree(downloads)
-        with contextlib.suppress(OSError):  # others are being fetched
-            downloads.parent.rmdir()
+    shutil.rmtree(downloads)
+    with contextlib.suppress(OSError):  # others are being fetched
+        downloads.parent.rmdir()
     return manifest
 
 

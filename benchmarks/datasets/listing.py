@@ -148,14 +148,16 @@ def _retrieval_examples(found: LocalDataset, split: str, count: int) -> Iterator
         )
 
 
-def verify_all(data: Path, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def verify_all(
+    data: Path, names: Sequence[str], datasets: Mapping[str, Dataset] = DATASETS
+) -> Iterator[tuple[str, list[str]]]:
     """Yield what is wrong with each dataset, nothing for a whole one; all that are in `data` where none is named.
 
     Raises:
         UserError: there are none.
     """
-    names = names or [name for name in DATASETS if (data / name / MANIFEST).is_file()]
+    names = names or [name for name in datasets if (data / name / MANIFEST).is_file()]
     if not names:
         raise UserError(f"{data} holds no datasets; fetch, import or make some first (python -m benchmarks)")
     for name in progress(names, "verifying", unit="dataset"):
-        yield name, verify(data, name)
+        yield name, verify(data, datasets[name])

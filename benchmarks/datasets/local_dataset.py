@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,11 @@ from benchmarks.datasets.schema import (
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError, first_line
 from common.files import remove_leftovers, sha256_file, temporary_name, write_text
+from common.manifest import check_files
 from common.plain_text import visible
 from common.reading import read_bounded
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
-
-
-_MOST = 1 << 26
-"""Bytes of the largest manifest that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +169,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
         )
         write_text(temporary / MANIFEST, manifest.to_json())
         if folder.exists():
-            if _same(folder, dataset, manifest):
+            if _same(data, dataset, manifest):
                 return manifest
             if not replace:
                 raise UserError(
@@ -186,7 +183,7 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
             try:
                 temporary.rename(folder)
             except OSError:  # another process has just written it
-                if not _same(folder, dataset, manifest):
+                if not _same(data, dataset, manifest):
                     raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -200,13 +197,8 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
         UserError: the name is unknown, the dataset is not there, or its manifest cannot be read.
     """
     known = get_dataset(dataset)
-    path = data / known.name / MANIFEST
-    if not path.is_file():
-        raise UserError(
-            f"{known.name} is not in {data}; run `python -m benchmarks fetch {known.name} --out {data}` on a machine "
-            f"with network, or `python -m benchmarks import {known.name} FILES... --out {data}`"
-        )
-    manifest = Manifest.from_json(read_bounded(path, _MOST), path)
+    path = _manifest_path(data, known)
+    manifest = Manifest.from_json(read_bounded(path), path)
     if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
         raise UserError(
             f"{path} is the manifest of {manifest.dataset} with the tables {', '.join(manifest.tables)}; fetch or "
@@ -226,71 +218,65 @@ def load(data: Path, dataset: Dataset | str) -> LocalDataset:
         UserError: the dataset is not fetched, has another schema version, or differs from its manifest.
     """
     dataset = get_dataset(dataset)
-    manifest, folder = read_manifest(data, dataset), data / dataset.name
-    if faults := list(_faults(folder, dataset, manifest, rows=False)):
-        raise UserError(f"{faults[0]}; fetch or import {dataset.name} again with --replace")
-    try:
-        tables = {name: _read_table(folder, dataset, name) for name in manifest.tables}
-    except UserError as error:
-        raise UserError(f"{error}; fetch or import {dataset.name} again with --replace") from None
+    manifest = read_manifest(data, dataset)
+    remedy = f"fetch or import {dataset.name} again with --replace"
+    check_files(data / dataset.name, _files(manifest), remedy)
+    tables = {name: _read_table(data / dataset.name, dataset, name, remedy) for name in manifest.tables}
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 
 def verify(data: Path, dataset: Dataset | str) -> list[str]:
     """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
 
-    Reads every byte and every row: file hashes, row hashes, columns, and the hash of the whole.
+    Reads every byte and every row: file hashes, columns and row hashes.
+
+    Raises:
+        UserError: the dataset is not there.
     """
     dataset = get_dataset(dataset)
+    _manifest_path(data, dataset)
     try:
-        manifest = read_manifest(data, dataset)
+        found = load(data, dataset)
     except UserError as error:
-        if (data / dataset.name / MANIFEST).exists():
-            return [str(error)]
-        raise
-    return list(_faults(data / dataset.name, dataset, manifest, rows=True))
+        return [str(error)]
+    return [
+        f"{data / dataset.name / name}.parquet has other rows than its manifest says"
+        for name, info in found.manifest.tables.items()
+        if _rows_hash(found.tables[name]) != info.content
+    ]
 
 
-def _faults(folder: Path, dataset: Dataset, manifest: Manifest, *, rows: bool) -> Iterator[str]:
-    if manifest.content != _content_hash(manifest.labels, manifest.tables):
-        yield f"{folder / MANIFEST} was changed: its hash of the whole does not follow from its parts"
-    for name, info in manifest.tables.items():
-        path = folder / f"{name}.parquet"
-        if not path.is_file():
-            yield f"{path} is missing"
-        elif path.stat().st_size != info.bytes:
-            yield f"{path} has {path.stat().st_size:,} bytes, its manifest says {info.bytes:,}"
-        elif sha256_file(path) != info.sha256:
-            yield f"{path} was changed: its SHA-256 is not the manifest's"
-        elif rows:
-            try:
-                found = _read_table(folder, dataset, name)
-            except UserError as error:
-                yield str(error)
-                continue
-            if found.num_rows != info.rows or _rows_hash(found) != info.content:
-                yield f"{path} has other rows than its manifest says"
+def _manifest_path(data: Path, dataset: Dataset) -> Path:
+    path, name = data / dataset.name / MANIFEST, dataset.name
+    if not path.is_file():
+        raise UserError(
+            f"{name} is not in {data}; run `python -m benchmarks fetch {name} --out {data}` on a machine with network, "
+            f"or `python -m benchmarks import {name} FILES... --out {data}`"
+        )
+    return path
 
 
-def _read_table(folder: Path, dataset: Dataset, name: str) -> pa.Table:
+def _files(manifest: Manifest) -> dict[str, str]:
+    return {f"{name}.parquet": info.sha256 for name, info in manifest.tables.items()}
+
+
+def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
     path = folder / f"{name}.parquet"
     try:
         found = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({visible(first_line(error))})") from None
+        raise UserError(f"{path} cannot be read ({visible(first_line(error))}); {remedy}") from None
     if found.schema.remove_metadata() != schema_of(dataset.form, name):
-        raise UserError(f"{path} has other columns than the local form")
+        raise UserError(f"{path} has other columns than the local form; {remedy}")
     return found
 
 
-def _same(folder: Path, dataset: Dataset, manifest: Manifest) -> bool:
+def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
     try:
-        found = read_manifest(folder.parent, dataset)
+        check_files(data / dataset.name, _files(manifest), "")
+        return read_manifest(data, dataset).to_json() == manifest.to_json()
     except UserError:
         return False
-    if found.to_json() != manifest.to_json():
-        return False
-    return not list(_faults(folder, dataset, manifest, rows=False))
 
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:

@@ -183,7 +183,7 @@ def datasets(
         for name in names or DATASETS:
             sys.stdout.write(show_text(data, known[name], split=split, count=examples) + "\n")
     else:
-        for name, faults in verify_all(data, names):
+        for name, faults in verify_all(data, names, known):
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'whole'}\n")
     return int(faulty)

@@ -60,7 +60,9 @@ def test_locked_commit_wins_over_a_moved_branch(tmp_path: Path, fake: FakeHub) -
     branches["old"] = branches["main"]
     moved = {path: conll_rows(30) for path in branches["old"][1]}
     branches["main"] = (OTHER, moved)
-    again = fetch("conll2003_en", tmp_path / "b", lock=tmp_path / "a" / LOCK)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / LOCK).write_bytes((tmp_path / "a" / LOCK).read_bytes())
+    again = fetch("conll2003_en", tmp_path / "b")
     assert again.content == first.content
     assert fetch("conll2003_en", tmp_path / "c").counts["train"] == 30, "without the lock the branch counts"
 

@@ -87,7 +87,7 @@ def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     assert main(["verify", "--data", str(tmp_path)]) == 1
-    assert "train.parquet was changed" in capsys.readouterr().out
+    assert "train.parquet: its content has changed" in capsys.readouterr().out
     with pytest.raises(UserError, match="fetch or import squad again with --replace"):
         main(["show", "squad", "--data", str(tmp_path)])
 

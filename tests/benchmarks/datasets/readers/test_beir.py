@@ -82,29 +82,8 @@ def test_all_forms_of_the_same_retrieval_data_are_one(tmp_path: Path, put: Put) 
                     assert found.tables[name].equals(table), (role, path.name, name)
 
 
-def test_pairs_from_training_judgements(put: Put) -> None:
-    files = beir_files(put)
-    files["train"] = put("qrels/train.tsv", HEADER + "q7\t30\t1\nq8\t31\t1\nq8\t32\t0\n")
-    assert rows(read("msmarco", **files), "pairs") == [
-        {"query": "query 7", "positive": "passage 30"},
-        {"query": "query 8", "positive": "passage 31"},
-    ]
-
-
 def test_retrieval_faults(put: Put) -> None:
     files = beir_files(put)
-    with pytest.raises(
-        UserError, match=r"1 judged document ids, the first '999', are not in .*corpus\.jsonl"
-    ):
-        read("msmarco", **{**files, "test": put("t.tsv", HEADER + "q3\t999\t1\n")})
-    with pytest.raises(UserError, match=r"1 judged query ids, the first 'q99', are not in"):
-        read("msmarco", **{**files, "test": put("t.tsv", HEADER + "q99\t9\t1\n")})
-    with pytest.raises(UserError, match=r"t\.tsv:3: the line is no judgement"):
-        read("msmarco", **{**files, "test": put("t.tsv", HEADER + "q3\t9\t1\nq3\t9\tmany\n")})
-    with pytest.raises(UserError, match=r"t\.tsv:1: the line is no judgement"):
-        read("msmarco", **{**files, "test": put("t.tsv", "q3\t9\tmany\n")})
-    with pytest.raises(UserError, match=r"q\.jsonl:1: there is no column text or query"):
-        read("msmarco", **{**files, "queries": put("q.jsonl", [{"_id": "q1"}])})
     with pytest.raises(UserError, match=r"q\.tsv:2: the query q1 has another text further up"):
         read("msmarco", **{**files, "queries": put("q.tsv", "q1\ta\nq1\tb\n")})
     with pytest.raises(UserError, match="msmarco needs the judgements of the 43 test queries"):
@@ -141,16 +120,6 @@ def test_nq_halves(put: Put) -> None:
     assert (splits.count("validation"), splits.count("test")) == (10, 10)
     assert rows(content, "corpus")[0]["title"].startswith("T")
     assert "random.Random(42)" in content.splits
-
-
-def test_nq_from_gold_passages(put: Put) -> None:
-    gold = [{"title": "A", "text": "one", "isgold": True}, {"title": "B", "text": "no", "isgold": False}]
-    path = put("oracle.jsonl", [{"question": f"who {i}", "answers": ["x"], "ctxs": gold} for i in range(6)])
-    content = read("nq", test=path)
-    assert rows(content, "corpus") == [{"id": "d0", "title": "A", "text": "one"}]
-    assert sorted(row["text"] for row in rows(content, "queries")) == [f"who {i}" for i in range(6)]
-    with pytest.raises(UserError, match=r"o\.jsonl:1: .*'ctxs' is missing"):
-        read("nq", test=put("o.jsonl", [{"question": "x"}]))
 
 
 @pytest.mark.parametrize("name", ["msmarco", "nq"])

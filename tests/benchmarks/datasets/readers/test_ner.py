@@ -96,20 +96,6 @@ def test_conll2012_brackets(tmp_path: Path, put: Put) -> None:
     assert names == ["O", "B-PERSON", "O", "B-GPE", "I-GPE"]
 
 
-def test_ner_bad_lines(put: Put) -> None:
-    unknown = put("a.iob2", UNER.replace("B-PER", "B-OTH"))
-    with pytest.raises(UserError, match=r"a\.iob2:3: the tag 'B-OTH' is outside the tag set"):
-        read("uner_en", train=unknown, validation=unknown, test=unknown)
-    good = put("b.iob2", UNER)
-    content = read("uner_en", train=unknown, validation=good, test=good, skip_bad=True)
-    assert [row["words"] for row in rows(content, "train")] == [["#", "New", "York"]]
-    short = put("c.conll", "Ada B-PER\nin\n")
-    with pytest.raises(UserError, match=r"c\.conll:2: the line has no word and tag"):
-        list(sentences(short, Reading()))
-    with pytest.raises(UserError, match="--test FILE"):
-        read("uner_en", train=good, validation=good)
-
-
 def test_ner_tag_rows(tmp_path: Path) -> None:
     table = [{"words": ["Ada", "in", "Rome"], "ner": [1, 0, 5]}, {"words": ["EU", "Bank"], "ner": [3, 4]}]
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "train.parquet")
@@ -383,15 +369,6 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
             f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
             f"they are no valid IOB2; import a file with the tags' names"
         )
-
-
-@pytest.mark.parametrize("bad", [{"words": ["Ada"]}, {"tags": [1]}], ids=["no tags", "no words"])
-def test_a_row_without_words_or_tags_is_named_once_and_left_out(
-    put: Put, bad: dict[str, object], caplog: pytest.LogCaptureFixture
-) -> None:
-    good = {"words": ["Rome"], "tags": [5]}
-    assert tag_rows(put("x.jsonl", [bad, good]), UNER_TAGS, Reading(skip_bad=True)) == [good]
-    assert len(caplog.messages) == 1 and "there is no column" in caplog.text
 
 
 def test_a_file_without_a_good_row_gives_none(put: Put) -> None:
