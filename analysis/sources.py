@@ -176,7 +176,6 @@ RELEASED = "released"
 class Request:
     """What is wanted of a source; the fields are those of `open_source`."""
 
-    instances: Path | None = None
     need_instances: bool = False
     add_models: tuple[str, ...] = ()
     models: Sequence[str] | None = None
@@ -186,11 +185,6 @@ class Request:
         """Raise a `UserError` with the reason when a protocol other than the paper's is wanted."""
         if self.protocol not in (None, PAPER):
             raise UserError(f"--protocol {self.protocol}: {why}")
-
-    def refuse_instances(self, why: str) -> None:
-        """Raise a `UserError` with the reason when per-instance scores are given."""
-        if self.instances is not None:
-            raise UserError(f"--instances {self.instances}: {why}; leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +198,6 @@ class NamedSource:
 def open_source(
     source: str,
     *,
-    instances: Path | None = None,
     need_instances: bool = False,
     add_models: Sequence[str] = (),
     models: Sequence[str] | None = None,
@@ -213,9 +206,8 @@ def open_source(
     """Open a source by its name or path.
 
     Args:
-        source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table.
-        instances: the per-instance Parquet; by default the folder `instances` next to a Parquet runs table, or what
-            reading a run store yields.
+        source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
+            Parquet table are in the folder `instances` next to it.
         need_instances: read the instances of a run store too, which takes longer.
         add_models: names or shell patterns of models outside the released naming scheme.
         models: of `released`, the models that are needed, which are fetched if they are not here; None: those
@@ -226,9 +218,8 @@ def open_source(
         UserError: nothing usable there, or not of that protocol.
     """
     request = Request(
-        instances=instances, need_instances=need_instances, add_models=tuple(add_models), models=models,
-        protocol=protocol,
-    )  # fmt: skip
+        need_instances=need_instances, add_models=tuple(add_models), models=models, protocol=protocol
+    )
     named = SOURCES.get(source)
     if named is not None:
         return named.open(request)
@@ -248,19 +239,16 @@ _ONLY_PAPER_METRICS = (
 
 _INSTANCES = ("instances", "instances.parquet")
 """Names of the per-instance scores next to a runs table."""
-_INSTANCES_ARE_THE_PAPERS = f"per-instance scores are those of the {PAPER} protocol"
 
 
 def _open_published(request: Request) -> Source:
     request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("tables"))
-    request.refuse_instances("the published cells hold no runs that per-instance scores could be of")
     return PUBLISHED
 
 
 def _open_released(request: Request) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
     request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("result files"))
-    request.refuse_instances("the released runs bring their own")
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
@@ -276,7 +264,6 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
     stand_ins = read_stand_ins(path)
     if stand_ins is not None:
         request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
-        request.refuse_instances("stand-ins are read without per-instance scores")
         return _open_stand_ins(source, path, stand_ins, request)
     opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
     warn_of_other_sizes(source, opened.need_runs("test sets"))
@@ -285,14 +272,12 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
     protocol = request.protocol or PAPER
-    if protocol != PAPER:
-        request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
-    wanted = request.need_instances and request.instances is None and protocol == PAPER
-    opened, stored = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
+    wanted = request.need_instances and protocol == PAPER  # the instances are the paper's
+    opened, instances = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
     make_known(opened.datasets.values())
     return Source(
         label=_label(source, protocol), runs=opened.runs, store=path, added_models=request.add_models,
-        protocol=protocol, instances=request.instances or stored,
+        protocol=protocol, instances=instances,
     )  # fmt: skip
 
 
@@ -302,10 +287,8 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
-    if recorded != PAPER:
-        request.refuse_instances(_INSTANCES_ARE_THE_PAPERS)
-    instances = request.instances
-    if instances is None and recorded == PAPER and path.suffix == ".parquet":
+    instances = None
+    if recorded == PAPER and path.suffix == ".parquet":
         instances = next((one for name in _INSTANCES if (one := path.with_name(name)).exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,

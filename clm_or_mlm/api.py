@@ -24,8 +24,7 @@ from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.records import as_record
 from analysis.comparisons.comparison import compare as compare_models
 from analysis.comparisons.report import records_of
-from analysis.letter.content import write_letter
-from analysis.letter.pages import letter_document
+from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import Source, open_source
 from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import read_runs
@@ -56,7 +55,7 @@ def load(source: SourceLike = "published", *, add_models: Sequence[str] = (), **
         source: `published` (the paper's printed cells), `released` (the authors' runs, fetched once), `miniature`,
             the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
         add_models: names or shell patterns of models outside the study's naming scheme.
-        options: `instances`, `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; for a name or
+        options: `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; for a name or
             a path alone.
 
     Raises:

@@ -9,12 +9,10 @@ from pathlib import Path
 
 from analysis.claims.assessment import assess
 from analysis.claims.pages.documents import verdicts_document
-from analysis.letter.content import write_letter
-from analysis.letter.pages import LETTER_FORMATS, letter_document
+from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
-from analysis.tables.audit import audit
-from analysis.tables.audit_report import AUDIT_FORMATS, audit_document
+from analysis.tables.audit import AUDIT_FORMATS, audit, audit_document
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError

@@ -16,8 +16,7 @@ from analysis.claims.pages.documents import verdicts_document
 from analysis.claims.pages.explain import explanations
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_effect, says, sentence
-from analysis.letter.content import Letter, write_letter
-from analysis.letter.pages import letter_document
+from analysis.letter.letter import Letter, letter_document, write_letter
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, AuditedCell, audit

@@ -48,7 +48,6 @@ def test_a_table_is_opened_by_its_path_with_its_neighbouring_instances(table: Pa
     assert (alone.label, alone.instances, alone.store) == (str(table), None, None)
     (neighbour := table.with_name("instances.parquet")).mkdir()
     assert open_source(str(table)).instances == neighbour
-    assert open_source(str(table), instances=Path("elsewhere")).instances == Path("elsewhere")
     assert standard_of(alone) is None
     mine = open_source(str(table), add_models=["mine", "x*"])
     assert mine.options == ("--source", str(table), "--add-model", "mine", "--add-model", "x*")
@@ -100,18 +99,6 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
     with pytest.raises(UserError, match=r"--protocol standard: the paper's .* of its own protocol alone"):
         open_source(source, protocol="standard")
-
-
-def test_per_instance_scores_are_refused_where_they_cannot_be_of_the_runs(table: Path) -> None:
-    runs = made_up_runs(np.random.default_rng(0), models=(CLM,))
-    standard = table.with_name("standard.parquet")
-    write_runs(standard, runs, protocol="standard")
-    for source, why in (
-        ("published", "the published cells hold no runs"), ("released", "the released runs bring their own"),
-        ("miniature", "stand-ins are read without"), (str(standard), "are those of the paper protocol"),
-    ):  # fmt: skip
-        with pytest.raises(UserError, match=rf"^--instances elsewhere: .*{why}.*; leave it out$"):
-            open_source(source, instances=Path("elsewhere"))
 
 
 def test_a_table_of_another_protocol_is_refused(table: Path) -> None:

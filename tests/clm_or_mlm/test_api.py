@@ -36,8 +36,8 @@ def test_a_frame_is_checked_like_a_file(store: Path) -> None:
 
 def test_options_that_a_frame_or_an_open_source_does_not_take_are_refused(store: Path) -> None:
     opened = cm.load(str(store))
-    with pytest.raises(UserError, match="a frame of runs takes no protocol, instances, nonsense: "):
-        cm.load(cm.runs(store), protocol="standard", instances=Path("x"), nonsense=1)
+    with pytest.raises(UserError, match="a frame of runs takes no protocol, models, nonsense: "):
+        cm.load(cm.runs(store), protocol="standard", models=["x"], nonsense=1)
     with pytest.raises(UserError, match="a source that is open takes no protocol, add_models: "):
         cm.load(opened, protocol="standard", add_models=["mine"])
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
 from analysis.tables import audit as audits
-from analysis.tables.audit_report import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
+from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from benchmarks.protocol import AVERAGE, get_dataset
@@ -159,8 +159,7 @@ def audit(
 
 
 def _letter(source: SourceOptions, selection: str, format: str, out: Path | None) -> int:
-    from analysis.letter.content import write_letter
-    from analysis.letter.pages import LETTER_FORMATS, letter_document
+    from analysis.letter.letter import LETTER_FORMATS, letter_document, write_letter
 
     if format not in LETTER_FORMATS:
         raise UserError(f"a letter is no {format}: take --format {' or '.join(LETTER_FORMATS)}")

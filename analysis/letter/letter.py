@@ -1,9 +1,11 @@
-"""What the letter says, gathered: cells, arithmetic, traps, verdicts, and what cannot be known."""
+"""The letter: what reproduces and what does not, arithmetic, traps, verdicts, and what cannot be known."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from analysis.claims.assessment import Assessment, assess
 from analysis.letter.traps import Evidence, Measured, measured_traps
@@ -11,9 +13,15 @@ from analysis.sources import Source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import Check
-from common.tables import signed
+from common.tables import Document, Heading, fill_template, signed
 
-__all__ = ["BY_CONSEQUENCE", "UNKNOWABLE", "Letter", "Section", "write_letter"]
+__all__ = [
+    "BY_CONSEQUENCE", "LETTER_FORMATS", "UNKNOWABLE", "Letter", "Section", "letter_document", "write_letter",
+]  # fmt: skip
+
+LETTER_FORMATS = ("markdown", "html")
+"""How the letter is written."""
+_TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
 
 BY_CONSEQUENCE = (
     "initial-weights", "two-stage-steps", "cpt-steps", "evaluation-runs", "released-files", "models", "averages",
@@ -47,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Letter:
-    """A letter; its formats are in `analysis.letter.pages`."""
+    """A letter."""
 
     title: str
     sections: tuple[Section, ...]
@@ -82,6 +90,18 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     return Letter(
         title=f"Audit of arXiv 2507.00994v4 against {source.label}", sections=sections, differs=result.differs
     )
+
+
+def letter_document(letter: Letter) -> Document:
+    """Return the letter; its points are numbered section by section."""
+    body: list[str | Heading] = [f"# {letter.title}"]
+    for section in letter.sections:
+        body += ["", Heading(section.title)]
+        if section.lead:
+            body += ["", section.lead]
+        if section.points:
+            body += ["", *(f"{place}. {point}" for place, point in enumerate(section.points, 1))]
+    return Document(body=body, pages={"html": partial(fill_template, _TEMPLATE, letter=letter)})
 
 
 def _reproduced(result: Audit) -> Section:

@@ -5,8 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.letter.content import BY_CONSEQUENCE, Letter, write_letter
-from analysis.letter.pages import letter_document
+from analysis.letter.letter import (
+    BY_CONSEQUENCE,
+    LETTER_FORMATS,
+    Letter,
+    Section,
+    letter_document,
+    write_letter,
+)
 from analysis.sources import PUBLISHED, Source, open_source
 from analysis.statistics.scores_table import Settings
 from analysis.tables.paper_arithmetic import check_arithmetic
@@ -95,3 +101,21 @@ def test_a_store_with_both_protocols_gives_the_size_of_a_trap(
         f"not entity F1. Effect: {100 * abs(paper - 0.25):.2f} points, mean distance from entity F1" in text
     )
     assert "scored by both protocols" in text
+
+
+LETTER = write_letter(PUBLISHED, SETTINGS)
+
+
+@pytest.mark.parametrize("form", LETTER_FORMATS)
+def test_every_page_has_every_section_and_point(form: str) -> None:
+    text = show(letter_document(LETTER), form)
+    assert text.endswith("\n") and all(section.title in html.unescape(text) for section in LETTER.sections)
+    assert text.count("MS MARCO") >= 1 and "-0.00" not in text
+
+
+def test_what_is_special_in_html_is_escaped() -> None:
+    letter = Letter(
+        title="<a> & 50 %", sections=(Section(title="t_1", lead="", points=("x < y",)),), differs=False
+    )
+    page = show(letter_document(letter), "html")
+    assert "&lt;a&gt; &amp; 50 %" in page and "x &lt; y" in page
