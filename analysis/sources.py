@@ -130,9 +130,9 @@ class Source:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that open this source again, instances aside."""
-        given = ["--source", self.label.removesuffix(f" ({self.protocol} protocol)")]
-        given += [] if self.protocol == PAPER else ["--protocol", self.protocol]
-        return (*given, *(word for name in self.added_models for word in ("--add-model", name)))
+        name = self.label.removesuffix(f" ({self.protocol} protocol)")
+        given = name if self.protocol == PAPER else f"{self.protocol}:{name}"
+        return ("--source", given, *(word for name in self.added_models for word in ("--add-model", name)))
 
     @property
     def average_needs(self) -> str:
@@ -184,7 +184,7 @@ class Request:
     def refuse_other_protocols(self, why: str) -> None:
         """Raise a `UserError` with the reason when a protocol other than the paper's is wanted."""
         if self.protocol not in (None, PAPER):
-            raise UserError(f"--protocol {self.protocol}: {why}")
+            raise UserError(f"--source {self.protocol}:...: {why}")
 
 
 @dataclass(frozen=True, kw_only=True)

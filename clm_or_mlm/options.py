@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from analysis.sources import Source, open_source
 from analysis.statistics.interval_kinds import DEFAULT_SEED, INTERVALS, RESAMPLES
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.scores_table import Settings
+from benchmarks.protocol import STANDARD
 from common.cli import MANY, shared_options
 
 __all__ = ["BootstrapOptions", "OutFile", "ScoreOptions", "Selection", "SourceOptions"]
@@ -30,22 +31,22 @@ OutFile = Annotated[Path | None, Parameter(metavar="FILE", help="write there ins
 class SourceOptions:
     """Where the scores come from."""
 
-    source: Annotated[str, Parameter(metavar="published|released|miniature|PATH")] = "published"
+    source: Annotated[str, Parameter(metavar="published|released|miniature|[standard:]PATH")] = "published"
     """the paper's tables, the authors' released runs, the miniature that comes with the package, or the path of a
-    run store or runs table (its per-instance scores are in the folder instances next to it)"""
-    protocol: Literal["paper", "standard"] | None = None
-    """of a run store, whose metrics: the paper's (default), or the field's (standard); docs/run-store.md"""
+    run store or runs table (its per-instance scores are in the folder instances next to it); standard:PATH for the
+    field's metrics in place of the paper's (docs/run-store.md)"""
     add_model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = ()
     """take a model whose name is outside the released scheme (a shell pattern, may be repeated)"""
 
     def open(self, models: Sequence[str] | None = None, *, need_instances: bool = False) -> Source:
         """Return the source; `models` and `need_instances` as in `analysis.sources.open_source`."""
+        is_standard = self.source.startswith(prefix := f"{STANDARD}:")
         return open_source(
-            self.source,
+            self.source.removeprefix(prefix),
             need_instances=need_instances,
             add_models=self.add_model,
             models=models,
-            protocol=self.protocol,
+            protocol=STANDARD if is_standard else None,
         )
 
 

@@ -181,7 +181,7 @@ class SeedPlan:
     """Where the variances come from."""
     effect: float
     """The difference, in points."""
-    power: float
+    power: float = 0.8
     """The wanted chance to find it."""
     alpha: float = 0.05
     """The level of the test."""

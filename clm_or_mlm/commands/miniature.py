@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -14,7 +14,7 @@ from common.errors import UserError
 from miniature.data_source import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
 
-__all__ = ["random", "run", "sample", "show"]
+__all__ = ["random", "run", "sample"]
 
 
 @shared_options("the miniature")
@@ -31,41 +31,28 @@ class MiniatureOptions:
     """folder that holds one folder a form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """write runs table and curves there too, small enough to keep"""
-    until: Literal["report", "runs"] = "report"
-    """runs: no tables and figures"""
 
 
-def run(*, workers: int = 2, options: MiniatureOptions = MiniatureOptions()) -> None:
+def run(*, workers: int = 2, show: bool = False, options: MiniatureOptions = MiniatureOptions()) -> None:
     """Make a miniature, or resume it: pretrain, fine-tune, analyse and draw at toy scale.
 
     examples:
       python -m miniature run --form quick
       python -m miniature run --form cpu --data whole/ --workers 4
+      python -m miniature run --form quick --show
 
     Args:
         workers: jobs side by side
+        show: analyse what has been made so far, all of its runs or not
     """
     if workers < 1:
         raise UserError(f"--workers {workers}: at least one process is needed")
-    _make(options, workers=workers)
-
-
-def show(*, options: MiniatureOptions = MiniatureOptions()) -> None:
-    """Analyse what has been made of a miniature so far, all of its runs or not.
-
-    example: python -m miniature show --form quick
-    """
-    _make(options, train=False)
-
-
-def _make(options: MiniatureOptions, **more: Any) -> None:
     form, source = FORMS[options.form], get_data_source(options.data)
     from miniature.pipeline import make_miniature
     from miniature.plan import Miniature
 
     miniature = Miniature.below(options.out, form, source)
-    report = options.until == "report"
-    sys.stdout.write(make_miniature(miniature, report=report, example=options.example, **more))
+    sys.stdout.write(make_miniature(miniature, workers=workers, example=options.example, train=not show))
 
 
 def random(

@@ -34,6 +34,8 @@ from pretraining.plan.study_file import Study, load_study
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train"]
 
 _STUDY = "the study and its settings"
+_MFU = 0.4
+"""Share of a device's peak rate that a plan's hours count with."""
 
 
 @shared_options(_STUDY)
@@ -64,7 +66,6 @@ def plan(
     figure: Annotated[int | None, Parameter(metavar="N")] = None,
     format: Annotated[str, Parameter(choices=PLAN_FORMATS)] = "tree",
     device: str = "H100",
-    mfu: float = 0.4,
     study: StudyOptions = StudyOptions(),
 ) -> None:
     """Print what has to be trained for the study, a figure or a model: stages, steps, tokens, FLOPs, hours, disk.
@@ -77,12 +78,11 @@ def plan(
         model: this model (may be given again)
         figure: the models of one figure of the paper
         format: form of the plan
-        device: device that hours are counted for
-        mfu: share of its peak rate that is reached
+        device: device that hours are counted for, at 40 % of its peak rate
     """
     chosen = load_study(study.study)
     models = _models(chosen, model, figure)
-    write(plan_document(plan_of(models, chosen), device=device, utilisation=mfu), format, None)
+    write(plan_document(plan_of(models, chosen), device=device, utilisation=_MFU), format, None)
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:

@@ -183,7 +183,6 @@ def detach(
 def archive(
     *,
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
-    name: str = "",
     agent: str = "unknown",
     licence: Annotated[str, Parameter(metavar="URL")] = "https://spdx.org/licenses/CC-BY-4.0",
 ) -> None:
@@ -195,10 +194,9 @@ def archive(
 
     Args:
         dir_: the study's folder
-        name: title of the archive; the target when left out
         agent: who ran it: a name, or an ORCID (https://orcid.org/...)
         licence: licence of what is archived
     """
     folder = dir_.resolve()
-    count = write_crate(folder, name=name, agent=agent, licence=licence)
+    count = write_crate(folder, name="", agent=agent, licence=licence)
     sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")

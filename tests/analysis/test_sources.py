@@ -97,7 +97,9 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
-    with pytest.raises(UserError, match=r"--protocol standard: the paper's .* of its own protocol alone"):
+    with pytest.raises(
+        UserError, match=r"--source standard:\.\.\.: the paper's .* of its own protocol alone"
+    ):
         open_source(source, protocol="standard")
 
 

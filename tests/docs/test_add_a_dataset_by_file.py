@@ -128,7 +128,7 @@ def test_from_the_file_to_a_row_of_scores(
     tokenizer.save_pretrained(model)
     options = ["--datasets", str(my_toml), "--data", str(data), "--out", str(out), "--dataset", *NAMES]
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
-    assert not benchmarks(["validate", *options, "--tflops", "1"])
+    assert not benchmarks(["run", *options, "--dry-run", "--tflops", "1"])
     assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
     for name in NAMES:  # what follows takes the definitions from the store
         DEFINITIONS.pop(name)
@@ -138,8 +138,8 @@ def test_from_the_file_to_a_row_of_scores(
     assert benchmarks(["status", "--out", str(out), *grid, "--json"]) == 4  # of the twelve nothing is there
     cells = {cell["dataset"]: cell for cell in json.loads(capsys.readouterr().out)}
     assert all(cells[name]["done"] == cells[name]["runs"] == 1 for name in NAMES)
-    for protocol in ("paper", "standard"):
-        assert not analysis(["scores", "--source", str(out), "--add-model", "tiny", "--protocol", protocol])
+    for protocol in ("", "standard:"):
+        assert not analysis(["scores", "--source", f"{protocol}{out}", "--add-model", "tiny"])
         shown = "".join(capsys.readouterr())
         for name in NAMES:
             assert re.search(rf"^tiny,\w+,{name},", shown, re.MULTILINE), name

@@ -64,7 +64,7 @@ def claims(
     if datasets and (multiverse or explain):
         raise UserError("--datasets is a view of its own: leave --explain and --multiverse out")
     if multiverse and not opened.comparable and opened.stand_ins is None:
-        raise UserError("--multiverse compares the protocols itself: leave --protocol standard out")
+        raise UserError("--multiverse compares the protocols itself: leave standard: out")
     if opinion and (multiverse or datasets):
         raise UserError("--opinion is a column of the verdicts: leave --multiverse and --datasets out")
     if multiverse:

@@ -181,13 +181,7 @@ def fetch_released(
     return 0
 
 
-def provenance(
-    store: Path,
-    /,
-    *,
-    logs: Annotated[Path | None, Parameter(metavar="DIR")] = None,
-    json: bool = False,
-) -> int:
+def provenance(store: Path, /, *, json: bool = False) -> int:
     """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
 
     Of a runs table it says whether it carries a seal. Exit status: 0 all agree; 1 some differ.
@@ -196,7 +190,6 @@ def provenance(
 
     Args:
         store: a run store, its results folder, or a runs table
-        logs: the workflow's logs (default: logs next to results)
         json: print JSON
     """
     if store.is_file():
@@ -209,6 +202,6 @@ def provenance(
         record = {"runs": len(table.runs), "sealed": table.sealed}
         sys.stdout.write(f"{json_format.dumps(record)}\n" if json else f"{len(table.runs):,} runs, {said}\n")
         return 0
-    result = audit_provenance(store, logs)
+    result = audit_provenance(store)
     sys.stdout.write((provenance_json if json else provenance_text)(result))
     return 1 if result.mismatches else 0

@@ -1,4 +1,4 @@
-"""`python -m benchmarks run`, `status` and `validate`; torch is imported once the options are understood."""
+"""`python -m benchmarks run` and `status`; torch is imported once the options are understood."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
 
-__all__ = ["run", "status", "validate"]
+__all__ = ["run", "status"]
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,8 @@ class RunOptions(GridOptions, Computation):
     """Which runs of which model, and how they are computed."""
 
     model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
-    """model folder, or hub id OWNER/NAME"""
+    """model folder, or hub id OWNER/NAME[@REVISION]"""
+    revision: Annotated[str | None, Parameter(parse=False)] = None
     name: str | None = None
     """the model's name in the store (default: the folder's name)"""
     data: Path = DATA
@@ -84,14 +85,18 @@ class RunOptions(GridOptions, Computation):
             UserError: an unknown dataset, or a number out of range.
         """
         datasets, lrs, seeds = self.grid()
+        model, _, revision = (
+            self.model.partition("@") if not Path(self.model).exists() else (self.model, "", "")
+        )
         given = {"steps": self.steps, "max_length": self.max_length}
         changed: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
         for option, value in changed.items():
             if value < 1:
                 raise UserError(f"--{option.replace('_', '-')} {value} must be at least 1")
         return Request(
-            **{field.name: getattr(self, field.name) for field in fields(Computation)},
-            name=model_name(self.model, self.name),
+            **{field.name: getattr(self, field.name) for field in fields(Computation)}
+            | {"model": model, "revision": revision or None},
+            name=model_name(model, self.name),
             datasets=datasets,
             lrs=lrs,
             seeds=seeds,
@@ -103,7 +108,14 @@ class RunOptions(GridOptions, Computation):
         )
 
 
-def run(*, options: RunOptions, retry_failed: bool = False, adopt: bool = False) -> int:
+def run(
+    *,
+    options: RunOptions,
+    retry_failed: bool = False,
+    adopt: bool = False,
+    dry_run: bool = False,
+    tflops: float | None = None,
+) -> int:
     """Fine-tune a model with the paper's protocol and write its runs.
 
     exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
@@ -111,14 +123,22 @@ def run(*, options: RunOptions, retry_failed: bool = False, adopt: bool = False)
 
     examples:
       python -m benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
-      python -m benchmarks run --model bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
+      python -m benchmarks run --model google-bert/bert-base-uncased --dataset sst2 IR --lr 1e-5 5e-5 --seed 0 1
+      python -m benchmarks run --model google-bert/bert-base-uncased --dataset sst2 --dry-run --tflops 300
 
     Args:
         retry_failed: try runs that failed again
         adopt: count finished runs that do not say what they were made from as done, and put new ones next to them
+        dry_run: check model, data and settings without using a GPU and estimate time and memory, within a factor of two
+        tflops: sustained TFLOP/s of the device, for the estimate (default: 100 on a GPU, measured on a CPU)
     """
     request = options.request(retry_failed=retry_failed, adopt=adopt)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
+    if dry_run:
+        from benchmarks.sweep.validate import validate
+
+        sys.stdout.writelines(f"{line}\n" for line in validate(request, tflops))
+        return 0
     # torch takes seconds to import: what is not there is reported at once.
     from benchmarks.sweep.queue import run_grid
 
@@ -181,20 +201,3 @@ def status(
         log.warning("%s holds runs of a dataset that nothing defines; name its file with --datasets", folder)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)
-
-
-def validate(*, options: RunOptions, tflops: float | None = None) -> None:
-    """Check model, data and settings of a run without using a GPU; estimate its time and memory.
-
-    Tokens are counted on a sample of each split. Times are matrix-product FLOPs at a sustained rate
-    (--tflops; 100 by default on a GPU, measured on a CPU), so expect a factor of two.
-
-    example: python -m benchmarks validate --model bert-base-uncased --dataset sst2 --tflops 300
-
-    Args:
-        tflops: sustained TFLOP/s of the device that will do it
-    """
-    from benchmarks.sweep import validate as validation
-
-    for line in validation.validate(options.request(), tflops):
-        sys.stdout.write(line + "\n")

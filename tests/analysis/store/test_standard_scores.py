@@ -161,10 +161,10 @@ def test_the_protocols_of_tables_are_not_mixed_up(both: tuple[Path, list[RunKey]
 def test_tables_by_the_standard_metrics_cannot_be_taken_for_the_papers(
     both: tuple[Path, list[RunKey]], cache: None, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    words = ["table", "3", "--source", str(both[0]), "--format", form]
-    assert main(words) == 0
+    words = ["table", "3", "--format", form, "--source"]
+    assert main([*words, str(both[0])]) == 0
     paper = capsys.readouterr().out
-    assert main([*words, "--protocol", "standard"]) == 0
+    assert main([*words, f"standard:{both[0]}"]) == 0
     standard = html.unescape(capsys.readouterr().out)
     cells = published_values().set_index(["model", "task", "dataset"])
     printed = f"{cells.loc[(MODELS[0], 'TC', 'uner_en'), 'mean']:.2f}"
@@ -183,7 +183,7 @@ def test_a_figure_by_the_standard_metrics_says_so(
         for key in cell_keys(model, dataset):
             write_results(tmp_path / "store", key, {"validation": [0, 1], "test": [1, 0, 1]})
             record(tmp_path / "store", key)
-    words = ["2", "--source", str(tmp_path / "store"), "--protocol", "standard", "--format", "svg"]
+    words = ["2", "--source", f"standard:{tmp_path / 'store'}", "--format", "svg"]
     assert draw([*words, "--out", str(tmp_path)]) == 0
     made = json.loads((tmp_path / "figure2.json").read_text())
     assert made["title"].startswith("STANDARD PROTOCOL. Figure 2.")
@@ -197,11 +197,11 @@ def test_what_has_no_standard_metrics_says_where_they_are(
 ) -> None:
     for source in ("published", "released"):
         with pytest.raises(UserError, match="scores of its own protocol alone"):
-            main(["scores", "--source", source, "--protocol", "standard"])
+            main(["scores", "--source", f"standard:{source}"])
     with pytest.raises(UserError, match="neither confirm nor contradict"):
-        main(["audit", "--source", str(both[0]), "--protocol", "standard"])
-    with pytest.raises(UserError, match="leave --protocol standard out"):
-        main(["claims", "--source", str(both[0]), "--protocol", "standard", "--multiverse"])
+        main(["audit", "--source", f"standard:{both[0]}"])
+    with pytest.raises(UserError, match="leave standard: out"):
+        main(["claims", "--source", f"standard:{both[0]}", "--multiverse"])
 
 
 @pytest.mark.slow

@@ -24,12 +24,12 @@ def test_options_reach_the_miniature(
     )
     # As `make miniature` without DATA calls it.
     main(["run", "--form", "quick", "--data", "", "--out", "o", "--workers", "4"])
-    main(["show", "--until", "runs", "--example", "e"])
+    main(["run", "--show", "--example", "e"])
     first = Miniature.below(Path("o"), FORMS["quick"], MADE_UP)
     second = Miniature.below(Path("build/miniature"), FORMS["cpu"], MADE_UP)
     assert calls == [
-        ((first,), {"workers": 4, "report": True, "example": None}),
-        ((second,), {"train": False, "report": False, "example": Path("e")}),
+        ((first,), {"workers": 4, "example": None, "train": True}),
+        ((second,), {"workers": 2, "example": Path("e"), "train": False}),
     ]
     assert capsys.readouterr().out == "summary\n" * 2
 
@@ -39,7 +39,6 @@ def test_options_reach_the_miniature(
     [
         (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
         (["run", "--workers", "0"], "at least one process is needed"),
-        (["run", "--until", "run"], "did you mean 'runs'"),
         (["run", "--data", "absent"], "there is no folder text in it"),
         (["sample", "sst2", "--form", "quick"], "--data is missing"),
         (["shwo"], "did you mean 'show'"),

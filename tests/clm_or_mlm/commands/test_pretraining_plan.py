@@ -29,8 +29,6 @@ def test_mistakes_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
         main(["plan", "--figure", "13"])
     with pytest.raises(UserError, match=r"unknown device 'H10'.*did you mean"):
         main(["plan", "--device", "H10"])
-    with pytest.raises(UserError, match="--mfu"):
-        main(["plan", "--mfu", "0"])
     capsys.readouterr()
 
 

@@ -58,7 +58,7 @@ def test_the_command_of_the_page_names_all_that_is_not_the_default(
     )
     settings = Settings(selection="mean", interval="studentised")
     page = render_page(replace(own_content, source=source, settings=settings), {})
-    words = "SOURCE=results/ ARGS='--protocol standard --add-model mine --selection mean'"
+    words = "SOURCE=standard:results/ ARGS='--add-model mine --selection mean'"
     assert f"make report {words}</pre>" in html.unescape(page)
 
 

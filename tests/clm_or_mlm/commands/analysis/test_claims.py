@@ -33,8 +33,8 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
         (["--format", "jsn"], "unknown --format 'jsn'; did you mean 'json'"),
         (["--source", "nowhere"], "nowhere: no such source"),
         (
-            ["--protocol", "standard"],
-            "--protocol standard: the paper's tables hold scores of its own protocol",
+            ["--source", "standard:published"],
+            "--source standard:...: the paper's tables hold scores of its own protocol",
         ),
     ],
 )

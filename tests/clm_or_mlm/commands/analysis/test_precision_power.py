@@ -21,13 +21,8 @@ def test_the_command(capsys, tmp_path):
         assert "average" in capsys.readouterr().out
     assert main(["power", "--effect", "0.5", "--out", str(tmp_path / "power.txt")]) == 0
     assert "MS MARCO" in (tmp_path / "power.txt").read_text()
-    for args, words in (
-        (["--effect", "-1"], "positive"),
-        (["--effect", "1", "--power", "1.2"], "between 0 and 1"),
-        (["--effect", "1", "--power", "0.05"], "not above the level of 0.05"),
-    ):
-        with pytest.raises(UserError, match=words):
-            main(["power", *args])
+    with pytest.raises(UserError, match="positive"):
+        main(["power", "--effect", "-1"])
     runs = made_up_runs(np.random.default_rng(2), models=("610m-clm-42k",), seeds=(0,))
     with pytest.raises(UserError, match="no variance to plan with"):
         power_table(Source(label="x", runs=runs), 0.5)
