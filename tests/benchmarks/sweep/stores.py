@@ -23,6 +23,7 @@ def validate(words: list[str]) -> int:
     """Check what a run needs, and run nothing."""
     return run([*words, "--dry-run"])
 
+
 RUN_OF_UNER = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
 
 
