@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +57,11 @@ class DeviceKind:
     graph_factor: int
     """Positions whose activations are kept at once, where a loss needs several passes, for each position of a pass.
     On a CPU the size of a pass is a matter of speed, not of memory."""
-    queued: bool = False
-    """Whether it computes while this process continues: then copies are not waited for, and losses rarely looked at."""
-    packs: bool = True
-    """Whether passes of fine-tuning leave padding out where the model's class can; a matter of speed and rounding."""
-    side_by_side: bool = True
-    """Whether several runs share one such device, each in a process of its own."""
+    gpu: bool = False
+    """Whether it computes while this process continues, in memory of its own: then copies are not waited for, losses
+    rarely looked at, padding is computed, and a process has one run at a time instead of several side by side."""
+    tflops: float | None = None
+    """Sustained rate of matrix products to reckon with; None where it is measured."""
 
     def count(self) -> int:
         """Return how many there are here."""
@@ -76,15 +74,6 @@ class DeviceKind:
     def select(self, device: torch.device) -> str:
         """Make it the current device of this process, and return what a run records it as."""
         return self.name
-
-    def tflops(self) -> float:
-        """Return the sustained rate of matrix products to reckon with, in TFLOP/s; measured on a CPU."""
-        matrix = torch.randn(1_024, 1_024)
-        matrix @ matrix
-        start = time.perf_counter()
-        for _ in range(4):
-            matrix @ matrix
-        return 4 * 2 * 1_024**3 / (time.perf_counter() - start) / 1e12 / 4
 
     def forget_peak_memory(self, device: torch.device) -> None:
         """Begin to measure the peak memory."""
@@ -107,9 +96,6 @@ class _Cuda(DeviceKind):
         torch.cuda.set_device(torch.device("cuda", device.index or 0))
         return torch.cuda.get_device_name(device)
 
-    def tflops(self) -> float:
-        return 100.0
-
     def forget_peak_memory(self, device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
@@ -121,8 +107,7 @@ DEVICES: Registry[DeviceKind] = Registry(
     "device",
     [
         _Cuda(
-            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, queued=True,
-            packs=False, side_by_side=False,
+            name="cuda", precision="bf16", positions=16_384, overhead=1_024, graph_factor=1, gpu=True, tflops=100.0
         ),
         DeviceKind(name="cpu", precision="fp32", positions=2_048, overhead=384, graph_factor=16),
     ],
@@ -160,7 +145,7 @@ class Device:
     @property
     def packs(self) -> bool:
         """Whether passes of fine-tuning leave padding out where the model's class can."""
-        return self.kind.packs and not self.exact_micro_batches
+        return not self.kind.gpu and not self.exact_micro_batches
 
     def passes(self, lengths: NDArray[np.int64], *, packed: bool) -> list[NDArray[np.int64]]:
         """Return which rows of a step share a forward pass, by their lengths in tokens, longest first.
@@ -192,7 +177,7 @@ class Device:
     def tensor(self, values: NDArray[Any]) -> Tensor:
         """Move an array to the device without waiting for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
-        return tensor.pin_memory().to(self.torch_device, non_blocking=True) if self.kind.queued else tensor
+        return tensor.pin_memory().to(self.torch_device, non_blocking=True) if self.kind.gpu else tensor
 
     def place(self, model: nn.Module) -> None:
         """Move a model here and cast its parameters.

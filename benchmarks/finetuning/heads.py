@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,61 +179,42 @@ class HeadKind:
 
     name: str
     """As `--head` and `run.json` name it."""
-    of_sequences: Callable[[Encoder, int, Pooling], Head]
-    """Makes the head of a sequence for an encoder and so many labels."""
-    of_tokens: Callable[[Encoder, int], Head]
-    """Makes the head of each token."""
+    own: bool
+    """Whether a model class's own head is taken, where transformers has one to take."""
 
+    def of_sequences(self, encoder: Encoder, labels: int, pooling: Pooling) -> Head:
+        """Return the head of a sequence for so many labels."""
+        kind = self._class(encoder, AutoModelForSequenceClassification)
+        if kind is None:
+            return SequenceHead(encoder.hidden_size, labels, pooling)
+        if pooling is not MEAN:
+            raise UserError(
+                f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
+                "add --head ours"
+            )
+        return ClassHead(encoder, kind, labels)
 
-def _own_class(encoder: Encoder, auto: Any) -> Any:
-    """Return the class that transformers has for a base model with such a head, None where it has none to take.
+    def of_tokens(self, encoder: Encoder, labels: int) -> Head:
+        """Return the head of each token for so many labels."""
+        kind = self._class(encoder, AutoModelForTokenClassification)
+        return TokenHead(encoder.hidden_size, labels) if kind is None else ClassHead(encoder, kind, labels)
 
-    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and for
-    decoders, whose heads read the last token before the padding.
-    """
-    config: Any = encoder.base.config
-    mapping: Mapping[Any, Any] = auto._model_mapping
-    whole = AutoModel._model_mapping.get(type(config), None)
-    if (
-        encoder.lifted
-        or config.model_type in MODEL_TYPES
-        or whole is None
-        or not isinstance(encoder.base, whole)
-    ):
-        return None
-    return mapping.get(type(config), None)
+    def _class(self, encoder: Encoder, auto: Any) -> Any:
+        """Return the class that transformers has for a base model with such a head, None where it has none to take.
 
-
-def _paper_sequences(encoder: Encoder, labels: int, pooling: Pooling) -> Head:
-    kind = _own_class(encoder, AutoModelForSequenceClassification)
-    if kind is None:
-        return _our_sequences(encoder, labels, pooling)
-    if pooling is not MEAN:
-        raise UserError(
-            f"--pooling {pooling.name} has no effect on the head of {kind.__name__}, which pools in its own way; "
-            "add --head ours"
-        )
-    return ClassHead(encoder, kind, labels)
-
-
-def _paper_tokens(encoder: Encoder, labels: int) -> Head:
-    kind = _own_class(encoder, AutoModelForTokenClassification)
-    return _our_tokens(encoder, labels) if kind is None else ClassHead(encoder, kind, labels)
-
-
-def _our_sequences(encoder: Encoder, labels: int, pooling: Pooling) -> Head:
-    return SequenceHead(encoder.hidden_size, labels, pooling)
-
-
-def _our_tokens(encoder: Encoder, labels: int) -> Head:
-    return TokenHead(encoder.hidden_size, labels)
+        There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
+        for decoders, whose heads read the last token before the padding.
+        """
+        config: Any = encoder.base.config
+        if not self.own or encoder.lifted or config.model_type in MODEL_TYPES:
+            return None
+        whole = AutoModel._model_mapping.get(type(config), None)
+        if whole is None or not isinstance(encoder.base, whole):
+            return None
+        return auto._model_mapping.get(type(config), None)
 
 
 HEADS: Registry[HeadKind] = Registry(
-    "head",
-    [
-        HeadKind(name="paper", of_sequences=_paper_sequences, of_tokens=_paper_tokens),
-        HeadKind(name="ours", of_sequences=_our_sequences, of_tokens=_our_tokens),
-    ],
+    "head", [HeadKind(name="paper", own=True), HeadKind(name="ours", own=False)]
 )
 """`paper`: each class's own, and `ours` where transformers has none; `ours`: the same heads on every encoder."""

@@ -186,7 +186,7 @@ def fine_tune(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(loss)
-        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.queued:
+        if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
     return FineTuningLog(
         steps=steps,

@@ -70,7 +70,7 @@ def run_grid(request: Request) -> GridState:
     store_definitions(request.store, [DATASETS[name] for name in request.datasets])
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
-        if request.workers is None or request.workers == 1 or kind.side_by_side or not kind.count():
+        if request.workers is None or request.workers == 1 or not kind.gpu or not kind.count():
             _work(jobs, request)
         else:
             run_on(_devices(request, kind), request)
@@ -108,7 +108,7 @@ def _work(jobs: Sequence[Job], request: Request) -> None:
         request.device, request.precision, positions=request.positions, exact=request.exact_micro_batches
     )
     threads = torch.get_num_threads()
-    if device.kind.side_by_side:
+    if not device.kind.gpu:
         torch.set_num_threads(request.threads)
     try:
         loaded = load(
@@ -119,7 +119,7 @@ def _work(jobs: Sequence[Job], request: Request) -> None:
         )
         resettable = ResettableModel(loaded=loaded, device=device, pooling=pooling, head=HEADS[request.head])
         fitting = default_size(request.threads, resettable.run_bytes)
-        _take_all(jobs, resettable, (request.workers or fitting) if device.kind.side_by_side else 1)
+        _take_all(jobs, resettable, (request.workers or fitting) if not device.kind.gpu else 1)
     finally:
         torch.set_num_threads(threads)
 

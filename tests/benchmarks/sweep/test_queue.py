@@ -229,7 +229,7 @@ class Pretended(DeviceKind):
 def test_workers_take_the_devices_in_turn_and_make_the_same_bytes(
     arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = Pretended(**{**vars(DEVICES["cpu"]), "side_by_side": False})
+    kind = Pretended(**{**vars(DEVICES["cpu"]), "gpu": True})
     monkeypatch.setitem(DEVICES, "cpu", kind)
     request = request_of(arguments[1], data, tmp_path / "several", lrs=(1e-3, 2e-3), workers=3)
     assert queue._devices(request, kind) == ["cpu:0", "cpu:1", "cpu:0"]
