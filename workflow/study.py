@@ -313,8 +313,8 @@ def _cells(
         description={"data": settings.data, "options": _deciding(settings.tuning_options)},
         gpu_hours=runs * tuning_gpu_hours(model, study, settings.device),
         disk_bytes=len(keys) * _ROW_BYTES,
-        # results.json, run.json and their folder; a folder of the cell and its lock.
-        files=3 * len(keys) + 2 * len(sources),
+        # results.json, details.json, run.json and their folder; a folder of the cell.
+        files=4 * len(keys) + len(sources),
         **_takes(settings, gpus=min(settings.tuning_gpus, settings.gpus_per_node)),
     )
 
