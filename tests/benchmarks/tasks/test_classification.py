@@ -1,4 +1,4 @@
-"""Sequence classification: which datasets have which metrics; losses and predictions of labels and of a number."""
+"""Sequences and tokens: which data sets have which metrics, losses of labels and numbers, truncation, scarce memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.datasets.local_dataset import table
+from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, get_dataset
 from benchmarks.tasks.sequence_classification import (
@@ -17,7 +18,10 @@ from benchmarks.tasks.sequence_classification import (
     Regression,
     SequenceClassification,
 )
-from tests.benchmarks.tasks.oracle import CPU, loaded
+from benchmarks.tasks.supervised import PaddedBatch, in_halves
+from benchmarks.tasks.token_classification import TokenClassification
+from tests.benchmarks.tasks.oracle import CPU, TOKENIZER, Oracle, loaded
+from tests.benchmarks.tiny import END
 
 
 def evaluated(name: str, model: Any, rows: list[dict[str, Any]]) -> Evaluation:
@@ -92,3 +96,56 @@ def test_a_number() -> None:
     scored = evaluate(VALUE, split.predict(Fixed(outputs.tolist()), CPU))  # type: ignore[arg-type]
     assert scored.scores == pytest.approx([0.8, 1.0, 0.9])
     assert scored.standard["pearson"] == pytest.approx(np.corrcoef([1, 5, 2.5], [0, 5, 2])[0, 1])
+
+
+UNER = get_dataset("uner_en")
+
+
+def test_words_cut_off_vanish_in_the_paper_and_are_o_in_standard() -> None:
+    names = ("O", "B-PER")
+    rows = [{"id": "0", "words": ["dog", "fox", "dog", "Malmo"], "tags": [0, 1, 0, 1]}]
+    oracle = Oracle("fox", "Malmo")
+    split = TokenClassification().split(UNER, table("TC", "test", rows), names, loaded(), CPU)
+    whole = evaluate(UNER, split.predict(oracle, CPU))
+    assert whole.scores == [1.0] and whole.standard["entity_f1"] == 1.0
+    tokens = len(TOKENIZER("dog fox dog", add_special_tokens=False)["input_ids"])
+    split = TokenClassification().split(UNER, table("TC", "test", rows), names, loaded(tokens), CPU)
+    cut = evaluate(UNER, split.predict(oracle, CPU))
+    assert cut.scores == [1.0]
+    assert cut.instances == {
+        "entities_right": [1], "entities_predicted": [1], "entities_gold": [2],
+    }  # fmt: skip
+
+
+def test_the_end_of_text_never_belongs_to_a_word() -> None:
+    split = TokenClassification().split(
+        UNER, table("TC", "test", [{"id": "0", "words": ["dog"], "tags": [0]}]), ("O",), loaded(), CPU
+    )
+    assert split.words.tolist() == [0] * (len(split.words) - 1) + [-1]
+    assert TOKENIZER.convert_ids_to_tokens(int(split.batches[0].ids[0, -1])) == END
+
+
+@pytest.mark.parametrize("fitting", [1, 2, 7])
+def test_a_batch_is_halved_until_it_fits(fitting: int) -> None:
+    sizes = []
+
+    def compute(ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
+        if len(ids) > fitting:
+            raise torch.OutOfMemoryError
+        sizes.append(len(ids))
+        return ids.double().sum(1) * lengths
+
+    ids, lengths = torch.arange(21, dtype=torch.int32).view(7, 3), torch.arange(1, 8)
+    batch = PaddedBatch(rows=np.arange(7), ids=ids, lengths=lengths)
+    found = in_halves(compute, batch)
+    assert found.dtype == torch.float32 and found.tolist() == (ids.sum(1) * lengths).tolist()
+    assert sum(sizes) == 7 and max(sizes) <= fitting
+
+
+def test_a_row_that_does_not_fit_fails_the_run() -> None:
+    def compute(ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(FineTuningError, match="out of memory in evaluation with one row"):
+        ids = torch.zeros(3, 2, dtype=torch.int32)
+        in_halves(compute, PaddedBatch(rows=np.arange(3), ids=ids, lengths=torch.ones(3)))
