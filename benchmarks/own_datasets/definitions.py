@@ -21,7 +21,7 @@ from common.registry import Registry
 
 __all__ = [
     "DEFINITIONS", "definitions_record", "known_datasets", "make_known", "recorded_definitions", "register",
-    "register_stored", "store_definitions", "stored_definitions",
+    "store_definitions", "stored_definitions",
 ]  # fmt: skip
 
 STORED = "datasets"
@@ -95,11 +95,6 @@ def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
 def register(path: Path) -> list[Definition]:
     """Put the datasets of a file among the known ones, all or none, and return their definitions."""
     return _register(read_definitions(path))
-
-
-def register_stored(store: Path) -> None:
-    """Put the datasets that a run store has definitions of among the known ones."""
-    _register(stored_definitions(store))
 
 
 def make_known(datasets: Iterable[Dataset]) -> None:

@@ -23,8 +23,8 @@ from benchmarks.finetuning.device import DeviceKind, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.trainer import Watch
-from benchmarks.own_datasets.definitions import register_stored, store_definitions
-from benchmarks.protocol import DATASETS
+from benchmarks.own_datasets.definitions import make_known, store_definitions
+from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.sweep.fork_pool import ForkPool, default_size
@@ -87,17 +87,18 @@ def run_on(devices: Sequence[str], request: Request) -> None:
     jobs = compared_jobs(request)
     if not any(pending(job) for job in jobs):
         return
+    datasets = [DATASETS[name] for name in request.sources]
     with ForkPool(len(devices), fresh=True) as pool:
         for number, device in enumerate(devices):
             first = number * len(jobs) // len(devices)
             own = [replace(job, request=replace(request, device=device, workers=1)) for job in jobs]
-            pool.submit(functools.partial(_worker, [*own[first:], *own[:first]]))
+            pool.submit(functools.partial(_worker, [*own[first:], *own[:first]], datasets))
         pool.finish()
 
 
-def _worker(jobs: list[Job]) -> None:
+def _worker(jobs: list[Job], datasets: list[Dataset]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    register_stored(jobs[0].request.store)
+    make_known(datasets)
     _work(jobs, jobs[0].request)
 
 

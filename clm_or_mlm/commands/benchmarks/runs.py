@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from benchmarks.finetuning.model_files import resolve
-from benchmarks.own_datasets.definitions import register, register_stored
+from benchmarks.own_datasets.definitions import make_known, register, stored_definitions
 from benchmarks.protocol import AVERAGE, FINE_TUNING
 from benchmarks.runs import RunKey
 from benchmarks.sweep.request import (
@@ -57,7 +57,7 @@ class GridOptions:
     def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
         """Return the datasets, learning rates and seeds."""
         defined = [definition.name for file in self.datasets for definition in register(file)]
-        register_stored(store_of(self.out))
+        make_known(stored_definitions(store_of(self.out)))
         return dataset_names(self.dataset or defined), learning_rates(self.lr), seeds_of(self.seed)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.device import DEVICES, DeviceKind
-from benchmarks.own_datasets.definitions import DEFINITIONS, register, store_definitions
+from benchmarks.own_datasets.definitions import DEFINITIONS, register
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
@@ -210,7 +210,6 @@ def test_workers_with_a_device_each_make_the_same_bytes(
     try:
         register(file)
         make_synthetic(tmp_path / "data", "mine", train=96, evaluation=24)
-        store_definitions(store, [DATASETS["mine"]])
         own = request_of(arguments[1], tmp_path / "data", store, datasets=("mine",))
         run_on(["cpu", "cpu:0"], own)
         assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
