@@ -34,6 +34,7 @@ def lifted_bounds() -> set[str]:
     return {canonical(name[0]) for name in names if name}
 
 
+@pytest.mark.slow
 def test_the_bounds_lifted_are_exactly_those_that_this_environment_breaks() -> None:
     command = [sys.executable, "-m", "pip", "check"]
     broken = broken_bounds(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
