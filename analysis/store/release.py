@@ -40,8 +40,8 @@ COMMIT = "7e03774beb4c735b99b93efaff62f85fe298f649"
 
 _REF = "refs/heads/pinned"
 _OFFLINE = (
-    "where there is no network, use --source published, or run `python -m analysis fetch-released --cache DIR` "
-    "on a machine that has it and copy DIR"
+    "where there is no network, use --source published, or run `python -m analysis fetch-released` "
+    "on a machine that has it and copy its cache"
 )
 _SETTINGS = {
     "core.hooksPath": "/dev/null",
@@ -168,8 +168,7 @@ class _Clone:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{self.folder}: cannot be made ({error.strerror}); name another place with --cache "
-                "or CLM_OR_MLM_CACHE"
+                f"{self.folder}: cannot be made ({error.strerror}); name another place with CLM_OR_MLM_CACHE"
             ) from None
         path = self.folder.with_name(f"{self.folder.name}.lock")
         return wait_for_lock(path, f"another process fetches into {self.folder}; waiting for it")

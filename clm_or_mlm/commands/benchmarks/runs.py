@@ -69,6 +69,9 @@ class RunOptions(GridOptions, Computation):
     model: Annotated[str, Parameter(metavar="PATH_OR_ID")]
     """model folder, or hub id OWNER/NAME[@REVISION]"""
     revision: Annotated[str | None, Parameter(parse=False)] = None
+    """what follows the @ of a hub id"""
+    threads: Annotated[int, Parameter(parse=False)] = 1
+    """another number would change rounding"""
     name: str | None = None
     """the model's name in the store (default: the folder's name)"""
     data: Path = DATA

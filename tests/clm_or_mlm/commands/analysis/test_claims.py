@@ -27,7 +27,6 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--standard", "x"], "--standard goes with --multiverse"),
         (["--opinion", "--datasets"], "--opinion is a column of the verdicts"),
         (["--id", "F99"], "unknown claim 'F99'"),
         (["--format", "jsn"], "unknown --format 'jsn'; did you mean 'json'"),
