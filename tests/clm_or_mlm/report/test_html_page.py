@@ -67,10 +67,10 @@ def test_equal_content_gives_equal_bytes(published_content: Content, published: 
     assert again == published
 
 
-def test_ids_are_there_once(published: str, with_runs: str) -> None:
+def test_ids_and_names_of_files_are_there_once(published: str, with_runs: str) -> None:
     for page in (published, with_runs):
-        ids = re.findall(r'\bid="([^"]+)"', page)
-        assert len(ids) == len(set(ids))
+        for found in (re.findall(r'\bid="([^"]+)"', page), re.findall(r'\bdownload="([^"]+)"', page)):
+            assert found and len(found) == len(set(found))
 
 
 def test_without_runs_no_count_of_cells_is_printed(published: str, with_runs: str) -> None:
