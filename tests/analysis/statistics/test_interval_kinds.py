@@ -399,6 +399,7 @@ def test_a_new_interval_that_needs_instances_is_given_them(registered, tmp_path:
     assert (scores["low"] < plain["low"]).all() and (scores["high"] > plain["high"]).all()
 
 
+@pytest.mark.slow
 def test_a_new_interval_is_among_the_analyses_of_the_multiverse(registered, runs) -> None:
     registered(JACKKNIFE)
     found = explore(PUBLISHED, settings("t")).verdicts
