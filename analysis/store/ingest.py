@@ -57,8 +57,6 @@ class Ingested:
     """The runs table (`analysis.store.runs_table`)."""
     datasets: Mapping[str, Dataset]
     """Those that are known: the paper's, and after them what the store defines."""
-    added_models: tuple[str, ...]
-    """Models outside the released naming scheme."""
     problems: tuple[Problem, ...]
     """Everything that is wrong, by path; kinds in `scan.HARMLESS` cost no run that is there."""
     complete: int
@@ -250,7 +248,6 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
     return Ingested(
         runs=sort_runs(frame),
         datasets=datasets,
-        added_models=scan.added_models,
         problems=tuple(sorted([*scan.problems, *problems])),
         complete=complete,
         incomplete=len(results) - complete,
