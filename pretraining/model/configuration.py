@@ -103,6 +103,16 @@ class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is 
             if (value := kwargs.setdefault(name, only)) != only:
                 raise UserError(f"config: {name} is {value!r}; this encoder has {only!r} only")
         shape_of(self)
+        if not isinstance(is_causal, bool):
+            raise UserError(f"config: is_causal is {is_causal!r}, neither true nor false")
+        for name, token in (
+            ("bos", bos_token_id),
+            ("eos", eos_token_id),
+            ("pad", pad_token_id),
+            ("mask", mask_token_id),
+        ):
+            if (token or 0) < 0:
+                raise UserError(f"config: {name}_token_id must be at least 0, not {token}")
         super().__init__(
             bos_token_id=bos_token_id, eos_token_id=eos_token_id, pad_token_id=pad_token_id, **kwargs
         )

@@ -8,11 +8,9 @@ weights come from safetensors, or through `torch.load(weights_only=True)`.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +23,6 @@ from common.errors import UserError
 from common.manifest import FILES, SEAL, check_files, read_manifest
 from common.plain_text import visible
 from common.reading import read_json
-from common.settings import read_settings
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
 from pretraining.model.modeling import EuroBertPreTrainedModel
@@ -45,33 +42,6 @@ MODEL_TYPES = ("eurobert", "sl_model")
 
 Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
 State = dict[str, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Fields:
-    """The fields of a config.json that are read, as far as they are there."""
-
-    vocab_size: int = 1
-    hidden_size: int = 1
-    intermediate_size: int = 1
-    num_hidden_layers: int = 1
-    num_attention_heads: int = 1
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
-    max_position_embeddings: int = 1
-    rope_theta: float = 1.0
-    rope_parameters: dict[str, float | str | None] | None = None
-    rope_scaling: dict[str, float | str | None] | None = None
-    rms_norm_eps: float = 1.0
-    initializer_range: float = 1.0
-    bos_token_id: int | None = None
-    eos_token_id: int | None = None
-    pad_token_id: int | None = None
-    mask_token_id: int | None = None
-    mask_token: str | None = None
-    is_causal: bool = False
-    classifier_pooling: str = ""
-    tie_word_embeddings: bool = False
 
 
 _DTYPES = ("dtype", "torch_dtype")
@@ -100,19 +70,14 @@ def read_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    own = {item.name for item in dataclasses.fields(_Fields)}
-    read_settings(_Fields, {name: value for name, value in fields.items() if name in own}, str(path))
     kept = {
         name: value
         for name, value in fields.items()
-        if name in own or (name not in _DTYPES and not isinstance(value, dict | list))
+        if name.startswith("rope_") or (name not in _DTYPES and not isinstance(value, dict | list))
     }
     try:
         config = EncoderConfig(**kept)
         config.to_dict()
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
-            if (getattr(config, name) or 0) < 0:
-                raise UserError(f"{name} must be at least 0, not {getattr(config, name)}")
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # the library has its own for every field

@@ -251,7 +251,7 @@ def test_unreadable_folders_are_reported(
     ("field", "value"),
     [
         ("hidden_size", "64"), ("hidden_size", -64), ("vocab_size", 0), ("is_causal", "yes"),
-        ("num_attention_heads", 3), ("rope_parameters", [1]), ("pad_token_id", -1), ("model_type", ["eurobert"]),
+        ("num_attention_heads", 3), ("pad_token_id", -1), ("model_type", ["eurobert"]),
     ],
 )  # fmt: skip
 def test_a_config_of_no_model_is_refused(
