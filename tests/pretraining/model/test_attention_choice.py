@@ -63,7 +63,7 @@ def measured(*backends: AttentionBackend, is_causal: bool = False) -> AttentionB
 
 
 def test_the_fastest_wins_wherever_it_stands() -> None:
-    quick, slow = made("quick", Slowed(0)), made("slow", Slowed(0.01))
+    quick, slow = made("quick", Slowed(0)), made("slow", Slowed(0.05))
     assert measured(slow, quick) is quick
     fastest.cache_clear()
     assert measured(quick, slow) is quick
@@ -121,7 +121,7 @@ def test_without_measuring_the_first_that_can_run_is_taken(monkeypatch: pytest.M
 @pytest.fixture
 def several(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A setting that stands for two backends that a CPU runs, `slow` and `quick`, and one that it does not."""
-    backends = (FLASH, made("slow", Slowed(0.01)), made("quick", Slowed(0)))
+    backends = (FLASH, made("slow", Slowed(0.05)), made("quick", Slowed(0)))
     for item in (*backends[1:], AttentionBackend(name="several", attend=fail, stands_for=backends)):
         monkeypatch.setitem(BACKENDS, item.name, item)
     yield "several"
