@@ -330,7 +330,8 @@ def resolve_backend(
     """
     chosen = BACKENDS[backend]
     if chosen.stands_for:
-        return chosen.candidates(device, dtype, head_dim)[0]
+        # The first alone: looking at the others imports their packages.
+        return next(item for item in chosen.stands_for if not item.problem(device, dtype, head_dim))
     if problem := chosen.problem(device, dtype, head_dim):
         raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
     return chosen
