@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from common.errors import UserError
+from common.errors import UserError, nearest
 from pretraining.data.sampler import CUTS
 from pretraining.paper_settings import TRAINING
 
@@ -144,6 +144,9 @@ class TrainingConfig:
         """Refuse values that cannot be."""
         for key, kind in typing.get_type_hints(type(self)).items():
             value = getattr(self, key)
+            if (choices := typing.get_args(kind)) and value not in choices:
+                near = nearest(value, choices)
+                raise UserError(f"{key}={value!r} is unknown; take {' or '.join(choices)}{near}")
             if kind is float and not math.isfinite(value):
                 raise UserError(f"{key} must be a finite number, not {value}")
             if kind is int and value >= _MOST:

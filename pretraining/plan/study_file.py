@@ -89,8 +89,6 @@ class _File:
             )
         if not 1 <= self.decay_steps < 2**31:
             raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
-        if not self.sizes:
-            raise UserError("a study needs at least one [sizes.NAME] table")
 
 
 def load_study(path: Path | None) -> Study:
@@ -101,7 +99,9 @@ def load_study(path: Path | None) -> Study:
     """
     if path is None:
         return PAPER_STUDY
-    file = read_settings(_File, read_toml(path), str(path))
+    file = read_settings(_File, read_toml(path), str(path), base=_File())
+    if not file.sizes:
+        raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
     shapes = {}
     for size, fields in file.sizes.items():
         where = f"sizes.{size}"
