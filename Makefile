@@ -115,10 +115,10 @@ test-all: $(FULL)/.installed ## test, with the long tests
 
 PYTEST := $(FULL)/bin/python -m pytest -n 2 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 
 all-tests: $(FULL)/.installed ## the same with the long tests
-	@$(PYTEST) $(ARGS)
+	@MAKEFLAGS=--no-print-directory $(PYTEST) $(ARGS)
 
 lint: $(FULL)/.installed ## ruff and mypy
 	@$(FULL)/bin/python -m ruff check .
