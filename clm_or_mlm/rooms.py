@@ -16,7 +16,6 @@ from cyclopts import App
 from clm_or_mlm import VERSION
 from common.cli import call, program
 from common.errors import UserError
-from common.provenance import git_commit
 from common.registry import Registry
 
 __all__ = ["ROOMS", "Room", "main_of", "version_line"]
@@ -118,6 +117,8 @@ def main_of(name: str, prefix: str = "python -m") -> Callable[[Sequence[str]], i
 
 def version_line() -> str:
     """Return what `--version` prints: version and commit."""
+    from common.provenance import git_commit  # not for help
+
     return f"clm-or-mlm {VERSION} (commit {git_commit()})\n"
 
 
