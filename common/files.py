@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and their hashes."""
+"""Files that are either whole or absent, their hashes, and the folders of caches that one user alone writes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import platform
 import re
 import secrets
 import shutil
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from common.errors import UserError
+
 __all__ = [
-    "atomic_folder", "atomic_path", "cache_folder", "remove_leftovers", "sha256_bytes", "sha256_file", "temporary_name",
-    "write_bytes", "write_text",
+    "SCRATCH_VARIABLES", "atomic_folder", "atomic_path", "cache_folder", "private_folder", "remove_leftovers",
+    "scratch_folder", "sha256_bytes", "sha256_file", "temporary_name", "write_bytes", "write_text",
 ]  # fmt: skip
 
 _OLD = ".old"
@@ -164,3 +167,45 @@ def cache_folder() -> Path:
         return Path(given).expanduser()
     xdg = os.environ.get("XDG_CACHE_HOME")
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "clm-or-mlm"
+
+
+SCRATCH_VARIABLES = ("CLM_OR_MLM_SCRATCH", "SLURM_TMPDIR")
+"""Environment variables that name a place for large caches, the first one set counts."""
+
+
+def scratch_folder(place: str = "", environ: Mapping[str, str] | None = None) -> Path:
+    """Return this user's folder for large caches; it is not made.
+
+    Args:
+        place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
+            so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
+        environ: the environment; the process's when left out.
+    """
+    variables = os.environ if environ is None else environ
+    for given in (place, *(variables.get(name, "") for name in SCRATCH_VARIABLES)):
+        if given:
+            return Path(given).expanduser() / f"clm-or-mlm-{os.getuid()}"
+    return cache_folder()
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that its user alone can read and write, if need be, and return it.
+
+    Raises:
+        UserError: a file, a link or a folder of someone else's is there.
+        OSError: it cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise UserError(f"{path}: is no folder, so no cache can be there; remove it or choose another place")
+    if found.st_uid != os.getuid():
+        raise UserError(
+            f"{path}: belongs to the user with number {found.st_uid}, so what it holds cannot be trusted; "
+            f"choose another place for caches"
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
+    return path

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from common.progress import progress
 from common.reading import BadJsonError, inside, open_plain, read_bounded, strict_json
 
 __all__ = [
-    "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_file", "check_files", "manifest_text", "parse_manifest",
+    "CRATE", "FILES", "SEAL", "DamagedError", "VerifiedFile", "check_crate", "check_file", "check_files", "crate_files",
+    "manifest_text", "parse_manifest",
     "read_manifest", "write_manifest",
 ]  # fmt: skip
 
@@ -186,3 +187,55 @@ def _sha256(descriptor: int) -> str:
 def _state(descriptor: int) -> tuple[int, ...]:
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+CRATE = "ro-crate-metadata.json"
+"""The file that makes a folder an RO-Crate; its name is the standard's."""
+
+_MOST_OF_A_CRATE = 1 << 28
+"""Bytes of the largest that is read: half a million files."""
+_CRATE_REMEDY = (
+    "bring the archive again, or, if it was changed on purpose, archive it again (python -m workflow archive) or "
+    f"delete its {CRATE}"
+)
+
+
+def check_crate(folder: Path, part: str = "") -> int:
+    """Compare a crate's files with their hashes and return how many there are; 0 where the folder is no crate.
+
+    Args:
+        folder: the crate.
+        part: only what is below this folder of it, and then nothing may be there that the crate does not list.
+
+    Raises:
+        UserError: files are changed, missing or, with `part`, not listed; or the metadata cannot be read.
+    """
+    if not (folder / CRATE).is_file():
+        return 0
+    listed = {name: digest for name, _, digest in crate_files(folder) if name.startswith(part)}
+    check_files(folder, listed, _CRATE_REMEDY, label=f"checking {CRATE}")
+    if part:
+        found = (path for path in (folder / part).rglob("[!.]*") if path.is_file())
+        names = sorted(path.relative_to(folder).as_posix() for path in found)
+        if extra := [name for name in names if name not in listed]:
+            raise UserError(
+                f"{folder}: its {CRATE} does not list {', '.join(extra[:_SHOWN])}; {_CRATE_REMEDY}"
+            )
+    return len(listed)
+
+
+def crate_files(folder: Path) -> Iterator[tuple[str, int, str]]:
+    """Yield name, size in bytes and SHA-256 of each file that a crate lists with both.
+
+    Raises:
+        UserError: the metadata cannot be read.
+    """
+    path = folder / CRATE
+    try:
+        rows: Any = strict_json(read_bounded(path, _MOST_OF_A_CRATE))["@graph"]
+        for row in rows:
+            kinds = row.get("@type", "")
+            if "File" in (kinds if isinstance(kinds, list) else [kinds]) and "sha256" in row:
+                yield str(row["@id"]).removeprefix("./"), int(row["contentSize"]), str(row["sha256"])
+    except (BadJsonError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path}: no metadata of an RO-Crate ({error}); bring the archive again") from None

@@ -25,10 +25,10 @@ from analysis.store.runs_table import COLUMNS, refuse_csv, sort_runs, write_runs
 from analysis.store.scan import Problem, Scan, scan_store, summary
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
-from common.crates import check_crate
 from common.errors import UserError
 from common.files import cache_folder
 from common.locks import wait_for_lock
+from common.manifest import check_crate
 from common.processes import cores, worker_pool
 from common.progress import progress
 

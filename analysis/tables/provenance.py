@@ -17,8 +17,8 @@ from typing import Any
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import PAPER_DATASETS, TASKS
 from benchmarks.runs import RESULTS, parse_run_folder, read_run
-from common.crates import check_crate
 from common.errors import UserError
+from common.manifest import check_crate
 from common.progress import progress
 from common.registry import Registry
 

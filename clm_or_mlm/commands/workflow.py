@@ -11,9 +11,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from common.crates import CRATE
 from common.errors import UserError, nearest
 from common.locks import holder_of
+from common.manifest import CRATE
 from common.settings import describe_settings
 from workflow.detached import start_detached
 from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow

@@ -32,9 +32,8 @@ from urllib.parse import quote, urlsplit
 from streaming.base.storage import CloudDownloader
 
 from common.errors import UserError, first_line
-from common.files import sha256_file
+from common.files import private_folder, sha256_file
 from common.manifest import DamagedError
-from common.private_folders import private_folder
 from common.registry import Registry
 from pretraining.data.manifest import MANIFEST, SPLITS, check_split, check_tokenizer, load_manifest
 from pretraining.data.shard_cache import make_shard_cache_folder

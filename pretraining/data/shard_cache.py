@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from common.errors import UserError
+from common.files import private_folder
 from common.manifest import DamagedError, VerifiedFile
-from common.private_folders import private_folder
 from common.reading import open_plain
 from pretraining.data.shard_index import ShardFile
 from pretraining.data.shard_settings import shard_cache_folder

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from common.cli import shared_options
 from common.errors import UserError, nearest
-from common.private_folders import scratch_folder
+from common.files import scratch_folder
 
 __all__ = ["SHARDS", "ShardSettings", "shard_cache_folder"]
 

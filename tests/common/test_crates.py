@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.crates import CRATE, check_crate, crate_files
 from common.errors import UserError
+from common.manifest import CRATE, check_crate, crate_files
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from common.crates import CRATE
 from common.errors import UserError
 from common.files import sha256_file, write_text
 from common.locks import holder_of
+from common.manifest import CRATE
 from common.progress import progress
 from common.provenance import ROOT, git_commit
 from workflow.engine import LEASE, reconcile

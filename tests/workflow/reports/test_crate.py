@@ -11,8 +11,8 @@ import pytest
 from analysis.store.ingest import ingest
 from analysis.store.runs_table import read_runs
 from analysis.tables.provenance import audit_provenance
-from common.crates import CRATE
 from common.errors import UserError
+from common.manifest import CRATE
 from tests.oracle import Oracle
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
 from workflow.reports.crate import write_crate
