@@ -262,7 +262,7 @@ def test_a_pooling_is_used_by_a_run(tiny: Path, tmp_path: Path) -> None:
         hidden = torch.tensor([[[1.0, -3.0], [2.0, -4.0], [9.0, 9.0]]])
         assert heads.POOLINGS["max"].pool(hidden, torch.tensor([2])).tolist() == [[2.0, -3.0]]
         (record,) = records(tiny, tmp_path, command)
-    assert record["settings"]["pooling"] == "max"
+    assert record["description"]["pooling"] == "max"
     assert "max" not in heads.POOLINGS
 
 
