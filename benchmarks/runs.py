@@ -130,11 +130,13 @@ def read_run(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run; empty where there is none, as in the release.
 
     Raises:
-        UserError: it cannot be read, or is not as it was written.
+        UserError: it cannot be read, is not as it was written, or is gone while what was written with it is there.
     """
     try:
         return read_manifest(folder / RUN, AGAIN)
     except FileNotFoundError:
+        if (folder / DETAILS).exists():
+            raise UserError(f"{folder}: lacks the {RUN} that was written with its {DETAILS}; {AGAIN}") from None
         return {}
 
 

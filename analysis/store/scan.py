@@ -79,7 +79,7 @@ class RunFolder:
     seed: int
     """Seed, from the name."""
     has_manifest: bool
-    """Whether a `run.json` is in it; the release has none."""
+    """Whether a `run.json` is in it, or what was written with one; the release has neither."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +273,7 @@ class _Scanner:
         if RESULTS not in names:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=RUN in names)
+        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=bool(names & {RUN, DETAILS}))
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:

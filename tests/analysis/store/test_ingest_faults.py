@@ -15,7 +15,7 @@ import pytest
 
 from analysis.store.ingest import RefusedStoreError, ingest
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import RESULTS, RUN, cell_keys, write_results
+from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, write_results
 from common.errors import UserError
 from common.manifest import write_manifest
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
@@ -281,4 +281,6 @@ def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_p
     (folder / RUN).write_text('{"status": "complete"}')
     assert kinds(read(store, tmp_path / "damaged")) == ["changed"]
     (folder / RUN).unlink()
-    assert kinds(read(store, tmp_path / "taken away")) == [], "as a run of the release"
+    assert kinds(read(store, tmp_path / "without")) == [], "as a run of the release"
+    (folder / DETAILS).write_text("{}")
+    assert kinds(read(store, tmp_path / "taken away")) == ["changed"]

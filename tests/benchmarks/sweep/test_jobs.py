@@ -160,6 +160,10 @@ def test_no_flipped_bit_of_a_run_passes(finished: list[str], name: str, tmp_path
         assert run(finished) == COMPLETE
         assert results(tmp_path) == before
         assert record(tmp_path, FOLDER)["files"].keys() == {"details.json", "results.json"}
+    if name != "details.json":
+        path.unlink()
+        assert run(finished) == COMPLETE
+        assert results(tmp_path) == before and path.is_file()
 
 
 def test_a_result_next_to_a_manifest_that_does_not_name_it_is_made_again(
