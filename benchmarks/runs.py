@@ -136,7 +136,9 @@ def read_run(folder: Path) -> dict[str, Any]:
         return read_manifest(folder / RUN, AGAIN)
     except FileNotFoundError:
         if (folder / DETAILS).exists():
-            raise UserError(f"{folder}: lacks the {RUN} that was written with its {DETAILS}; {AGAIN}") from None
+            raise UserError(
+                f"{folder}: lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
+            ) from None
         return {}
 
 

@@ -94,7 +94,9 @@ def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -
     try:
         record = read_run(folder) if named.has_manifest else {}
     except UserError:
-        raise ResultsError("changed", f"has a {RUN} that was changed, damaged or taken away; {AGAIN}") from None
+        raise ResultsError(
+            "changed", f"has a {RUN} that was changed, damaged or taken away; {AGAIN}"
+        ) from None
     # A run without a manifest, as in the release, has no hash.
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)

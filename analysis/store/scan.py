@@ -273,7 +273,9 @@ class _Scanner:
         if RESULTS not in names:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFolder(name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=bool(names & {RUN, DETAILS}))
+        return RunFolder(
+            name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=bool(names & {RUN, DETAILS})
+        )
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:

@@ -28,7 +28,7 @@ from analysis.tables.render import TABLE_FORMATS, scores_document, table_documen
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
 from common.tables import PRINTED, show
-from paper_figures.figure import FIGURES, FigureSpec, Inputs
+from paper_figures.figure import FIGURES, Inputs
 from paper_figures.words import alt_text, caption
 from tests.analysis.made_up import made_up_runs, with_instances
 
@@ -70,16 +70,14 @@ def texts(source: Source) -> dict[str, str]:
     inputs = Inputs(source=source)
     for name, entry in FIGURES.items():
         figure = entry.load()
-        if name in ("coverage", "multiverse", "12") or (
-            isinstance(figure, FigureSpec) and not figure.averaged
-        ):
+        if name in ("coverage", "multiverse", "12") or not figure.averaged:
             continue  # of all intervals, of verdicts alone, of losses, of standard deviations
         try:
             data = figure.collect(inputs)
         except UserError:
             continue  # not of these models
         found[f"caption of {name}"] = caption(figure, data, inputs)
-        if isinstance(figure, FigureSpec):
+        if not figure.supplementary:
             found[f"alt text of {name}"] = alt_text(figure, data, inputs)
             found[f"data of {name}"] = data.to_csv(index=False)
     return found
@@ -173,7 +171,7 @@ def commands() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the analysis commands that read scores: new ones are among them by themselves."""
     for path in ROOMS["analysis"].commands:
         module, _, name = path.partition(":")
-        function = getattr(importlib.import_module(f"clm_or_mlm.commands.{module}"), name)
+        function = getattr(importlib.import_module(module), name)
         if "source" in inspect.signature(function).parameters:
             yield name, function
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from analysis.comparisons.best import best_of
-from analysis.comparisons.best_report import best_json
+from analysis.comparisons.best_report import best_document
 from analysis.comparisons.comparison import compare
 from analysis.comparisons.draws import RATE_IS_KEPT
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.scores_table import Settings
 from common.errors import UserError
+from common.tables import show
 from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn, real_and_made_up
 
 SETTINGS = Settings(interval="t", resamples=500)
@@ -48,7 +49,7 @@ def test_a_rate_that_the_seeds_share_is_said_to_be_kept(selection, said):
     source = Source(label="x", runs=best_runs(drawn({REAL: 0, MADE_UP: 0})))
     settings = Settings(interval="t", resamples=500, selection=selection)
     assert (RATE_IS_KEPT in compare(source, [REAL, MADE_UP], settings).notes) is said
-    written = best_json(best_of(source, settings, ["objective"]))
+    written = show(best_document(best_of(source, settings, ["objective"])), "json")
     assert (RATE_IS_KEPT in written) is said
 
 

@@ -423,7 +423,7 @@ def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
     error = 4 * np.sqrt(expected * (1 - expected) / 3_000)
     assert found["jackknife", "seeds"] == pytest.approx(expected, abs=error)
     data = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
-    assert [text.get_text() for text in COVERAGE.draw(data, "x").legends[0].get_texts()] == list(KINDS)
+    assert [text.get_text() for text in COVERAGE.draw(data, "x", "").legends[0].get_texts()] == list(KINDS)
     assert "jackknife 9" in COVERAGE.describe(data)
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 import zstandard
 
+from common import manifest
 from common.errors import UserError
-from common.manifest import VerifiedFile
 from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.shard_cache import held, make_shard_cache_folder
@@ -79,13 +79,13 @@ def test_what_has_not_changed_is_hashed_once(
     room: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
-    original = VerifiedFile._hash
+    original = manifest._sha256
 
-    def counted(self: VerifiedFile, descriptor: int) -> None:
-        hashed.append(self.path.name)
-        original(self, descriptor)
+    def counted(descriptor: int) -> str:
+        hashed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        return original(descriptor)
 
-    monkeypatch.setattr(VerifiedFile, "_hash", counted)
+    monkeypatch.setattr(manifest, "_sha256", counted)
     for folder, opened in ((plain, 1), (room / "out", 0)):
         hashed.clear()
         first = stream(folder, "train", tmp_path / "cache")

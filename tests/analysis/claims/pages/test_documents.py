@@ -26,7 +26,6 @@ def test_options_that_cannot_be_met_are_refused_in_a_sentence():
     for args, words in (
         (["--interval", "bca"], "needs single runs"),
         (["--selection", "mean"], "needs single runs"),
-        (["--standard", "x"], "goes with --multiverse"),
         (["--interval", "tt"], "did you mean 't'"),
         (["--source", "nowhere.parquet"], "no such source"),
     ):
