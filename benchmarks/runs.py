@@ -135,7 +135,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         return read_manifest(folder / RUN, AGAIN)
     except FileNotFoundError:
-        if (folder / DETAILS).exists():
+        if (folder / DETAILS).exists() and (folder / RESULTS).exists():  # else it is being written
             raise UserError(
                 f"{folder}: lacks the {RUN} that was written with its {DETAILS}; {AGAIN}"
             ) from None

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
-from benchmarks.runs import RunKey, cell_keys, found_keys, parse_run_folder, results_text, write_results
+from benchmarks.runs import (
+    DETAILS,
+    RunKey,
+    cell_keys,
+    found_keys,
+    parse_run_folder,
+    read_run,
+    results_text,
+    write_results,
+)
+from benchmarks.sweep.run_state import fault, is_done
+from common.errors import UserError
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -50,3 +61,16 @@ def test_runs_of_any_rate_are_found(tmp_path: Path) -> None:
     (tmp_path / "results" / key.folder.parent / "lr1e-03_sd0").mkdir()  # no run of retrieval
     assert found_keys(tmp_path, "m", "nq") == [key]
     assert found_keys(tmp_path, "m", "sst2") == []
+
+
+def test_a_manifest_that_is_gone_is_missed(tmp_path: Path) -> None:
+    """The release has none; a run of this package, which left its details, had one."""
+    key = RunKey(model="m", dataset="sst2", lr=1e-4, seed=0)
+    path = write_results(tmp_path, key, {"validation": [1], "test": [0]})
+    assert read_run(path.parent) == {} and is_done(tmp_path, key)
+    (path.parent / DETAILS).write_text("{}")
+    with pytest.raises(UserError, match=r"lacks the run\.json"):
+        read_run(path.parent)
+    assert not is_done(tmp_path, key) and fault(tmp_path, key)
+    path.unlink()
+    assert read_run(path.parent) == {}, "it is being written"
