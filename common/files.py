@@ -12,6 +12,7 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,16 +34,19 @@ def atomic_path(path: Path) -> Iterator[Path]:
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
     old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
     removed and `path` is as it was. A link stays a link to the file that is written; what is no regular file (a device,
-    a pipe, `/dev/stdout`) is written to as it is.
+    a pipe, `/dev/stdout`) gets it at its end.
 
     Raises:
         OSError: with the name that the user gave, whatever the place where it came up.
     """
     target = path.resolve() if path.is_symlink() else path
-    if path.is_relative_to("/dev") or (path.exists() and not (path.is_file() or path.is_dir())):
-        sys.stdout.flush()  # what was printed before comes before
-        with _named(path):
-            yield path
+    if _is_stream(path):
+        with tempfile.TemporaryDirectory(prefix="clm-or-mlm-") as holder, _named(path, also=Path(holder)):
+            temporary = Path(holder, temporary_name(path.name, path.suffix))
+            yield temporary
+            sys.stdout.flush()  # what was printed before comes before
+            with temporary.open("rb") as file, path.open("ab") as stream:
+                shutil.copyfileobj(file, stream)
         return
     temporary = target.with_name(temporary_name(target.name, target.suffix))
     with _named(path, also=temporary):
@@ -110,6 +114,14 @@ def remove_leftovers(target: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path leads to a device, a pipe or an open file of this process instead of a file of its own."""
+    link = str(path.readlink()) if path.is_symlink() else ""
+    if link.startswith("/proc/") or str(path.parent.resolve()).startswith("/proc/"):
+        return True  # /dev/stdout, also where that is a file: whoever opened it writes more into it
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 @functools.cache
