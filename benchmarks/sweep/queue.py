@@ -28,7 +28,7 @@ from benchmarks.protocol import DATASETS, Dataset
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.sweep.fork_pool import ForkPool, default_size
-from benchmarks.sweep.jobs import FineTuningKey, Job, compared_jobs, pending
+from benchmarks.sweep.jobs import FineTuningKey, Job, check_finished, compared_jobs, pending
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import failure, is_done
 from benchmarks.sweep.work import Outcome, ResettableModel, prepare
@@ -74,6 +74,8 @@ def run_grid(request: Request) -> GridState:
             _work(jobs, request)
         else:
             run_on(_devices(request, kind), request)
+        # A call with other settings that began before any run was there may have done some of them.
+        check_finished(request, jobs[0].descriptions)
     for job in jobs:
         _remove_leftovers(job)
     keys = [key for job in jobs for key in job.keys]

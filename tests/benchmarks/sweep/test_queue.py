@@ -134,6 +134,23 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     }
 
 
+def test_a_run_that_a_call_with_other_settings_made_meanwhile_is_not_counted(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both calls began with an empty store, so that neither found anything to compare with."""
+    grid = [*arguments, "--dataset", "uner_en", "--lr", "1e-3", "--seed", "0"]
+    real = queue._work
+
+    def late(*args: object) -> None:
+        monkeypatch.setattr(queue, "_work", real)
+        assert run([*grid, "--pooling", "last"]) == COMPLETE
+        real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(queue, "_work", late)
+    with pytest.raises(UserError, match='pooling "last", this command has "mean"'):
+        run(grid)
+
+
 def test_a_failed_run_side_by_side_is_recorded_and_the_others_go_on(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
