@@ -32,7 +32,7 @@ _RANGE_TOLERANCE = 1e-9
 
 
 class ResultsError(Exception):
-    """Why a file cannot be used: a kind of `analysis.store.problems.KINDS` and a sentence without the path."""
+    """Why a file cannot be used: a kind of `analysis.store.scan.KINDS` and a sentence without the path."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
