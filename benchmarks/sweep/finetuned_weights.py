@@ -57,7 +57,7 @@ class FinetunedWeights:
             if record["description_sha256"] != self.description_sha256:
                 return None
             check_files(self.path.parent, record[FILES], "")
-        except (FileNotFoundError, UserError):
+        except (OSError, UserError):
             return None
         model.load_state_dict(load_file(self.path))
         return FineTuningLog(**{**record["log"], "losses": tuple(record["log"]["losses"])})

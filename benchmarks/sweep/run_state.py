@@ -103,6 +103,6 @@ def _looked(folder: Path, results: object, *_: object) -> _Looked:
         check_files(folder, files, AGAIN)
     except ResultsError as error:
         return _Looked(None, error.sentence)
-    except UserError as error:
+    except (UserError, OSError) as error:
         return _Looked(None, str(error))
     return _Looked((found.validation.score, found.test.score), None)
