@@ -94,7 +94,7 @@ def fetch(
         files.setdefault(file.role, []).append(_path_of(downloads, file))
     source = {"kind": _KIND, "files": [vars(file) for file in fetched]}
     manifest = make(dataset, files, data, source=source, skip_bad=skip_bad, replace=replace_old)
-    shutil.rmtree(downloads)
+    shutil.rmtree(downloads, ignore_errors=True)
     with contextlib.suppress(OSError):  # others are being fetched
         downloads.parent.rmdir()
     return manifest
