@@ -81,9 +81,9 @@ class Miniature:
         commands = [("analysis", "ingest", source[1], "--out", TABLE, *added)]
         if report:
             logs = f"{PRETRAINED}/models"
-            figures, page = f"{ANALYSED}/figures", f"{ANALYSED}/report/index.html"
+            page = f"{ANALYSED}/report/index.html"
             commands.append(("analysis", "reproduce", *source, "--logs", logs, "--out", ANALYSED))
-            commands.append(("analysis", "report", *source, "--figures", figures, "--out", page))
+            commands.append(("analysis", "report", *source, "--logs", logs, "--out", page))
         return job_of("analysis", "report" if report else "runs", commands, (TABLE,), needs)
 
     def _text(self) -> Iterator[Job]:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from cyclopts import App
@@ -17,6 +18,12 @@ from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
 from common.errors import UserError
 from common.provenance import ROOT
+from miniature.data_source import HUB, MADE_UP
+from miniature.forms import FORMS
+from miniature.plan import Miniature
+from workflow.settings import load_settings
+from workflow.study import workflow_of
+from workflow.tiny import write_tiny_study
 
 
 def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -48,6 +55,19 @@ def test_every_command_helps_with_examples_that_it_takes(capsys: pytest.CaptureF
             given = shlex.split(re.split(r"\s{3,}", example.strip())[0])
             if words or given[:1] not in (["status"], ["settings"]):
                 app.parse_args(given, print_error=False, exit_on_error=False)
+
+
+def test_jobs_are_given_words_that_their_commands_take(tmp_path: Path) -> None:
+    """Of every form of the miniature and of a study; what a job may not be asked is seen here, not after hours."""
+    study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
+    jobs = list(study.jobs.values())
+    for form in FORMS.values():
+        for source in (MADE_UP, HUB):
+            mini = Miniature(form=form, source=source, root=tmp_path / f"{form.name}-{source.folder}")
+            jobs += [*mini.jobs(), mini.analysis_job((), report=True)]
+    for job in jobs:
+        for room, *words in job.commands:
+            ROOMS[room].program().parse_args(words, print_error=False, exit_on_error=False)
 
 
 def test_a_room_without_words_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
