@@ -10,7 +10,7 @@ from typing import Literal
 
 from cyclopts import App
 
-from clm_or_mlm.rooms import ROOMS, main_of, version_line
+from clm_or_mlm.rooms import ROOMS, main_of, packages_named, version_line
 from common.cli import call, command_name, program, run
 
 ABOUT = """\
@@ -39,7 +39,8 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     for name in ("figure", *ROOMS):
         line = "Draw figures" if name == "figure" else ROOMS[name].about.partition("\n")[0].rstrip(".")
         app.command(f"clm_or_mlm.rooms:{name}", name=name, help=line, sort_key=1000)
-    return call(app, argv)
+    with packages_named():
+        return call(app, argv)
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

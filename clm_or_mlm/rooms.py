@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from common.cli import call, program
 from common.errors import UserError
 from common.registry import Registry
 
-__all__ = ["ROOMS", "Room", "main_of", "version_line"]
+__all__ = ["ROOMS", "Room", "main_of", "packages_named", "version_line"]
 
 _COMMANDS = "clm_or_mlm.commands"
 
@@ -107,12 +108,23 @@ def main_of(name: str, prefix: str = "python -m") -> Callable[[Sequence[str]], i
         if list(argv) == ["--version"]:
             sys.stdout.write(version_line())
             return 0
-        try:
+        with packages_named():
             return call(ROOMS[name].program(prefix), argv)
-        except ModuleNotFoundError as error:
-            raise UserError(_missing(error)) from error
 
     return main
+
+
+@contextlib.contextmanager
+def packages_named() -> Iterator[None]:
+    """Turn the error of an import that fails for lack of a package into a `UserError` that says how to have it."""
+    try:
+        yield
+    except ImportError as error:
+        # The library that imports a command's module says that it cannot, and names the cause.
+        missing = error.__cause__ or error
+        if not isinstance(missing, ModuleNotFoundError):
+            raise
+        raise UserError(_missing(missing)) from error
 
 
 def version_line() -> str:

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-import zstandard
-
 __all__ = ["ARCHIVES", "DAMAGE", "plain_suffix", "unpacked", "unzstd"]
 
-DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a damaged file raises."""
 
 _STEP = 1 << 12
@@ -48,7 +46,9 @@ class _Zstandard(io.RawIOBase):
     """Unpacked bytes of all frames; unlike the library's reader it notices a file that is cut short."""
 
     def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
+        import zstandard  # for those who read such a file, not for a help
+
+        self._library, self._raw = zstandard, raw
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._left = memoryview(b"")
         self._inside = False
@@ -60,14 +60,17 @@ class _Zstandard(io.RawIOBase):
         while not self._left:
             packed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
-                self._frame, self._inside = zstandard.ZstdDecompressor().decompressobj(), False
+                self._frame, self._inside = self._library.ZstdDecompressor().decompressobj(), False
             packed = packed or self._raw.read(_STEP)
             if not packed:
                 if self._inside:
                     raise EOFError("it ends inside a frame")
                 return 0
             self._inside = True
-            self._left = memoryview(self._frame.decompress(packed))
+            try:
+                self._left = memoryview(self._frame.decompress(packed))
+            except self._library.ZstdError as error:
+                raise zlib.error(str(error)) from None
         taken = self._left[: len(buffer)]
         buffer[: len(taken)] = taken
         self._left = self._left[len(taken) :]

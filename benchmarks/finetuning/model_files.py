@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
 from common.reading import BadJsonError, read_bounded, strict_json
@@ -36,6 +34,8 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         raise UserError(
             f"there is no model folder {model}{nearest(path.name, siblings)} (a hub id reads OWNER/NAME)"
         )
+    from huggingface_hub import snapshot_download  # not for a help or a folder
+
     wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *(["*.py"] if code else [])]
     try:
         fetched = Path(snapshot_download(model, revision=revision, allow_patterns=wanted))

@@ -27,7 +27,7 @@ def test_a_hub_id_is_fetched_without_code(
         asked.update(options, name=name)
         return str(model_folder("llama"))
 
-    monkeypatch.setattr("benchmarks.finetuning.model_files.snapshot_download", fetch)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     assert load("owner/llama", revision="abc").source == "owner/llama"
     assert (asked["name"], asked["revision"]) == ("owner/llama", "abc")
     assert "*.safetensors" in asked["allow_patterns"]
@@ -38,7 +38,7 @@ def test_a_hub_that_does_not_answer_is_told_in_one_sentence(monkeypatch: pytest.
     def fail(*args: Any, **options: Any) -> str:
         raise ConnectionError("no route\nto host")
 
-    monkeypatch.setattr("benchmarks.finetuning.model_files.snapshot_download", fail)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
     with pytest.raises(UserError, match=r"owner/name is no folder here .*no route\)"):
         load("owner/name")
 
