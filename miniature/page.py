@@ -36,7 +36,8 @@ def read_timings(root: Path) -> dict[str, float]:
     seconds: dict[str, float] = dict.fromkeys((kind.part for kind in KINDS.values()), 0.0)
     for path in root.glob("logs/*/*.attempts.jsonl"):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            seconds[KINDS[path.parent.name].part] += row["cpu_seconds"]
+            # What earlier versions wrote has none.
+            seconds[KINDS[path.parent.name].part] += row.get("cpu_seconds", 0.0)
     return seconds
 
 

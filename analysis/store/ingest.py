@@ -209,7 +209,7 @@ def _read_cells(scan: Scan, instances: Path | None, jobs: int, protocol: str) ->
         return
     killed = (
         f"{results}: a reading process was killed, probably for lack of memory; run the same command again, "
-        "with --jobs 1 in the least memory"
+        "on one core (taskset -c 0) in the least memory"
     )
     with worker_pool(min(jobs, len(cells)), killed=killed) as pool:
         futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]

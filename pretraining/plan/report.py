@@ -32,7 +32,7 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
         known = ", ".join(PEAK_FLOPS)
         raise UserError(f"unknown device {device!r}{nearest(device, PEAK_FLOPS)}; known are {known}")
     if not 0 < utilisation <= 1:
-        raise UserError(f"--mfu must be in (0, 1], not {utilisation}")
+        raise UserError(f"the share of the peak rate must be in (0, 1], not {utilisation}")
     return Document(
         data=_data(plan, device, utilisation),
         indent=2,
