@@ -36,6 +36,10 @@ def verify(image: Image, path: Path | None = None) -> list[Line]:
         raise UserError(f"{path} does not exist; build it: python -m container build {image.name}")
     try:
         record = read_manifest(record_of(path), _REMEDY)
+        if path.name not in record[FILES]:
+            raise UserError(
+                f"{record_of(path)} is about {', '.join(record[FILES])}; give the file its name back"
+            )
         check_files(path.parent, record[FILES], _REMEDY)
     except (FileNotFoundError, UserError) as error:
         return [fail("file", str(error))]
