@@ -189,14 +189,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield a new folder for `write_cell`, and a table for the hashes; with its manifest it takes the place of `path`.
 
     A folder that holds the same already stays untouched, for those who are reading it.
-
-    Raises:
-        UserError: another folder with files in it is there.
     """
-    if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
-        raise UserError(
-            f"{path}: holds other files than instances with their manifest; empty it or name another"
-        )
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes

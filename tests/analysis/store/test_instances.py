@@ -48,12 +48,3 @@ def test_no_flipped_bit_of_instances_passes(store: Path, tmp_path: Path) -> None
                 read_instances(tmp_path / "instances", "nq", rows)
         file.write_bytes(content)
     read_instances(tmp_path / "instances", "nq", rows)
-
-
-def test_a_folder_with_other_files_is_not_replaced(store: Path, tmp_path: Path) -> None:
-    other = tmp_path / "instances" / "notes.txt"
-    other.parent.mkdir()
-    other.write_text("mine")
-    with pytest.raises(UserError, match="instances: holds other files"):
-        read(store, tmp_path)
-    assert other.read_text() == "mine"
