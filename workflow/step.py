@@ -3,8 +3,8 @@
 It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
 itself before the time limit and puts its Slurm job back into the queue then, to resume; prints the last lines of what
 failed; and writes the job's marker only when what it should make is there. On Slurm, what died without a sentence is
-started again by Snakemake (`--retries`), what a user's mistake ended is not. `--finished MARKER` writes the marker of a job
-that is complete already.
+started again by Snakemake (`--retries`), what a user's mistake ended is not. `--finished MARKER` writes the marker of
+a job that is complete already.
 """
 
 from __future__ import annotations
