@@ -214,7 +214,7 @@ def _load(checkpoint: Checkpoint, name: str) -> dict[str, torch.Tensor]:
 
 
 class CheckpointWriter:
-    """Writes a stage's checkpoints while training goes on, one at a time."""
+    """Writes a stage's checkpoints while training continues, one at a time."""
 
     def __init__(self, folder: Path) -> None:
         """Write into the stage's folder."""
