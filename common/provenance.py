@@ -93,8 +93,8 @@ def write_provenance(path: Path, record: Mapping[str, Any], files: Mapping[str, 
     Args:
         path: as `provenance_path` returns it.
         record: what is known: `provenance(...)`, and times and machine where they matter.
-        files: the SHA-256 of each file that it is about, by its name next to `path`; whoever reads such a file
-            compares.
+        files: the SHA-256 of each file that it is about, by its name next to `path`; `common.manifest.check_files`
+            compares them.
     """
     write_manifest(path, record, files)
 
