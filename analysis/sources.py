@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,8 +24,7 @@ from analysis.store.runs_check import warn_of_other_sizes
 from analysis.store.runs_table import read_table
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
-from benchmarks.own_datasets.definitions import make_known
-from benchmarks.protocol import PAPER, STANDARD, TASKS
+from benchmarks.protocol import DATASETS, PAPER, STANDARD, TASKS, Dataset
 from benchmarks.runs import RUN
 from common.errors import UserError, nearest
 from common.registry import Registry
@@ -54,6 +53,8 @@ class Source:
     """The per-instance scores, where they are known."""
     store: Path | None = None
     """The run store that was read, if it was one."""
+    datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    """Those that are known: the paper's, and after them what the source defines."""
     added_models: tuple[str, ...] = ()
     """What was read from it besides models in the released naming scheme."""
     stand_ins: StandIns | None = None
@@ -274,16 +275,14 @@ def _open_folder(source: str, path: Path, request: Request) -> Source:
     protocol = request.protocol or PAPER
     wanted = request.need_instances and protocol == PAPER  # the instances are the paper's
     opened, instances = open_store(path, instances=wanted, add_models=request.add_models, protocol=protocol)
-    make_known(opened.datasets.values())
     return Source(
         label=_label(source, protocol), runs=opened.runs, store=path, added_models=request.add_models,
-        protocol=protocol, instances=instances,
+        protocol=protocol, instances=instances, datasets=opened.datasets,
     )  # fmt: skip
 
 
 def _open_table(source: str, path: Path, request: Request) -> Source:
     table, protocol = read_table(path, add_models=request.add_models), request.protocol
-    make_known(table.datasets.values())
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
@@ -292,7 +291,7 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
         instances = next((one for name in _INSTANCES if (one := path.with_name(name)).exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
-        added_models=request.add_models,
+        added_models=request.add_models, datasets=table.datasets,
     )  # fmt: skip
 
 

@@ -5,14 +5,15 @@ Standard library only: the analysis imports this module.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from common.registry import Registry
 
 __all__ = [
-    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PAPER_DATASETS", "PROTOCOLS",
+    "AVERAGE", "DATASETS", "EXTRA_DATASETS", "FINE_TUNING", "LEARNING_RATES", "PAPER", "PROTOCOLS",
     "PROTOCOL_VERSION", "SEEDS", "STANDARD", "TASKS", "Dataset", "FineTuning", "ScoreProtocol", "Task", "datasets_of",
-    "format_lr", "get_dataset",
+    "format_lr", "get_dataset", "in_order", "is_paired", "title_of",
 ]  # fmt: skip
 
 AVERAGE = "average"
@@ -127,7 +128,7 @@ class Dataset:
         return TASKS[self.task].run_prefix
 
 
-_ALL = (
+DATASETS: Registry[Dataset] = Registry("dataset", (
     Dataset(name="sst2", title="SST-2", task="SC", hub="nyu-mll/glue:sst2", labels=2, trained_on="sst2"),
     Dataset(name="qqp", title="QQP", task="SC", hub="nyu-mll/glue:qqp", labels=2, trained_on="qqp",
             segments=("Question 1", "Question 2")),
@@ -145,13 +146,10 @@ _ALL = (
     Dataset(name="nq", title="NQ", task="IR", hub="BeIR/nq", labels=None, trained_on="msmarco", paired=False),
     Dataset(name="msmarco", title="MS MARCO", task="IR", hub="BeIR/msmarco", labels=None, trained_on="msmarco"),
     Dataset(name="mldr_en", title="MLDR", task="IR", hub="hgissbkh/mldr-en", labels=None, trained_on="msmarco"),
-)  # fmt: skip
-
-DATASETS: Registry[Dataset] = Registry("dataset", _ALL)
-"""All datasets by name: the paper's twelve in the order of the columns of its tables, then yours."""
-
-PAPER_DATASETS = {name: dataset for name, dataset in DATASETS.items() if dataset.in_paper}
-"""The paper's twelve."""
+))  # fmt: skip
+"""The paper's twelve by name, in the order of the columns of its tables. Those of one's own are handed on with them in
+registries of their own (`benchmarks.own_datasets.definitions.known_datasets`); nothing is added here.
+"""
 
 EXTRA_DATASETS = frozenset({"qed", "stsb", "mnli_mm"})
 """Folders that the release's code can write but the paper's twelve datasets do not hold."""
@@ -196,7 +194,23 @@ def get_dataset(given: Dataset | str) -> Dataset:
 
 def datasets_of(task: str) -> tuple[str, ...]:
     """Return the names of a task's three datasets in the paper, in the order of its columns."""
-    return tuple(dataset.name for dataset in PAPER_DATASETS.values() if dataset.task == TASKS[task].name)
+    return tuple(dataset.name for dataset in DATASETS.values() if dataset.task == TASKS[task].name)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names of datasets, each once: the paper's in its order, then others by name."""
+    given = set(names)
+    return [*(name for name in DATASETS if name in given), *sorted(given - DATASETS.keys())]
+
+
+def is_paired(name: str) -> bool:
+    """Return whether test instance i of a dataset is the same in every run, as in all but one of the paper's."""
+    return name not in DATASETS or DATASETS[name].paired
+
+
+def title_of(name: str, known: Mapping[str, Dataset] = DATASETS) -> str:
+    """Return how a dataset is called in print; its name where it is none of those that are known."""
+    return known[name].title if name in known else name
 
 
 def format_lr(lr: float) -> str:

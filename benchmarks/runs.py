@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, format_lr
+from benchmarks.protocol import LEARNING_RATES, SEEDS, TASKS, Dataset, format_lr, get_dataset
 from common.errors import UserError
 from common.files import write_text
 from common.manifest import read_manifest
@@ -64,35 +64,43 @@ class RunKey:
     dataset: str
     lr: float
     seed: int
+    task: str = ""
+    """The dataset's task; not named for one of the paper's twelve."""
 
-    @property
-    def task(self) -> str:
-        """The dataset's task."""
-        return DATASETS[self.dataset].task
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task", self.task or get_dataset(self.dataset).task)
 
     @property
     def folder(self) -> Path:
         """The run's folder, relative to the `results` folder of a store."""
-        name = f"{DATASETS[self.dataset].run_prefix}lr{format_lr(self.lr)}_sd{self.seed}"
+        name = f"{TASKS[self.task].run_prefix}lr{format_lr(self.lr)}_sd{self.seed}"
         return Path(self.model, self.task, self.dataset, name)
 
 
 def cell_keys(
-    model: str, dataset: str, lrs: Sequence[float] = LEARNING_RATES, seeds: Sequence[int] = SEEDS
+    model: str,
+    dataset: Dataset | str,
+    lrs: Sequence[float] = LEARNING_RATES,
+    seeds: Sequence[int] = SEEDS,
 ) -> list[RunKey]:
     """Return the runs of a cell, learning rates outermost."""
-    return [RunKey(model=model, dataset=dataset, lr=lr, seed=seed) for lr in lrs for seed in seeds]
+    known = get_dataset(dataset)
+    return [
+        RunKey(model=model, dataset=known.name, lr=lr, seed=seed, task=known.task)
+        for lr in lrs
+        for seed in seeds
+    ]
 
 
-def found_keys(store: Path, model: str, dataset: str) -> list[RunKey]:
+def found_keys(store: Path, model: str, dataset: Dataset | str) -> list[RunKey]:
     """Return the runs of a cell that have a folder in the store, whatever their learning rates and seeds."""
-    known = DATASETS[dataset]
-    cell = store / "results" / model / known.task / dataset
+    known = get_dataset(dataset)
+    cell = store / "results" / model / known.task / known.name
     found = []
     for folder in sorted(cell.iterdir()) if cell.is_dir() else []:
         parsed = parse_run_folder(folder.name)
         if parsed is not None and parsed[0] == known.run_prefix:
-            key = RunKey(model=model, dataset=dataset, lr=parsed[1], seed=parsed[2])
+            (key,) = cell_keys(model, known, parsed[1:2], parsed[2:])
             found += [key] if key.folder.name == folder.name else []
     return found
 

@@ -258,7 +258,6 @@ def datasets() -> pd.DataFrame:
     rows = [
         {"dataset": item.name, "title": item.title, "task": item.task, "metric": TASKS[item.task].metric}
         for item in DATASETS.values()
-        if item.in_paper
     ]
     return pd.DataFrame(rows).set_index("dataset")
 

@@ -1,18 +1,15 @@
-"""A whole small store, the libraries of the paper's fine-tunings, and what tests leave behind in registries."""
+"""A whole small store, and the libraries of the paper's fine-tunings."""
 
 from __future__ import annotations
 
 import gc
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
-from benchmarks.own_datasets.definitions import DEFINITIONS
-from benchmarks.protocol import DATASETS
 from tests.analysis.stores import fill
 from tests.oracle import VALIDATORS, CannotInstall, Oracle, install
 
@@ -63,12 +60,3 @@ def validators() -> Oracle:
         return install(lock=VALIDATORS)
     except CannotInstall as error:
         pytest.skip(f"requirements/validators.txt cannot be installed here: {error}")
-
-
-@pytest.fixture
-def no_definitions_left() -> Iterator[None]:
-    """Forget the datasets of one's own that a test registers."""
-    yield
-    for name in list(DEFINITIONS):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)

@@ -21,7 +21,7 @@ from analysis.statistics.bounds import standard_error
 from analysis.statistics.interval_kinds import INTERVALS, T
 from analysis.statistics.learning_rate_selection import SEED, SELECTIONS
 from analysis.statistics.scores_table import Settings, seed_scores
-from benchmarks.protocol import AVERAGE, PAPER_DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS
 from common.progress import progress
 from pretraining.paper_settings import SHAPES
 
@@ -144,7 +144,7 @@ def gap_by_selection(runs: pd.DataFrame, *, fill: bool = True) -> pd.DataFrame:
     }
     rows: list[dict[str, Any]] = []
     values = {rule: seed_scores(runs, rule).T for rule in SELECTIONS}
-    for size, dataset, rule in product(SHAPES, PAPER_DATASETS.values(), SELECTIONS):
+    for size, dataset, rule in product(SHAPES, DATASETS.values(), SELECTIONS):
         row: dict[str, Any] = {
             "size": size, "task": dataset.task, "dataset": dataset.name, "selection": rule,
         }  # fmt: skip

@@ -89,7 +89,7 @@ def _notes(
             f"{', '.join(printed)}: no runs in {source.label}, so the paper's printed cells are taken, and differences "
             "are tested by Welch's t test."
         )
-    everywhere = [scope for scope in scopes_in_order() if any(scope in model.scores for model in models)]
+    everywhere = scopes_in_order(scope for model in models for scope in model.scores)
     for model in models:
         absent = [scope.title for scope in everywhere if scope.is_dataset and scope not in model.scores]
         if absent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from analysis.sources import Source
 from analysis.statistics.bounds import standard_error
 from analysis.statistics.scores_table import Settings, resampled_seed_scores, seed_scores
 from analysis.store.stand_ins import averaged_datasets
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, TASKS, in_order, title_of
 from common.errors import UserError, nearest
 from pretraining.model_names import MODELS
 
@@ -47,32 +47,30 @@ class Scope:
 
     task: str
     dataset: str
+    title: str = field(default="", compare=False)
+    """As tables print it; of one of the paper's datasets, and of averages, it need not be given."""
+
+    def __post_init__(self) -> None:
+        average = "all tasks" if self.task == ALL else f"{self.task} average"
+        usual = title_of(self.dataset) if self.is_dataset else average
+        object.__setattr__(self, "title", self.title or usual)
 
     @property
     def is_dataset(self) -> bool:
         """Whether it is one dataset."""
         return self.dataset != AVERAGE
 
-    @property
-    def title(self) -> str:
-        """As tables print it."""
-        if self.is_dataset:
-            return DATASETS[self.dataset].title
-        return "all tasks" if self.task == ALL else f"{self.task} average"
-
 
 OVERALL = Scope(ALL, AVERAGE)
 """The mean of the task averages."""
 
 
-def scopes_in_order() -> list[Scope]:
-    """Return every scope, by task: its datasets, its average; all tasks last."""
-    by_task = [
-        Scope(task, name)
-        for task in TASKS
-        for name in [*(one.name for one in DATASETS.values() if one.task == task), AVERAGE]
-    ]
-    return [*by_task, OVERALL]
+def scopes_in_order(scopes: Iterable[Scope]) -> list[Scope]:
+    """Return scopes, each once, by task: its datasets, its average; all tasks last."""
+    given = set(scopes)
+    tasks = [*TASKS, ALL]
+    names = [*in_order(one.dataset for one in given if one.is_dataset), AVERAGE]
+    return sorted(given, key=lambda one: (tasks.index(one.task), names.index(one.dataset)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +179,8 @@ def _from_runs(source: Source, names: Sequence[str], settings: Settings) -> dict
         if resampled is not None:
             datasets = averaged_datasets(runs, task) if dataset == AVERAGE else (dataset,)
             parts = _resampled(resampled, model, datasets, seeds, settings.resamples)
-        scores[model][Scope(task, dataset)] = score_of(row, parts)
+        title = "" if dataset == AVERAGE else source.datasets[dataset].title
+        scores[model][Scope(task, dataset, title)] = score_of(row, parts)
     return {
         name: Contender(name=name, is_published=False, scores=scores[name], seeds=seeds) for name in names
     }

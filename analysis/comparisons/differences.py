@@ -102,7 +102,7 @@ def margin_of(scope: Scope, tasks: Iterable[str], given: float | None = None) ->
 def shared_scopes(models: Sequence[Contender]) -> list[Scope]:
     """Return the scopes that all models have, by task: its datasets, its average; all tasks last."""
     common = set.intersection(*(set(model.scores) for model in models))
-    return [scope for scope in scopes_in_order() if scope in common]
+    return scopes_in_order(common)
 
 
 def compare_pair(
@@ -264,7 +264,7 @@ def _seeds_to_find(one: Difference, sd: float) -> int | None:
 def _parts(scope: Scope, scopes: Sequence[Scope], overall_tasks: Sequence[str]) -> list[Scope]:
     """Return the datasets that an average is over."""
     tasks = overall_tasks if scope.task == ALL else (scope.task,)
-    return [one for one in scopes if one.is_dataset and one.task in tasks and DATASETS[one.dataset].in_paper]
+    return [one for one in scopes if one.is_dataset and one.task in tasks and one.dataset in DATASETS]
 
 
 def _superiority(

@@ -20,7 +20,7 @@ from analysis.sources import Source
 from analysis.statistics.interval_kinds import INTERVALS, Sample
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.resampling import draw_picks
-from benchmarks.protocol import AVERAGE, DATASETS
+from benchmarks.protocol import AVERAGE, is_paired
 from common.errors import UserError
 from common.progress import progress
 
@@ -85,7 +85,7 @@ def published_cells_of(dataset: str, common_share: float = COMMON_SHARE) -> Cell
 
 def _most_instance_sds(mean: Array, count: int, dataset: str, share: float) -> tuple[Array, Array]:
     """Return the bounds of the standard deviations of b and e_k, in points, for scores of `mean` in [0, 1]."""
-    share = share if DATASETS[dataset].paired else 0.0
+    share = share if is_paired(dataset) else 0.0
     whole = 1e4 * mean * (1 - mean) / count
     return np.sqrt(share * whole), np.sqrt((1 - share) * whole)
 
@@ -111,7 +111,7 @@ def observed_cells(source: Source, dataset: str, selection: str = "seed") -> Cel
     count = int(known.median()) if len(known) else TEST_INSTANCES[dataset]
     if source.instances is not None and count > 1:
         common, joint = _instance_sds(source, rows, list(wide.index), dataset)
-        common *= DATASETS[dataset].paired
+        common *= is_paired(dataset)
     else:
         mean = (wide.mean(axis=1) / 100).to_numpy()
         common, joint = _most_instance_sds(mean, count, dataset, COMMON_SHARE)
@@ -220,7 +220,7 @@ def simulate(
     """
     source.need_selection(selection)
     rows: list[dict[str, object]] = []
-    for rank, dataset in enumerate(progress(DATASETS, "coverage", total=len(DATASETS), unit="dataset")):
+    for rank, dataset in enumerate(progress(source.datasets, "coverage", unit="dataset")):
         published = source.is_published
         cells = published_cells_of(dataset) if published else observed_cells(source, dataset, selection)
         if cells is None:

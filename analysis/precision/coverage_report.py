@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from analysis.precision import coverage
 from analysis.statistics import interval_kinds
-from benchmarks.protocol import AVERAGE, DATASETS
+from benchmarks.protocol import AVERAGE, DATASETS, Dataset, title_of
 from common.tables import Document, Grid
 
 __all__ = ["CoverageReport", "coverage_document"]
@@ -29,6 +30,8 @@ class CoverageReport:
     """Where the variances come from."""
     trials: int
     """Simulated cells a dataset."""
+    datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    """Those that are known."""
 
 
 def coverage_document(report: CoverageReport) -> Document:
@@ -45,7 +48,7 @@ def coverage_document(report: CoverageReport) -> Document:
             single = row["dataset"] != AVERAGE
             rows.append(
                 [
-                    DATASETS[row["dataset"]].title if single else "mean",
+                    title_of(row["dataset"], report.datasets) if single else "mean",
                     f"{int(row['n_test'])}" if single else "",
                     f"{row['seed_sd']:.2f}" if single else "",
                     f"{row['instance_sd']:.2f}" if single else "",

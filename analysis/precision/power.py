@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE, published_values
 from analysis.sources import Source
 from analysis.statistics.scores_table import seed_scores
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, Dataset, title_of
 from common.errors import UserError
 from common.tables import Document, Grid
 
@@ -143,7 +143,7 @@ def _optional(value: int | None) -> float:
 
 def _deviations(source: Source, selection: str) -> list[tuple[str, str, Array, float]]:
     """Return (task, dataset or average, standard deviations over seeds of all cells, correlation of models)."""
-    keys = [(dataset.task, dataset.name) for dataset in DATASETS.values()]
+    keys = [(dataset.task, dataset.name) for dataset in source.datasets.values()]
     keys += [(task, AVERAGE) for task in TASKS]
     if source.is_published:
         deviations = (
@@ -185,6 +185,8 @@ class SeedPlan:
     """The wanted chance to find it."""
     alpha: float = 0.05
     """The level of the test."""
+    datasets: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    """Those that are known."""
 
 
 def plan_document(plan: SeedPlan) -> Document:
@@ -201,7 +203,9 @@ def plan_document(plan: SeedPlan) -> Document:
     ]
     rows = [head + (["correlation", "seeds, paired"] if paired else [])]
     for row in plan.table.to_dict("records"):
-        name = f"{row['task']} average" if row["dataset"] == AVERAGE else DATASETS[row["dataset"]].title
+        name = (
+            f"{row['task']} average" if row["dataset"] == AVERAGE else title_of(row["dataset"], plan.datasets)
+        )
         cells = [
             name, f"{row['sd']:.2f}", f"{row['sd_high']:.2f}", _count(row["seeds"]), _count(row["seeds_high"]),
             f"{row['power_now']:.0%}", f"{row['detectable_now']:.2f}",

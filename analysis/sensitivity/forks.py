@@ -28,7 +28,7 @@ from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.measured_coverage import too_narrow
 from analysis.statistics.scores_table import Settings
-from benchmarks.protocol import PAPER_DATASETS, datasets_of
+from benchmarks.protocol import DATASETS, datasets_of
 from common.progress import progress
 
 __all__ = [
@@ -91,7 +91,7 @@ class Universe:
         """Whether the claim can be analysed so: a spread keeps all datasets of its task, so none is left out of it."""
         if not self.left_out:
             return True
-        task = PAPER_DATASETS[self.left_out].task
+        task = DATASETS[self.left_out].task
         return not any(isinstance(one, Spread) and one.task == task for one in comparisons(claim.body))
 
     def claim(self, claim: Claim) -> Claim:
@@ -99,7 +99,7 @@ class Universe:
         made = changed(READINGS[self.reading.name](claim), with_margin(self.margin))
         if not self.left_out:
             return made
-        task = PAPER_DATASETS[self.left_out].task
+        task = DATASETS[self.left_out].task
         return changed(made, on_datasets(task, [name for name in datasets_of(task) if name != self.left_out]))
 
 
@@ -116,7 +116,7 @@ def universes(source: Source, settings: Settings) -> Iterator[Universe]:
                 for margin in MARGINS:
                     for reading in _READINGS.values():
                         yield replace(base, margin=margin, reading=reading)
-                for name in PAPER_DATASETS if source.stand_ins is None else ():
+                for name in DATASETS if source.stand_ins is None else ():
                     yield replace(base, left_out=name)
 
 

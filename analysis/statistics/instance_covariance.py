@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.records import records
 from analysis.store.instances import read_instances
-from benchmarks.protocol import DATASETS
+from benchmarks.protocol import in_order, is_paired
 from common.progress import progress
 
 __all__ = ["InstanceCovariance", "covariance_of_means"]
@@ -60,13 +60,11 @@ class InstanceCovariance:
     def of(cls, chosen: pd.DataFrame, instances: Path) -> InstanceCovariance:
         """Read the instances of the chosen runs, one dataset after another, and keep only the covariances."""
         matrices, places = {}, {}
-        for dataset in progress(DATASETS.values(), "covariances over instances", unit="dataset"):
-            rows = chosen[chosen["dataset"] == dataset.name]
-            if rows.empty:
-                continue
-            scores = read_instances(instances, dataset.name, rows)
-            matrices[dataset.name] = 1e4 * covariance_of_means(scores, paired=dataset.paired)
-            places[dataset.name] = {key: place for place, key in enumerate(records(rows, "model", "seed"))}
+        for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
+            rows = chosen[chosen["dataset"] == dataset]
+            scores = read_instances(instances, dataset, rows)
+            matrices[dataset] = 1e4 * covariance_of_means(scores, paired=is_paired(dataset))
+            places[dataset] = {key: place for place, key in enumerate(records(rows, "model", "seed"))}
         return cls(_matrices=matrices, _places=places)
 
     def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> Array | None:

@@ -32,7 +32,7 @@ from analysis.statistics.resampling import Picks, Resamples, all_or_drawn, draw_
 from analysis.statistics.reselection import Reselection
 from analysis.store.instances import read_instances
 from analysis.store.stand_ins import averaged_datasets
-from benchmarks.protocol import AVERAGE, DATASETS, TASKS
+from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, is_paired
 from common.errors import UserError
 from common.progress import progress
 from pretraining.model_names import MODELS
@@ -172,7 +172,9 @@ def published_scores(interval: str = DEFAULT_OF_CELLS.name) -> pd.DataFrame:
 def order_scores(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with `COLUMNS`, in the paper's order of models, tasks and datasets; own models last."""
     models = {name: rank for rank, name in enumerate(MODELS)}
-    datasets = {name: rank for rank, name in enumerate([*DATASETS, AVERAGE])}
+    datasets = {
+        name: rank for rank, name in enumerate([*in_order({*scores["dataset"]} - {AVERAGE}), AVERAGE])
+    }
     keyed = scores.assign(
         _model=[models.get(name, len(models)) for name in scores["model"]],
         _task=[list(TASKS).index(task) for task in scores["task"]],
@@ -218,15 +220,16 @@ def resampled_seed_scores(
     """
     chosen = select_runs(runs, settings.selection)
     resampled: dict[tuple[str, str, int], Array] = {}
-    for rank, dataset in enumerate(progress(DATASETS.values(), "resample instances", unit="dataset")):
-        rows = chosen[chosen["dataset"] == dataset.name]
+    names = in_order([*DATASETS, *chosen["dataset"]])
+    for rank, dataset in enumerate(progress(names, "resample instances", unit="dataset")):
+        rows = chosen[chosen["dataset"] == dataset]
         if rows.empty:
             continue
-        scores = read_instances(instances, dataset.name, rows)
+        scores = read_instances(instances, dataset, rows)
         rng = settings.rng(_INSTANCE_DRAWS, rank)
-        means = resample_instances(scores, settings.resamples, rng, paired=dataset.paired)
+        means = resample_instances(scores, settings.resamples, rng, paired=is_paired(dataset))
         for column, (model, seed) in enumerate(records(rows, "model", "seed")):
-            resampled[model, dataset.name, seed] = means[:, column]
+            resampled[model, dataset, seed] = means[:, column]
     return resampled
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.published_cells import TEST_INSTANCES
 from analysis.store.scan import model_error
-from benchmarks.protocol import EXTRA_DATASETS, LEARNING_RATES, PAPER_DATASETS, TASKS, Dataset, format_lr
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, TASKS, Dataset, format_lr
 from common.errors import UserError, nearest
 from common.plain_text import name_fault, visible
 from pretraining.model_names import MODELS
@@ -40,7 +40,7 @@ NUMBERS = ("lr", "seed", "validation_score", "test_score", *OPTIONAL)
 ALIASES = {"val_score": "validation_score"}
 """Other names of columns that are read."""
 _MODEL_ORDER = {name: i for i, name in enumerate(MODELS)}
-_DATASET_ORDER = {name: i for i, name in enumerate(PAPER_DATASETS)}
+_DATASET_ORDER = {name: i for i, name in enumerate(DATASETS)}
 """Those of one's own follow by name: the order of their registration differs by process."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.published_cells import published_cells
-from benchmarks.protocol import AVERAGE, LEARNING_RATES, PAPER_DATASETS, SEEDS
+from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
 from pretraining.model_names import MODELS, PAPER, Stage
 from pretraining.paper_settings import TRAINING
 
@@ -82,14 +82,14 @@ def _tokens() -> Iterator[Check]:
 
 def _counts() -> Iterator[Check]:
     grid = len(LEARNING_RATES) * len(SEEDS)
-    count = len(_RELEASED) * len(PAPER_DATASETS) * grid
-    trained = len({dataset.trained_on for dataset in PAPER_DATASETS.values()})
+    count = len(_RELEASED) * len(DATASETS) * grid
+    trained = len({dataset.trained_on for dataset in DATASETS.values()})
     yield _compare(
         15_120,
         count,
         id="evaluation-runs",
         statement="15,120 fine-tuning and evaluation runs (text)",
-        note=f"{len(_RELEASED)} checkpoints x {len(PAPER_DATASETS)} datasets x {len(LEARNING_RATES)} rates x "
+        note=f"{len(_RELEASED)} checkpoints x {len(DATASETS)} datasets x {len(LEARNING_RATES)} rates x "
         f"{len(SEEDS)} seeds; NQ and MLDR reuse the MS MARCO training, so the trainings are "
         f"{len(_RELEASED)} x {trained} x {grid} = {len(_RELEASED) * trained * grid:,}.",
     )
@@ -102,7 +102,7 @@ def _counts() -> Iterator[Check]:
         "Figure 11; 38 counts the finished models at the paper's tables without the 12 intermediate checkpoints "
         "and without that one.",
     )
-    expected = len(_RELEASED) * (len(PAPER_DATASETS) + 1) * len(LEARNING_RATES) * len(SEEDS)
+    expected = len(_RELEASED) * (len(DATASETS) + 1) * len(LEARNING_RATES) * len(SEEDS)
     yield _compare(
         RELEASED_FILES,
         expected,

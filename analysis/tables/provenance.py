@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import PAPER_DATASETS, TASKS
+from benchmarks.protocol import DATASETS, TASKS
 from benchmarks.runs import RESULTS, parse_run_folder, read_run
 from common.errors import UserError
 from common.manifest import check_crate
@@ -170,7 +170,7 @@ def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) ->
     groups: dict[str, dict[str, str]] = {}
     for run, facts in by_run.items():
         dataset = run.split("/")[2]
-        table = dataset if aspect.of_dataset or dataset not in PAPER_DATASETS else task
+        table = dataset if aspect.of_dataset or dataset not in DATASETS else task
         groups.setdefault(table, {})[run] = facts[aspect.name]
     for table, values in groups.items():
         counts = Counter(values.values()).most_common()

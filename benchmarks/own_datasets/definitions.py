@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_datasets.definition_file import Definition, definition_of, read_definitions
+from benchmarks.own_datasets.definition_file import Definition, definition_of
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from common.errors import UserError
 from common.files import write_text
@@ -20,15 +20,11 @@ from common.reading import read_json
 from common.registry import Registry
 
 __all__ = [
-    "DEFINITIONS", "definitions_record", "known_datasets", "make_known", "recorded_definitions", "register",
-    "store_definitions", "stored_definitions",
+    "definitions_record", "known_datasets", "recorded_definitions", "store_definitions", "stored_definitions",
 ]  # fmt: skip
 
 STORED = "datasets"
 """Folder of a run store with the definitions of its datasets."""
-
-DEFINITIONS: Registry[Definition] = Registry("dataset of your own")
-"""Those that are registered."""
 
 
 def known_datasets(definitions: Iterable[Definition]) -> Registry[Dataset]:
@@ -90,21 +86,3 @@ def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     known = {dataset.name: dataset.content for dataset in datasets if isinstance(dataset, Definition)}
     record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
     return record
-
-
-def register(path: Path) -> list[Definition]:
-    """Put the datasets of a file among the known ones, all or none, and return their definitions."""
-    return _register(read_definitions(path))
-
-
-def make_known(datasets: Iterable[Dataset]) -> None:
-    """Put datasets of one's own, which a source of scores brings, among the known ones."""
-    _register([dataset for dataset in datasets if isinstance(dataset, Definition)])
-
-
-def _register(found: list[Definition]) -> list[Definition]:
-    for dataset in list(known_datasets(found).values()):
-        if isinstance(dataset, Definition) and dataset.name not in DEFINITIONS:
-            DATASETS.register(dataset)
-            DEFINITIONS.register(dataset)
-    return found

@@ -20,7 +20,7 @@ from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import PRECISIONS, choose_kind
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
-from benchmarks.protocol import DATASETS, PROTOCOL_VERSION, format_lr
+from benchmarks.protocol import PROTOCOL_VERSION, format_lr
 from benchmarks.runs import RESULTS_VERSION, RunKey, found_keys, record_of
 from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import Stamp, claim_path, failure, fault, folder_of, is_done, record_stamp
@@ -79,21 +79,23 @@ class Job:
 
     def keys_of(self, fine_tuning: FineTuningKey) -> list[RunKey]:
         """Return the runs of a fine-tuning."""
+        lr, seed, known = fine_tuning.lr, fine_tuning.seed, self.request.known
         return [
-            RunKey(model=self.request.name, dataset=dataset, lr=fine_tuning.lr, seed=fine_tuning.seed)
-            for dataset in self.datasets
+            RunKey(model=self.request.name, dataset=name, lr=lr, seed=seed, task=known[name].task)
+            for name in self.datasets
         ]
 
     def claim_path(self, fine_tuning: FineTuningKey) -> Path:
         """Return the file whose lock a process holds while it works on a fine-tuning."""
-        return claim_path(self.request.store, self.keys_of(fine_tuning)[0])
+        key = self.keys_of(fine_tuning)[0]
+        return claim_path(self.request.store, key, self.request.known[key.dataset])
 
 
 def jobs_of(request: Request, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Job]:
     """Group a request's datasets by what they are trained on; `descriptions` say what their runs are made from."""
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
-        groups.setdefault(DATASETS[name].trained_on, []).append(name)
+        groups.setdefault(request.known[name].trained_on, []).append(name)
     jobs = [
         Job(request=request, trained_on=name, datasets=tuple(own), descriptions=descriptions or {})
         for name, own in groups.items()
@@ -126,9 +128,11 @@ def check_sources(request: Request) -> None:
     """
     for name in request.sources:
         try:
-            read_manifest(request.data, name)
+            read_manifest(request.data, request.known[name])
         except UserError as error:
-            waiting = [other for other in request.datasets if DATASETS[other].trained_on == name != other]
+            waiting = [
+                other for other in request.datasets if request.known[other].trained_on == name != other
+            ]
             if name in request.datasets or not waiting:
                 raise
             raise UserError(
@@ -170,14 +174,15 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
     }
-    contents = {name: read_manifest(request.data, name).content for name in request.sources}
+    known = request.known
+    contents = {name: read_manifest(request.data, known[name]).content for name in request.sources}
     return {
         name: {
             **shared,
-            "epochs": DATASETS[DATASETS[name].trained_on].epochs,
-            "prompt": DATASETS[name].prompt,
-            "metric": DATASETS[name].headline,
-            "training_data": contents[DATASETS[name].trained_on],
+            "epochs": known[known[name].trained_on].epochs,
+            "prompt": known[name].prompt,
+            "metric": known[name].headline,
+            "training_data": contents[known[name].trained_on],
             "evaluation_data": contents[name],
         }
         for name in request.datasets
@@ -196,7 +201,7 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
     """
     unsaid: list[RunKey] = []
     anywhere = next(iter(wanted.values()))
-    for key in _finished(request.store, request.name):
+    for key in _finished(request):
         before, now = record_of(folder_of(request.store, key)).get("description"), wanted.get(key.dataset)
         if before is None:
             unsaid += [key] if now else []
@@ -220,10 +225,11 @@ def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) ->
     )  # fmt: skip
 
 
-def _finished(store: Path, model: str) -> Iterator[RunKey]:
-    """Yield the finished runs of a model, by dataset and folder."""
-    for name in DATASETS:
-        yield from (key for key in found_keys(store, model, name) if is_done(store, key))
+def _finished(request: Request) -> Iterator[RunKey]:
+    """Yield the finished runs of a request's model, by dataset and folder."""
+    for dataset in request.known.values():
+        keys = found_keys(request.store, request.name, dataset)
+        yield from (key for key in keys if is_done(request.store, key))
 
 
 def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:

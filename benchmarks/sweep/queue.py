@@ -23,8 +23,7 @@ from benchmarks.finetuning.device import DeviceKind, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.trainer import Watch
-from benchmarks.own_datasets.definitions import make_known, store_definitions
-from benchmarks.protocol import DATASETS, Dataset
+from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
 from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.sweep.fork_pool import ForkPool, default_size
@@ -67,7 +66,7 @@ def run_grid(request: Request) -> GridState:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
     jobs = compared_jobs(request)
-    store_definitions(request.store, [DATASETS[name] for name in request.datasets])
+    store_definitions(request.store, [request.known[name] for name in request.datasets])
     if any(pending(job) for job in jobs):
         kind = choose_kind(request.device)
         if request.workers is None or request.workers == 1 or not kind.gpu or not kind.count():
@@ -89,18 +88,16 @@ def run_on(devices: Sequence[str], request: Request) -> None:
     jobs = compared_jobs(request)
     if not any(pending(job) for job in jobs):
         return
-    datasets = [DATASETS[name] for name in request.sources]
     with ForkPool(len(devices), fresh=True) as pool:
         for number, device in enumerate(devices):
             first = number * len(jobs) // len(devices)
             own = [replace(job, request=replace(request, device=device, workers=1)) for job in jobs]
-            pool.submit(functools.partial(_worker, [*own[first:], *own[:first]], datasets))
+            pool.submit(functools.partial(_worker, [*own[first:], *own[:first]]))
         pool.finish()
 
 
-def _worker(jobs: list[Job], datasets: list[Dataset]) -> None:
+def _worker(jobs: list[Job]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    make_known(datasets)
     _work(jobs, jobs[0].request)
 
 

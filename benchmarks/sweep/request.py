@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, TASKS, FineTuning, datasets_of
+from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS, TASKS, Dataset, FineTuning, datasets_of
 from common.errors import UserError, nearest
 
 __all__ = ["Computation", "Request", "dataset_names", "learning_rates", "model_name", "seeds_of", "store_of"]
@@ -52,6 +52,8 @@ class Request(Computation):
     """The model's name in the store."""
     datasets: tuple[str, ...]
     """Dataset names."""
+    known: Mapping[str, Dataset] = field(default_factory=lambda: DATASETS, repr=False)
+    """The datasets by name: the paper's, and those of one's own."""
     lrs: tuple[float, ...]
     """Peak learning rates."""
     seeds: tuple[int, ...]
@@ -76,7 +78,7 @@ class Request(Computation):
     @property
     def sources(self) -> tuple[str, ...]:
         """The datasets that have to be there: what is trained on, and what is evaluated."""
-        names = (part for name in self.datasets for part in (DATASETS[name].trained_on, name))
+        names = (part for name in self.datasets for part in (self.known[name].trained_on, name))
         return tuple(dict.fromkeys(names))
 
 
@@ -95,17 +97,17 @@ def model_name(model: str, name: str | None) -> str:
     return chosen
 
 
-def dataset_names(words: Sequence[str]) -> tuple[str, ...]:
-    """Return dataset names for datasets and tasks as given, each once; all of them for none."""
+def dataset_names(words: Sequence[str], known: Mapping[str, Dataset] = DATASETS) -> tuple[str, ...]:
+    """Return dataset names for datasets and tasks as given, each once; all that are known for none."""
     names: list[str] = []
-    for word in words or DATASETS:
+    for word in words or known:
         if word in TASKS:
             names += datasets_of(word)
-        elif word in DATASETS:
+        elif word in known:
             names.append(word)
         else:
-            known = [*DATASETS, *TASKS]
-            raise UserError(f"unknown dataset {word!r}{nearest(word, known)}; one of {', '.join(known)}")
+            there = [*known, *TASKS]
+            raise UserError(f"unknown dataset {word!r}{nearest(word, there)}; one of {', '.join(there)}")
     return tuple(dict.fromkeys(names))
 
 

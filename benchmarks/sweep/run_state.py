@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.protocol import DATASETS, format_lr
+from benchmarks.protocol import Dataset, format_lr, get_dataset
 from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run, record_of
 from common.errors import UserError
@@ -71,9 +71,9 @@ def record_stamp(store: Path, key: RunKey) -> Stamp:
     return _stamp(folder_of(store, key) / RUN)
 
 
-def claim_path(store: Path, key: RunKey) -> Path:
-    """Return the file whose lock a process holds while it works on a run's fine-tuning."""
-    trained_on = DATASETS[key.dataset].trained_on
+def claim_path(store: Path, key: RunKey, dataset: Dataset | str) -> Path:
+    """Return the file whose lock a process holds while it works on the fine-tuning of a run of `dataset`."""
+    trained_on = get_dataset(dataset).trained_on
     return store / "locks" / f"{key.model}__{trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
 
 

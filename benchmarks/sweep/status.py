@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS
+from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import RESULTS, cell_keys, found_keys
 from benchmarks.sweep.run_state import claim_path, failure, is_done, timings
 from common.errors import UserError, nearest
@@ -52,7 +52,7 @@ class CellStatus:
 
 
 def _cell_status(
-    store: Path, model: str, dataset: str, lrs: Sequence[float], seeds: Sequence[int], others: bool
+    store: Path, model: str, dataset: Dataset, lrs: Sequence[float], seeds: Sequence[int], others: bool
 ) -> CellStatus:
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
@@ -64,11 +64,11 @@ def _cell_status(
     missing = len(keys) - len(done) - len(failed)
     return CellStatus(
         model=model,
-        dataset=dataset,
+        dataset=dataset.name,
         runs=len(keys),
         done=len(done),
         failed=failed,
-        running=any(is_locked(claim_path(store, key)) for key in undone),
+        running=any(is_locked(claim_path(store, key, dataset)) for key in undone),
         seconds_left=missing * fmean(times) if times else (0.0 if not missing else None),
     )
 
@@ -76,7 +76,7 @@ def _cell_status(
 def grid_status(
     store: Path,
     models: Sequence[str],
-    datasets: Sequence[str],
+    datasets: Sequence[Dataset],
     lrs: Sequence[float],
     seeds: Sequence[int],
     *,
@@ -102,14 +102,17 @@ def grid_status(
     ]
 
 
-def unknown_cells(store: Path, models: Sequence[str]) -> list[Path]:
+def unknown_cells(
+    store: Path, models: Sequence[str], datasets: Mapping[str, Dataset] = DATASETS
+) -> list[Path]:
     """Return the folders of a store with finished runs of datasets that nothing defines: no cell counts them.
 
     Args:
         store: the run store.
         models: the models to look at; all where none is named.
+        datasets: those that are known.
     """
-    known = {(dataset.task, name) for name, dataset in DATASETS.items()}
+    known = {(dataset.task, name) for name, dataset in datasets.items()}
     return [
         folder
         for model in _models(store, models)

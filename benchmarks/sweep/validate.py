@@ -61,7 +61,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
     check_sources(request)
     sources = progress(request.sources, "checking data", unit="dataset")
-    sets = {name: load_data(request.data, name) for name in sources}
+    sets = {name: load_data(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
         check_labels(dataset)
     check_finished(request, descriptions(request))

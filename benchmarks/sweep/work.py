@@ -22,7 +22,7 @@ from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
 from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
-from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, Dataset
+from benchmarks.protocol import PAPER, PROTOCOLS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, SPLITS, RunKey, results_text
 from benchmarks.sweep.finetuned_weights import FinetunedWeights
 from benchmarks.sweep.jobs import FineTuningKey, Job, pending
@@ -141,7 +141,7 @@ class Prepared:
         what = f"{job.trained_on} {fine_tuning}"
         device.kind.forget_peak_memory(device.torch_device)
         weights = FinetunedWeights.of(job.request.store, keys[0], job.descriptions[keys[0].dataset])
-        model = self.resettable.reset(DATASETS[keys[0].dataset], fine_tuning.seed)
+        model = self.resettable.reset(job.request.known[keys[0].dataset], fine_tuning.seed)
         start = time.perf_counter()
         record = weights.restore(model)
         if record is None:
@@ -215,7 +215,8 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
         UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
     """
     todo = pending(job)
-    sets = {name: load(job.request.data, name) for name in dict.fromkeys((job.trained_on, *job.datasets))}
+    names = dict.fromkeys((job.trained_on, *job.datasets))
+    sets = {name: load(job.request.data, job.request.known[name]) for name in names}
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)

@@ -17,7 +17,7 @@ from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
 from analysis.tables.render import recomputed_text
-from benchmarks.protocol import AVERAGE, DATASETS
+from benchmarks.protocol import AVERAGE, title_of
 from clm_or_mlm.report.content import Content
 
 __all__ = ["render_page"]
@@ -86,7 +86,7 @@ def _coverage(content: Content) -> list[tuple[str, list[tuple[str, list[str]]], 
     for target, rows in content.coverage.groupby("target", sort=False):
         lines = [
             (
-                "Mean" if name == AVERAGE else DATASETS[name].title,
+                "Mean" if name == AVERAGE else title_of(name),
                 ["-" if math.isnan(value) else f"{100 * value:.1f}" for value in values],
             )
             for name, values in zip(rows["dataset"].tolist(), rows[kinds].to_numpy().tolist(), strict=True)

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.precision import coverage
 from analysis.precision.coverage import KINDS, TARGETS
-from benchmarks.protocol import AVERAGE, DATASETS
+from benchmarks.protocol import AVERAGE, title_of
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet
 from paper_figures.drawing.style import INK, LIGHT, PAPER
 from paper_figures.figure import FigureSpec, Inputs
@@ -54,7 +54,7 @@ def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
         ax.grid(axis="x", color=LIGHT)
         ax.grid(axis="y", visible=False)
         ax.axvline(95, color=INK, linewidth=0.9)
-        titles = [DATASETS[name].title for name in names]
+        titles = [title_of(name) for name in names]
         ax.set_yticks(range(len(names)), titles if column == 0 else [""] * len(names))
         for place, (kind, (marker, color)) in enumerate(zip(KINDS, cycle(_MARKS))):
             heights = [row + (place - (len(KINDS) - 1) / 2) * 0.1 for row in range(len(names))]

@@ -17,7 +17,7 @@ from analysis.claims.statements import Claim, Contrast, comparisons
 from analysis.claims.verdicts import Verdict
 from analysis.claims.wording import format_p
 from analysis.records import records
-from benchmarks.protocol import AVERAGE, DATASETS
+from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
 from paper_figures.drawing.forest import Group, Row, draw_forests
 from paper_figures.figure import FigureSpec, Inputs
@@ -119,7 +119,7 @@ def _groups(data: pd.DataFrame) -> Iterator[Group]:
             note=_spread(first["q"], first["q_p"], first["i_squared"]),
             rows=[
                 Row(
-                    name=_title(dataset), effect=effect, low=low, high=high, region=(start, end),
+                    name=title_of(dataset), effect=effect, low=low, high=high, region=(start, end),
                     is_summary=dataset == AVERAGE, is_open=says == "open",
                 )
                 for dataset, effect, low, high, says, start, end in records(
@@ -127,10 +127,6 @@ def _groups(data: pd.DataFrame) -> Iterator[Group]:
                 )
             ],
         )  # fmt: skip
-
-
-def _title(dataset: str) -> str:
-    return DATASETS[dataset].title if dataset in DATASETS else dataset
 
 
 def _spread(q: float, p: float, i_squared: float) -> str:
@@ -144,7 +140,7 @@ def _describe(data: pd.DataFrame) -> str:
     for label, rows in data.groupby("contrast", sort=False):
         first = rows.iloc[0]
         each = ", ".join(
-            f"{_title(dataset)} {effect:+.2f} [{low:+.2f}, {high:+.2f}] {says}"
+            f"{title_of(dataset)} {effect:+.2f} [{low:+.2f}, {high:+.2f}] {says}"
             for dataset, effect, low, high, says in records(rows, "dataset", "effect", "low", "high", "says")
         )
         spread = _spread(first["q"], first["q_p"], first["i_squared"])

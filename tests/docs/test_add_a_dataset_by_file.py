@@ -8,26 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoModel
 
 import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
+from analysis.statistics.scores_table import Settings, run_scores
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from benchmarks.own_datasets.definition_file import read_definitions
-from benchmarks.own_datasets.definitions import DEFINITIONS
-from benchmarks.protocol import DATASETS
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/add-a-dataset.md"
 NAMES = ("reviews", "paraphrases", "topics", "similarity", "places", "trivia", "doubtful", "manuals")
 TOPICS = ("sports", "politics", "music")
 THINGS = ("river", "engine", "novel", "tower", "garden", "planet")
-
-
-pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -130,9 +127,7 @@ def test_from_the_file_to_a_row_of_scores(
     options += ["--lr", "1e-3", "--seed", "0", "--steps", "2", "--model", str(model)]
     assert not benchmarks(["run", *options, "--dry-run", "--tflops", "1"])
     assert benchmarks(["run", *options, "--workers", "1", "--device", "cpu"]) == 0
-    for name in NAMES:  # what follows takes the definitions from the store
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
+    # What follows takes the definitions from the store.
     capsys.readouterr()
     grid = ["--lr", "1e-3", "--seed", "0"]
     assert benchmarks(["status", "--out", str(out), *grid, "--json"]) == 4  # of the twelve nothing is there
@@ -143,3 +138,18 @@ def test_from_the_file_to_a_row_of_scores(
         shown = "".join(capsys.readouterr())
         for name in NAMES:
             assert re.search(rf"^tiny,\w+,{name},", shown, re.MULTILINE), name
+
+
+def test_it_enters_no_average() -> None:
+    values = {"sst2": 0.9, "qqp": 0.8, "mnli_m": 0.7, "reviews": 0.1}
+    runs = pd.DataFrame(
+        [
+            {"model": "m", "task": "SC", "dataset": name, "lr": 1e-4, "seed": seed, "validation_score": value,
+             "test_score": value, "n_validation": 10, "n_test": 10}
+            for name, value in values.items()
+            for seed in range(5)
+        ]
+    )  # fmt: skip
+    scores = run_scores(runs, Settings(), source="x").set_index("dataset")["mean"]
+    assert scores["average"] == pytest.approx(80)
+    assert scores["reviews"] == pytest.approx(10)

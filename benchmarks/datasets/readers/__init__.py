@@ -1,7 +1,4 @@
-"""How original files become the local form: each module here registers its datasets' readers in `reader.READERS`.
-
-docs/add-a-dataset.md shows how to write one.
-"""
+"""How original files become the local form: each module here registers its datasets' readers in `reader.READERS`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def coverage(
         return
     opened = source.open(need_instances=True)
     frame = simulate(opened, trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
-    report = coverage_report.CoverageReport(frame=frame, source=opened.label, trials=trials)
+    report = coverage_report.CoverageReport(
+        frame=frame, source=opened.label, trials=trials, datasets=opened.datasets
+    )
     write(coverage_report.coverage_document(report), format, out)
 
 
@@ -76,5 +78,5 @@ def power(
         raise UserError(f"--effect {effect:g}: a difference to look for is a positive number of points")
     opened = source.open()
     table = seed_plans.power_table(opened, effect)
-    plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect)
+    plan = seed_plans.SeedPlan(table=table, source=opened.label, effect=effect, datasets=opened.datasets)
     write(seed_plans.plan_document(plan), format, out)

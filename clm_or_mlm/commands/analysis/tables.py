@@ -14,7 +14,7 @@ from analysis.tables import audit as audits
 from analysis.tables.audit import AUDIT_FORMATS, audit_document, runs_of_stand_ins, verdict
 from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
-from benchmarks.protocol import AVERAGE, get_dataset
+from benchmarks.protocol import AVERAGE
 from clm_or_mlm.options import (
     BootstrapOptions,
     OutFile,
@@ -58,9 +58,9 @@ def scores(
     if out is None and not FORMATS[format].is_text:
         raise UserError(f"--format {format} is no text: name a file with --out scores.{format}")
     opened = source.open(need_instances=score.needs_instances())
-    for name in dataset:  # after opening, which makes a store's own datasets known
+    for name in dataset:
         if name != AVERAGE:
-            get_dataset(name)
+            _ = opened.datasets[name]  # refuses an unknown one
     frame = opened.scores(score.settings(opened))
     known = list(dict.fromkeys(frame["model"]))
     for name in model:

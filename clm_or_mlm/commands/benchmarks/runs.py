@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from benchmarks.finetuning.model_files import resolve
-from benchmarks.own_datasets.definitions import make_known, register, stored_definitions
-from benchmarks.protocol import AVERAGE, FINE_TUNING
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
+from benchmarks.protocol import AVERAGE, FINE_TUNING, Dataset
 from benchmarks.runs import RunKey
 from benchmarks.sweep.request import (
     Computation,
@@ -54,11 +55,12 @@ class GridOptions:
     datasets: Definitions = ()
     """files with datasets of your own, or names of ready ones such as xnli, glue-cola (docs/add-a-dataset.md)"""
 
-    def grid(self) -> tuple[tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
-        """Return the datasets, learning rates and seeds."""
-        defined = [definition.name for file in self.datasets for definition in register(file)]
-        make_known(stored_definitions(store_of(self.out)))
-        return dataset_names(self.dataset or defined), learning_rates(self.lr), seeds_of(self.seed)
+    def grid(self) -> tuple[Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]]:
+        """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
+        defined = [definition for file in self.datasets for definition in read_definitions(file)]
+        known = known_datasets([*defined, *stored_definitions(store_of(self.out))])
+        names = dataset_names(self.dataset or [definition.name for definition in defined], known)
+        return known, names, learning_rates(self.lr), seeds_of(self.seed)
 
 
 @shared_options(_RUNS)
@@ -87,7 +89,7 @@ class RunOptions(GridOptions, Computation):
         Raises:
             UserError: an unknown dataset, or a number out of range.
         """
-        datasets, lrs, seeds = self.grid()
+        known, datasets, lrs, seeds = self.grid()
         model, _, revision = (
             self.model.partition("@") if not Path(self.model).exists() else (self.model, "", "")
         )
@@ -101,6 +103,7 @@ class RunOptions(GridOptions, Computation):
             | {"model": model, "revision": revision or None},
             name=model_name(model, self.name),
             datasets=datasets,
+            known=known,
             lrs=lrs,
             seeds=seeds,
             data=self.data,
@@ -197,10 +200,10 @@ def status(
         model: default: all in the store
         json: print one JSON list of cells
     """
-    datasets, lrs, seeds = grid.grid()
-    others = not (grid.lr or grid.seed)
-    cells = grid_status(store_of(grid.out), model, datasets, lrs, seeds, others=others)
-    for folder in unknown_cells(store_of(grid.out), model):
+    known, datasets, lrs, seeds = grid.grid()
+    others, asked = not (grid.lr or grid.seed), [known[name] for name in datasets]
+    cells = grid_status(store_of(grid.out), model, asked, lrs, seeds, others=others)
+    for folder in unknown_cells(store_of(grid.out), model, known):
         log.warning("%s holds runs of a dataset that nothing defines; name its file with --datasets", folder)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)

@@ -102,7 +102,6 @@ def test_failed_runs_come_with_the_end_of_their_log(store: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["failed"][0]["run"] == "610m-clm-42k/SC/sst2/lr1e-04_sd4"
 
 
-@pytest.mark.usefixtures("no_definitions_left")
 def test_runs_of_the_stores_own_datasets_are_compared(store: Path) -> None:
     for folder, commit in zip(fill_own(store), ("c1", "c2"), strict=True):
         write_manifest(folder / "run.json", _record(provenance__commit=commit, description__tuning={}))

@@ -16,7 +16,7 @@ from benchmarks.metrics.metric import (
     ValuePredictions,
     metrics_of,
 )
-from benchmarks.protocol import PAPER, PAPER_DATASETS, STANDARD, Dataset
+from benchmarks.protocol import DATASETS, PAPER, STANDARD, Dataset
 
 RNG = np.random.default_rng(0)
 
@@ -147,7 +147,7 @@ def test_metrics_on_request_are_of_datasets_that_ask_for_them() -> None:
                      in_paper=False)  # fmt: skip
     assert {metric.key for metric in metrics_of(asking, STANDARD)} == {"accuracy", "macro_f1"}
     assert [metric.key for metric in metrics_of(asking, PAPER)] == ["accuracy"]
-    for dataset in PAPER_DATASETS.values():
+    for dataset in DATASETS.values():
         keys = [metric.key for metric in metrics_of(dataset, STANDARD)]
         assert not {"macro_f1", "mcc"} & set(keys)
         assert ("f1" in keys) == (dataset.name == "qqp" or dataset.task == "QA")

@@ -15,7 +15,7 @@ from benchmarks.own_datasets.definitions import (
     store_definitions,
     stored_definitions,
 )
-from benchmarks.protocol import DATASETS, PAPER_DATASETS
+from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from tests.benchmarks.own_datasets.given import GOOD
 
@@ -41,8 +41,7 @@ def test_names_mean_one_dataset(file: Path) -> None:
     file.write_text(GOOD + '[other]\nkind = "answers"\n')
     mine, other = read_definitions(file)
     known = known_datasets([mine, other, mine])
-    assert list(known) == [*PAPER_DATASETS, "mine", "other"] and known["mine"] is mine
-    assert list(DATASETS) == list(PAPER_DATASETS)
+    assert list(known) == [*DATASETS, "mine", "other"] and known["mine"] is mine
     file.write_text('[mine]\nkind = "text"\nlabels = ["x", "y", "z"]\n')
     with pytest.raises(UserError, match="mine is another dataset than that of"):
         known_datasets([mine, *read_definitions(file)])

@@ -15,14 +15,12 @@ from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
 from benchmarks.hub_files import LOCK, read_lock
 from benchmarks.own_datasets.definition_file import READY, Definition, read_definitions, ready_text
-from benchmarks.protocol import PAPER_DATASETS
+from benchmarks.protocol import DATASETS
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.datasets.test_import_files import REAL, real
 from tests.benchmarks.fake_hub import FakeHub
-
-pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 NUMBERS = {
     "beir": 12,
@@ -44,7 +42,7 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
     found = read_definitions(READY[stem])
     assert len(found) == NUMBERS[stem]
     for definition in found:
-        assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in PAPER_DATASETS
+        assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in DATASETS
         assert not definition.in_paper and definition.citation != "not stated" and definition.pins
         roles = {pin.role for pin in definition.pins}
         assert roles & {"validation", "test"}
@@ -93,9 +91,9 @@ def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_without_names_those_of_the_files_are_meant(tmp_path: Path) -> None:
-    names, _, _ = GridOptions(datasets=(Path("glue-cola"), Path("beir-scifact")), out=tmp_path).grid()
+    _, names, _, _ = GridOptions(datasets=(Path("glue-cola"), Path("beir-scifact")), out=tmp_path).grid()
     assert names == ("glue_cola", "beir_scifact")
-    names, _, _ = GridOptions(datasets=(Path("glue-cola"),), dataset=("SC",), out=tmp_path).grid()
+    _, names, _, _ = GridOptions(datasets=(Path("glue-cola"),), dataset=("SC",), out=tmp_path).grid()
     assert names == ("sst2", "qqp", "mnli_m")
 
 

@@ -134,7 +134,7 @@ def test_a_dataset_that_came_to_mean_something_else_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     changed = dataclasses.replace(DATASETS["uner_en"], **{field: other})
-    monkeypatch.setattr("benchmarks.sweep.jobs.DATASETS", {**DATASETS, "uner_en": changed})
+    monkeypatch.setitem(DATASETS, "uner_en", changed)
     sentence = refused(finished, capsys)
     assert f"was made with {name} " in sentence and f'this command has "{other}"' in sentence
 

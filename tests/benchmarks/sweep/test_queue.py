@@ -16,7 +16,8 @@ import torch
 
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.finetuning.device import DEVICES, DeviceKind
-from benchmarks.own_datasets.definitions import DEFINITIONS, register
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
@@ -105,7 +106,7 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
 ) -> None:
     """Its neighbours in the cell are done all the same."""
     grid = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
-    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0))
+    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0), "uner_en")
     with try_lock(held) as mine:
         assert mine
         assert run([*arguments, *grid]) == BUSY
@@ -224,15 +225,11 @@ def test_workers_with_a_device_each_make_the_same_bytes(
         run_on(["cpu", "cpu"], replace(request, pooling="meen", store=tmp_path / "none"))
     file, store = tmp_path / "my.toml", tmp_path / "own"
     file.write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
-    try:
-        register(file)
-        make_synthetic(tmp_path / "data", "mine", train=96, evaluation=24)
-        own = request_of(arguments[1], tmp_path / "data", store, datasets=("mine",))
-        run_on(["cpu", "cpu:0"], own)
-        assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
-    finally:
-        DEFINITIONS.pop("mine")
-        DATASETS.pop("mine")
+    known = known_datasets(read_definitions(file))
+    make_synthetic(tmp_path / "data", known["mine"], train=96, evaluation=24)
+    own = request_of(arguments[1], tmp_path / "data", store, datasets=("mine",), known=known)
+    run_on(["cpu", "cpu:0"], own)
+    assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
 
 
 class Pretended(DeviceKind):

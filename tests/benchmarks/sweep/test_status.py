@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.own_datasets.definitions import DEFINITIONS, register
-from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
+from benchmarks.own_datasets.definition_file import read_definitions
+from benchmarks.own_datasets.definitions import known_datasets
+from benchmarks.protocol import LEARNING_RATES, SEEDS
 from benchmarks.runs import RUN, RunKey, write_results
 from benchmarks.sweep.run_state import folder_of
 from common.errors import UserError
 from common.manifest import write_manifest
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import RUN_OF_UNER, run, status
-
-pytestmark = pytest.mark.usefixtures("no_definitions_left")
 
 STATES = ("done", "failed", "damaged", "missing")
 """What a run can be; a damaged one is missing."""
@@ -71,8 +70,9 @@ def test_counts_and_exit_code_are_a_plain_recount(
     dataset: str, grid: str, rates: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Stores with runs of every state at random, and with one state throughout."""
-    register(define(tmp_path))
-    words = ["--out", str(tmp_path), "--dataset", dataset, *GRIDS[grid], "--json"]
+    file = define(tmp_path)
+    known = known_datasets(read_definitions(file))[dataset]
+    words = ["--out", str(tmp_path), "--datasets", str(file), "--dataset", dataset, *GRIDS[grid], "--json"]
     draw = random.Random(f"{dataset} {grid} {rates}")
     lrs, seeds = asked_of(GRIDS[grid])
     asked = set(itertools.product(lrs, seeds))
@@ -85,7 +85,7 @@ def test_counts_and_exit_code_are_a_plain_recount(
                 store[pair] = draw.choice(kinds)
         model = f"m{len(kinds)}"
         for (lr, seed), state in store.items():
-            put(tmp_path, RunKey(model=model, dataset=dataset, lr=lr, seed=seed), state)
+            put(tmp_path, RunKey(model=model, dataset=dataset, lr=lr, seed=seed, task=known.task), state)
         capsys.readouterr()
         code = status([*words, "--model", model])
         (cell,) = json.loads(capsys.readouterr().out)
@@ -102,13 +102,10 @@ def test_counts_and_exit_code_are_a_plain_recount(
 def test_runs_of_a_dataset_that_nothing_defines_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    register(define(tmp_path))
-    put(tmp_path, RunKey(model="m", dataset="mine", lr=1e-4, seed=0), "done")
+    put(tmp_path, RunKey(model="m", dataset="mine", lr=1e-4, seed=0, task="SC"), "done")
     grid = ["--lr", "1e-4", "--seed", "0"]
-    assert status(["--out", str(tmp_path), "--dataset", "mine", *grid]) == 0 and not caplog.records
-    for name in ("mine", "found"):
-        DEFINITIONS.pop(name)
-        DATASETS.pop(name)
+    mine = ["--datasets", str(define(tmp_path)), "--dataset", "mine"]
+    assert status(["--out", str(tmp_path), *mine, *grid]) == 0 and not caplog.records
     status(["--out", str(tmp_path), "--dataset", "sst2", *grid])
     assert (
         "SC/mine holds runs of a dataset that nothing defines; name its file with --datasets" in caplog.text

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from benchmarks.datasets.listing import list_text
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers import READERS, reader_of
 from benchmarks.datasets.readers.original_files import Reading, Row
@@ -145,18 +143,3 @@ def test_a_file_that_is_wanting_is_named(
 def test_what_a_reader_need_not_say_is_empty() -> None:
     reader = DatasetReader(name="x", read=lambda _: pytest.fail(), licence="", citation="", files="")
     assert (dict(reader.counts), reader.labels, dict(reader.unwanted)) == ({}, (), {})
-
-
-def test_a_made_up_dataset_is_read_by_its_own_reader(tmp_path_factory: pytest.TempPathFactory) -> None:
-    entry = replace(get_dataset("sst2"), name="sst3", trained_on="sst3", in_paper=False)
-    with pytest.raises(UserError, match="unknown reader of the dataset 'sst3'; did you mean 'sst2'"):
-        reader_of(entry)
-    READERS.register(replace(READERS["sst2"], name="sst3", licence="made up"))
-    DATASETS.register(entry)
-    try:
-        text = list_text(tmp_path_factory.mktemp("none")).splitlines()
-        assert text[-1].split()[0] == "sst3" and text[-1].endswith("made up")
-        assert "made up" not in text[1]
-    finally:
-        READERS.pop("sst3")
-        DATASETS.pop("sst3")

@@ -30,7 +30,6 @@ def test_models_and_datasets_are_chosen(capsys: pytest.CaptureFixture[str]) -> N
     assert set(frame["dataset"]) == {"sst2", "average"}
 
 
-@pytest.mark.usefixtures("no_definitions_left")
 def test_a_dataset_of_the_stores_own_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill_own(tmp_path)
     assert main(["scores", "--source", str(tmp_path), "--dataset", "reviews"]) == 0
