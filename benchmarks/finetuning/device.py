@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,13 +76,6 @@ class DeviceKind:
         """Make it the current device of this process, and return what a run records it as."""
         return self.name
 
-    def forget_peak_memory(self, device: torch.device) -> None:
-        """Begin to measure the peak memory."""
-
-    def peak_memory(self, device: torch.device) -> dict[str, int]:
-        """Return what a run records of the memory since then, in bytes."""
-        return {}
-
 
 class _Cuda(DeviceKind):
     """An NVIDIA GPU."""
@@ -95,12 +89,6 @@ class _Cuda(DeviceKind):
     def select(self, device: torch.device) -> str:
         torch.cuda.set_device(torch.device("cuda", device.index or 0))
         return torch.cuda.get_device_name(device)
-
-    def forget_peak_memory(self, device: torch.device) -> None:
-        torch.cuda.reset_peak_memory_stats(device)
-
-    def peak_memory(self, device: torch.device) -> dict[str, int]:
-        return {"peak_memory": torch.cuda.max_memory_allocated(device)}
 
 
 DEVICES: Registry[DeviceKind] = Registry(
@@ -147,13 +135,23 @@ class Device:
         """Whether passes of fine-tuning leave padding out where the model's class can."""
         return not self.kind.gpu and not self.exact_micro_batches
 
-    def passes(self, lengths: NDArray[np.int64], *, packed: bool) -> list[NDArray[np.int64]]:
-        """Return which rows of a step share a forward pass, by their lengths in tokens, longest first.
+    def passes(
+        self, lengths: NDArray[np.int64], groups: Sequence[int], *, packed: bool
+    ) -> list[NDArray[np.int64]]:
+        """Return which rows of a step share a forward pass: longest first, or exact micro-batches in their order.
 
         Args:
-            lengths: of each row.
+            lengths: of each row, in tokens.
+            groups: how many rows, one after the other, are a micro-batch.
             packed: whether a pass may leave padding out, where that pays.
         """
+        if self.exact_micro_batches:
+            ends = np.cumsum(groups)
+            return [
+                end - size + np.sort(part)
+                for end, size in zip(ends, groups, strict=True)
+                for part in padded_batches(lengths[end - size : end], self.train_positions)
+            ]
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
             return padded

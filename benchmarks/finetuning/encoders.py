@@ -30,7 +30,7 @@ from pretraining.model.modeling import EuroBertModel, rotary_tables
 from pretraining.model.state_dict_adapter import MODEL_TYPES, check_model, load_encoder
 
 __all__ = [
-    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "looks_both_ways", "packed_pass", "usable_positions",
+    "Encoder", "Limits", "LoadedModel", "input_limits", "load", "looks_both_ways", "packed_pass",
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -313,19 +313,14 @@ def input_limits(base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.
     """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
     both = min(positions, int(min(getattr(tokenizer, "model_max_length", positions), 10**9)), _POSITIONS)
-    usable = usable_positions(base, positions)
+    usable = positions
+    for name, module in base.named_modules():
+        if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding):
+            # RoBERTa's kind count positions from behind that of the padding.
+            before = 0 if module.padding_idx is None else module.padding_idx + 1
+            usable = min(usable, module.num_embeddings - before)
     return Limits(
         labelled=min(max_length, round(_SHARE * positions), usable),
         retrieval=min(max_length, round(_SHARE * both), usable),
         paper_retrieval=min(both, usable),
     )
-
-
-def usable_positions(base: nn.Module, positions: int) -> int:
-    """Return how many tokens a model can read: RoBERTa's kind count positions from behind that of the padding."""
-    found = positions
-    for name, module in base.named_modules():
-        if name.rpartition(".")[2] == "position_embeddings" and isinstance(module, nn.Embedding):
-            before = 0 if module.padding_idx is None else module.padding_idx + 1
-            found = min(found, module.num_embeddings - before)
-    return found

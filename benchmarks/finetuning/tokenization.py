@@ -143,6 +143,10 @@ class Questions:
     """For each token of the context, the offset after its last character; -1 for all others."""
     gold: Ragged
     """Whether a token is of the answer that was asked for."""
+    owners: NDArray[np.int64]
+    """The number of each row's question: several windows may be of one."""
+    cut: NDArray[np.bool_]
+    """Which rows lost a part of their context."""
 
 
 def answer_positions(offsets: NDArray[np.int64], context: NDArray[np.bool_], answer: Span) -> range:
@@ -180,7 +184,8 @@ def encode_questions(
     contexts: Sequence[str],
     max_length: int,
     answers: Sequence[Span | None] = (),
-) -> tuple[Questions, NDArray[np.bool_]]:
+    stride: int | None = None,
+) -> Questions:
     """Tokenise questions and contexts as two segments, cutting the context's end when they are too long.
 
     Args:
@@ -189,12 +194,28 @@ def encode_questions(
         contexts: raw contexts.
         max_length: longest input.
         answers: of each question the answer whose tokens are gold, None for none; empty: none of any.
+        stride: what is cut off goes on in further rows, windows that share so many tokens; None for none.
 
-    Returns:
-        The questions, and which of them lost a part of their context.
+    Raises:
+        UserError: a question leaves no room for its context.
     """
-    found, _, cut = _encode_pairs(tokenizer, questions, contexts, max_length, answers=answers)
-    return found, cut
+    items = list(
+        zip(range(len(questions)), questions, contexts, answers or [None] * len(questions), strict=True)
+    )
+    parts = [_encode_block(tokenizer, block, max_length, stride) for block in _blocks(items)]
+
+    def join(name: str) -> Ragged:
+        return Ragged.join([getattr(part, name) for part in parts])
+
+    return Questions(
+        ids=join("ids"),
+        kinds=join("kinds") if parts and parts[0].kinds is not None else None,
+        starts=join("starts"),
+        ends=join("ends"),
+        gold=join("gold"),
+        owners=np.array([owner for part in parts for owner in part.owners], dtype=np.int64),
+        cut=np.array([cut for part in parts for cut in part.cut], dtype=bool),
+    )
 
 
 def encode_windows(
@@ -203,7 +224,7 @@ def encode_windows(
     contexts: Sequence[str],
     max_length: int,
     stride: int = 128,
-) -> tuple[Questions, NDArray[np.int64]]:
+) -> Questions:
     """Tokenise questions with windows over contexts that are too long (the `standard` protocol).
 
     Args:
@@ -212,84 +233,61 @@ def encode_windows(
         contexts: raw contexts.
         max_length: longest window, question included.
         stride: tokens that consecutive windows share; fewer where a question leaves no room for them.
-
-    Returns:
-        The windows, and the number of the question of each.
     """
     firsts = [question_text(question) for question in questions]
     longest = _ids(tokenizer, firsts, max_length, add_special_tokens=False).lengths.max(initial=0)
     stride = min(stride, max(0, (max_length - int(longest)) // 2))
-    windows, owner, _ = _encode_pairs(tokenizer, questions, contexts, max_length, stride=stride)
-    return windows, owner
-
-
-def _encode_pairs(
-    tokenizer: Tokenizer,
-    questions: Sequence[str],
-    contexts: Sequence[str],
-    max_length: int,
-    *,
-    stride: int | None = None,
-    answers: Sequence[Span | None] = (),
-) -> tuple[Questions, NDArray[np.int64], NDArray[np.bool_]]:
-    end = end_of_text(tokenizer)
-    ids: list[Ragged] = []
-    kinds: list[Ragged] = []
-    starts: list[Ragged] = []
-    ends: list[Ragged] = []
-    gold: list[Ragged] = []
-    owners: list[int] = []
-    cut: list[bool] = []
-    done = 0
-    windows = {} if stride is None else {"stride": stride, "return_overflowing_tokens": True}
-    for block in _blocks(list(zip(questions, contexts, strict=True))):
-        encoded = _encode_block(tokenizer, block, end, max_length, windows)
-        lengths = [len(context) for _, context in block]
-        sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
-        row_starts, row_ends, row_gold = [], [], []
-        for row, source in enumerate(sources):
-            offsets = _pairs(encoded["offset_mapping"][row])
-            second = np.array([number == 1 for number in encoded.sequence_ids(row)], dtype=bool)
-            inside = second & (offsets[:, 0] < lengths[source]) & (offsets[:, 1] > offsets[:, 0])
-            row_starts.append(np.where(inside, offsets[:, 0], -1))
-            row_ends.append(np.where(inside, np.minimum(offsets[:, 1], lengths[source]), -1))
-            answer = answers[done + source] if answers else None
-            chosen = np.zeros(len(offsets), dtype=bool)
-            if answer is not None:
-                chosen[answer_positions(offsets, second, answer)] = True
-            row_gold.append(chosen)
-            owners.append(done + source)
-            cut.append(bool(encoded.encodings[row].overflowing))
-        ids.append(Ragged.of(encoded["input_ids"]))
-        if "token_type_ids" in encoded:
-            kinds.append(Ragged.of(encoded["token_type_ids"]))
-        starts.append(Ragged.of(row_starts))
-        ends.append(Ragged.of(row_ends))
-        gold.append(Ragged.of(row_gold, dtype=np.bool_))
-        done += len(block)
-    found = Questions(
-        ids=Ragged.join(ids),
-        kinds=Ragged.join(kinds) if kinds else None,
-        starts=Ragged.join(starts),
-        ends=Ragged.join(ends),
-        gold=Ragged.join(gold),
-    )
-    return found, np.array(owners, dtype=np.int64), np.array(cut, dtype=bool)
+    return encode_questions(tokenizer, questions, contexts, max_length, stride=stride)
 
 
 def _encode_block(
-    tokenizer: Tokenizer, block: Sequence[tuple[str, str]], end: str, max_length: int, windows: dict[str, Any]
+    tokenizer: Tokenizer,
+    block: Sequence[tuple[int, str, str, Span | None]],
+    max_length: int,
+    stride: int | None,
+) -> Questions:
+    encoded = _segments(tokenizer, block, max_length, stride)
+    sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
+    starts, ends, gold = [], [], []
+    for row, source in enumerate(sources):
+        _, _, context, answer = block[source]
+        offsets = _pairs(encoded["offset_mapping"][row])
+        second = np.array([number == 1 for number in encoded.sequence_ids(row)], dtype=bool)
+        inside = second & (offsets[:, 0] < len(context)) & (offsets[:, 1] > offsets[:, 0])
+        starts.append(np.where(inside, offsets[:, 0], -1))
+        ends.append(np.where(inside, np.minimum(offsets[:, 1], len(context)), -1))
+        chosen = np.zeros(len(offsets), dtype=bool)
+        if answer is not None:
+            chosen[answer_positions(offsets, second, answer)] = True
+        gold.append(chosen)
+    return Questions(
+        ids=Ragged.of(encoded["input_ids"]),
+        kinds=Ragged.of(encoded["token_type_ids"]) if "token_type_ids" in encoded else None,
+        starts=Ragged.of(starts),
+        ends=Ragged.of(ends),
+        gold=Ragged.of(gold, dtype=np.bool_),
+        owners=np.array([block[source][0] for source in sources], dtype=np.int64),
+        cut=np.array([bool(row.overflowing) for row in encoded.encodings], dtype=bool),
+    )
+
+
+def _segments(
+    tokenizer: Tokenizer,
+    block: Sequence[tuple[int, str, str, Span | None]],
+    max_length: int,
+    stride: int | None,
 ) -> Any:
+    end = end_of_text(tokenizer)
     try:
         return tokenizer(
-            [question_text(question) for question, _ in block],
-            [context + end for _, context in block],
+            [question_text(question) for _, question, _, _ in block],
+            [context + end for _, _, context, _ in block],
             add_special_tokens=False,
             truncation="only_second",
             max_length=max_length,
             return_offsets_mapping=True,
             return_attention_mask=False,
-            **windows,
+            **({} if stride is None else {"stride": stride, "return_overflowing_tokens": True}),
         )
     except Exception as error:
         if "too short to respect the provided max_length" not in str(error):

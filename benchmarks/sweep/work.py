@@ -139,7 +139,6 @@ class Prepared:
         """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
         job, device = self.job, self.resettable.device
         what = f"{job.trained_on} {fine_tuning}"
-        device.kind.forget_peak_memory(device.torch_device)
         weights = FinetunedWeights.of(job.request.store, keys[0], job.descriptions[keys[0].dataset])
         model = self.resettable.reset(job.request.known[keys[0].dataset], fine_tuning.seed)
         start = time.perf_counter()
@@ -170,11 +169,7 @@ class Prepared:
                 "limits": dataclasses.asdict(self.resettable.loaded.limits),
                 "steps": record.steps,
                 "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
-                "machine": {
-                    **device.description,
-                    "train_positions": record.train_positions,
-                    **device.kind.peak_memory(device.torch_device),
-                },
+                "machine": {**device.description, "train_positions": record.train_positions},
             }
             details = {
                 "losses": [round(loss, 6) for loss in record.losses],

@@ -42,7 +42,7 @@ class QuestionAnswering(SupervisedFamily):
 
     def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and 1 for the tokens of the first gold answer, 0 for all others."""
-        questions, _ = _encode(table, loaded)
+        questions = _encode(table, loaded)
         labels = Ragged(questions.gold.values.astype(np.int64), questions.gold.offsets)
         return Examples(ids=questions.ids, labels=labels, kinds=questions.kinds)
 
@@ -51,7 +51,7 @@ class QuestionAnswering(SupervisedFamily):
     ) -> QuestionAnsweringSplit:
         """Tokenise and batch a split."""
         pad = loaded.tokenizer.pad_token_id
-        questions, cut = _encode(table, loaded)
+        questions = _encode(table, loaded)
         lengths = questions.ids.lengths
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
         widths = np.repeat(np.maximum.reduceat(lengths, starts), _EVAL_BATCH)[: len(lengths)]
@@ -60,8 +60,8 @@ class QuestionAnswering(SupervisedFamily):
         offsets = np.concatenate([[0], np.cumsum(widths)])
         for row in range(len(gold)):
             padded[offsets[row] : offsets[row] + lengths[row]] = gold[row]
-        long = np.flatnonzero(cut)
-        windows, owner = encode_windows(
+        long = np.flatnonzero(questions.cut)
+        windows = encode_windows(
             loaded.tokenizer,
             table["question"].take(long).to_pylist(),
             table["context"].take(long).to_pylist(),
@@ -75,7 +75,7 @@ class QuestionAnswering(SupervisedFamily):
             gold=Ragged(padded, offsets),
             batches=PaddedBatch.cut(questions.ids, device, pad, _EVAL_BATCH, questions.kinds),
             windows=windows,
-            owners=long[owner],
+            owners=long[windows.owners],
             window_batches=(
                 PaddedBatch.cut(windows.ids, device, pad, kinds=windows.kinds) if len(windows.ids) else []
             ),
@@ -179,7 +179,7 @@ class QuestionAnsweringSplit:
         return ["" if self.may_abstain and sums[i] <= 0 else text for i, text in enumerate(texts)]
 
 
-def _encode(table: pa.Table, loaded: LoadedModel) -> tuple[Questions, NDArray[np.bool_]]:
+def _encode(table: pa.Table, loaded: LoadedModel) -> Questions:
     return encode_questions(
         loaded.tokenizer,
         table["question"].to_pylist(),

@@ -109,43 +109,41 @@ class Retrieval(Family):
         pooling: Pooling,
     ) -> RetrievalEvaluator:
         """Tokenise and batch a dataset's queries and documents."""
-        corpus = dataset.corpus
-        titles, bodies = corpus["title"].to_pylist(), corpus["text"].to_pylist()
-        queries = {
-            split: [query_text(text) for text in dataset.queries(split)["text"].to_pylist()]
-            for split in SPLITS
-        }
+        queries = {split: dataset.queries(split) for split in SPLITS}
+        bodies = list(
+            zip(dataset.corpus["text"].to_pylist(), dataset.corpus["title"].to_pylist(), strict=True)
+        )
         tokenizer, limits = loaded.retrieval_tokenizer, loaded.limits
-        as_paper = partial(encode_retrieval_paper, tokenizer, max_length=limits.paper_retrieval)
-        as_trained = partial(encode_texts, tokenizer, max_length=limits.retrieval)
 
         def tokens(
-            encode: Callable[..., Ragged], document: Callable[[str, str | None], str]
+            encode: Callable[[Any, Sequence[str], int], Ragged],
+            limit: int,
+            document: Callable[[str, str | None], str],
         ) -> dict[str, Ragged]:
-            documents = [document(body, title) for body, title in zip(bodies, titles, strict=True)]
-            return {name: encode(texts=own) for name, own in {**queries, _DOCUMENTS: documents}.items()}
+            read = {
+                split: [query_text(text) for text in queries[split]["text"].to_pylist()] for split in SPLITS
+            }
+            read[_DOCUMENTS] = [document(text, title) for text, title in bodies]
+            return {name: encode(tokenizer, texts, limit) for name, texts in read.items()}
 
-        def texts(found: dict[str, Ragged]) -> Texts:
-            cut = partial(PaddedBatch.cut, device=device, pad=tokenizer.pad_token_id)
-            return Texts(
-                queries={split: cut(found[split]) for split in SPLITS}, documents=cut(found[_DOCUMENTS])
-            )
+        def batches(found: dict[str, Ragged]) -> dict[str, list[PaddedBatch]]:
+            return {name: PaddedBatch.cut(ids, device, tokenizer.pad_token_id) for name, ids in found.items()}
 
-        read, trained = tokens(as_paper, paper_document_text), tokens(as_trained, document_text)
-        paper = texts(read)
-        standard = paper if all(read[name].equals(trained[name]) for name in read) else texts(trained)
+        read = tokens(encode_retrieval_paper, limits.paper_retrieval, paper_document_text)
+        trained = tokens(encode_texts, limits.retrieval, document_text)
+        paper = batches(read)
+        alike = all(read[name].equals(trained[name]) for name in read)
         qrels: dict[str, dict[str, dict[str, int]]] = {}
         for split in SPLITS:
-            qrels[split] = {query: {} for query in dataset.queries(split)["id"].to_pylist()}
+            qrels[split] = {query: {} for query in queries[split]["id"].to_pylist()}
             for row in dataset.qrels(split).to_pylist():
                 qrels[split][row["query_id"]][row["doc_id"]] = row["relevance"]
         return RetrievalEvaluator(
             dataset=dataset.dataset,
-            query_ids={split: dataset.queries(split)["id"].to_pylist() for split in SPLITS},
-            document_ids=corpus["id"].to_pylist(),
+            document_ids=dataset.corpus["id"].to_pylist(),
             qrels=qrels,
             paper=paper,
-            standard=standard,
+            standard=paper if alike else batches(trained),
             pooling=pooling,
             cutoff=fine_tuning.cutoff,
         )
@@ -183,8 +181,10 @@ class ContrastiveObjective(TrainedRows):
         in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
         """
         rows = np.searchsorted(self.rows, groups[0])
-        texts = Ragged.join([self._take(self.queries, rows), self._take(self.documents, rows)])
-        passes = self._passes(texts, device, packed=packs(model))
+        texts = Ragged.of([part[int(row)] for part in (self.queries, self.documents) for row in rows])
+        size = self.fine_tuning.micro_batch
+        sizes = [len(rows[start : start + size]) for start in range(0, len(rows), size)]
+        passes = device.passes(texts.lengths, [*sizes, *sizes], packed=packs(model))
         positions = sum(len(part) * int(texts.lengths[part].max()) for part in passes)
         order = torch.from_numpy(np.argsort(np.concatenate(passes))).to(device.torch_device)
         if positions <= device.graph_positions and not device.exact_micro_batches:
@@ -222,18 +222,6 @@ class ContrastiveObjective(TrainedRows):
         vectors.backward(given.grad)  # type: ignore[no-untyped-call]
         return total
 
-    def _take(self, texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
-        return Ragged.of([texts[int(row)] for row in rows])
-
-    def _passes(self, texts: Ragged, device: Device, *, packed: bool) -> list[NDArray[np.int64]]:
-        if not device.exact_micro_batches:
-            return device.passes(texts.lengths, packed=packed)
-        size = self.fine_tuning.micro_batch
-        half = len(texts) // 2
-        starts = [*range(0, half, size), *range(half, 2 * half, size)]
-        ends = [min(start + size, half if start < half else 2 * half) for start in starts]
-        return [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
-
     def _embed(self, model: nn.Module, texts: Ragged, part: NDArray[np.int64], device: Device) -> Tensor:
         width = 0
         if device.exact_micro_batches:  # queries, and documents, are padded to the longest of the batch
@@ -246,28 +234,18 @@ class ContrastiveObjective(TrainedRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Texts:
-    """Queries of both splits and documents in one tokenisation."""
-
-    queries: dict[str, list[PaddedBatch]]
-    documents: list[PaddedBatch]
-
-
-@dataclass(frozen=True, kw_only=True)
 class RetrievalEvaluator:
     """A retrieval dataset, tokenised and batched once for all runs."""
 
     dataset: Dataset
     """The dataset, whose metrics are computed."""
-    query_ids: dict[str, list[str]]
-    """Query ids by split, in the order of the scores."""
     document_ids: list[str]
     """Ids of the judged documents of both splits."""
     qrels: dict[str, dict[str, dict[str, int]]]
-    """By split: for each query, the relevance of each judged document."""
-    paper: Texts
-    """What the paper's evaluation reads."""
-    standard: Texts
+    """By split: for each query, in the order of the scores, the relevance of each judged document."""
+    paper: dict[str, list[PaddedBatch]]
+    """What the paper's evaluation reads: the queries of each split, and the documents."""
+    standard: dict[str, list[PaddedBatch]]
     """The same texts tokenised as in fine-tuning; the same object where that makes no difference."""
     pooling: Pooling
     """How a text becomes a vector."""
@@ -277,24 +255,21 @@ class RetrievalEvaluator:
     def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
-        documents = self._vectors(model, self.paper.documents, len(self.document_ids), device)
-        alike = self.standard is self.paper
-        others = documents
-        if not alike:
-            others = self._vectors(model, self.standard.documents, len(self.document_ids), device)
+        paper = {name: self.vectors(model, texts, device) for name, texts in self.paper.items()}
+        standard = paper
+        if self.standard is not self.paper:
+            standard = {name: self.vectors(model, texts, device) for name, texts in self.standard.items()}
         evaluations = {}
         for split in SPLITS:
-            queries = self._query_vectors(model, self.paper, split, device)
-            paper = rank(queries, documents, self.cutoff, as_numpy=True)
-            queries = queries if alike else self._query_vectors(model, self.standard, split, device)
-            standard = rank(queries, others, _DEPTH)
+            as_paper = rank(paper[split], paper[_DOCUMENTS], self.cutoff, as_numpy=True)
+            ranked = rank(standard[split], standard[_DOCUMENTS], _DEPTH)
             predictions = RankingPredictions(
-                query_ids=self.query_ids[split],
+                query_ids=list(self.qrels[split]),
                 qrels=self.qrels[split],
-                paper_similarities=paper[0],
-                paper_documents=self._ids(paper[1]),
-                similarities=standard[0],
-                documents=self._ids(standard[1]),
+                paper_similarities=as_paper[0],
+                paper_documents=self._ids(as_paper[1]),
+                similarities=ranked[0],
+                documents=self._ids(ranked[1]),
             )
             evaluations[split] = evaluate(self.dataset, predictions)
         return evaluations
@@ -302,25 +277,18 @@ class RetrievalEvaluator:
     def _ids(self, ranked: NDArray[np.int64]) -> list[list[str]]:
         return [[self.document_ids[document] for document in row] for row in ranked]
 
-    def _query_vectors(self, model: nn.Module, texts: Texts, split: str, device: Device) -> Tensor:
-        return self._vectors(model, texts.queries[split], len(self.query_ids[split]), device)
-
     @torch.inference_mode()
-    def _vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], size: int, device: Device) -> Tensor:
-        """Return unit vectors (size, H) on the device."""
-        out: Tensor | None = None
-        for batch in batches:
-            with device.embedding():
-                vectors = in_halves(
-                    lambda ids, lengths, kinds: self.pooling.pool(model(ids, lengths), lengths), batch
-                )
-            if out is None:
-                out = vectors.new_empty((size, vectors.shape[1]))
-            out[device.tensor(batch.rows)] = F.normalize(vectors, dim=-1)
-        assert out is not None
-        if not bool(torch.isfinite(out).all()):
+    def vectors(self, model: nn.Module, batches: Sequence[PaddedBatch], device: Device) -> Tensor:
+        """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
+        with device.embedding():
+            found = torch.cat([in_halves(partial(self._embed, model), batch) for batch in batches])
+        if not bool(torch.isfinite(found).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
-        return out
+        rows = device.tensor(np.argsort(np.concatenate([batch.rows for batch in batches])))
+        return F.normalize(found[rows], dim=-1)
+
+    def _embed(self, model: nn.Module, ids: Tensor, lengths: Tensor, kinds: Tensor | None) -> Tensor:
+        return self.pooling.pool(model(ids, lengths), lengths)
 
 
 def rank(

@@ -59,9 +59,10 @@ class _Sequences(SupervisedFamily):
         batches = PaddedBatch.cut(_encoded(dataset, table, loaded), device, loaded.tokenizer.pad_token_id)
         return SequenceSplit(family=self, dataset=dataset, gold=self.gold(dataset, table), batches=batches)
 
-    def new_head(self, encoder: Encoder, labels: int, pooling: Pooling, kind: HeadKind) -> Head:
+    def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
         """Return the head for so many classes, labels, or one number."""
-        return kind.of_sequences(encoder, labels, pooling)
+        assert dataset.labels is not None
+        return kind.of_sequences(encoder, dataset.labels, pooling)
 
     def texts(self, dataset: Dataset, part: str, row: Mapping[str, Any]) -> list[str]:
         """Return the text that a model reads of a row."""

@@ -27,7 +27,6 @@ from benchmarks.metrics.metric import Evaluation, evaluate
 from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, packs
-from common.errors import UserError
 
 __all__ = [
     "IGNORED", "Examples", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
@@ -69,9 +68,10 @@ class SupervisedObjective(Examples, TrainedRows):
     def backward(self, model: nn.Module, groups: Groups, device: Device) -> Tensor:
         """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
         rows = np.searchsorted(self.rows, np.concatenate(groups))
-        weights = self._weights(rows, [len(group) for group in groups])
+        sizes = [len(group) for group in groups]
+        weights = self._weights(rows, sizes)
         total = torch.zeros((), device=device.torch_device)
-        for part in self._passes(rows, groups, device, packed=packs(model)):
+        for part in device.passes(self.ids.lengths[rows], sizes, packed=packs(model)):
             ids = device.tensor(self.ids.padded(rows[part], self.pad))
             lengths = device.tensor(self.ids.lengths[rows[part]])
             labels = (
@@ -97,20 +97,6 @@ class SupervisedObjective(Examples, TrainedRows):
         labels = np.maximum(np.bincount(group, weights=counts), 1)
         weights: NDArray[np.float32] = (1.0 / (len(sizes) * labels[group])).astype(np.float32)
         return weights
-
-    def _passes(
-        self, rows: NDArray[np.int64], groups: Groups, device: Device, *, packed: bool
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield which examples of a step share a forward pass."""
-        widths = self.ids.lengths[rows]
-        if not device.exact_micro_batches:
-            yield from device.passes(widths, packed=packed)
-            return
-        start = 0
-        for group in groups:
-            for part in padded_batches(widths[start : start + len(group)], device.train_positions):
-                yield start + np.sort(part)
-            start += len(group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,15 +208,10 @@ class SupervisedFamily(Family):
     ) -> Split:
         """Tokenise and batch a split; `labels` are the names of classes or tags by id."""
 
-    def new_head(self, encoder: Encoder, labels: int, pooling: Pooling, kind: HeadKind) -> Head:
-        """Return the head for so many labels."""
-        return kind.of_tokens(encoder, labels)
-
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
-        """Return a dataset's head on an encoder."""
-        if dataset.labels is None:
-            raise UserError(f"{dataset.name} has no number of labels in benchmarks/protocol.py")
-        return self.new_head(encoder, dataset.labels, pooling, kind)
+        """Return a dataset's head on an encoder: here one of tokens."""
+        assert dataset.labels is not None
+        return kind.of_tokens(encoder, dataset.labels)
 
     def objective(
         self,

@@ -23,7 +23,6 @@ from benchmarks.finetuning.encoders import (
     input_limits,
     load,
     looks_both_ways,
-    usable_positions,
 )
 from benchmarks.finetuning.heads import MEAN
 from benchmarks.protocol import FINE_TUNING
@@ -144,6 +143,8 @@ def base(kind: type, **options: int) -> nn.Module:
         # The tokenizer's own limit enters for retrieval only.
         (base(ModernBertConfig, max_position_embeddings=1_024), 512, (1_014, 507, 512)),
         (base(RobertaConfig, max_position_embeddings=514), 512, (509, 507, 512)),
+        # Its positions are counted from behind the padding's: two of the 514 are never a token's.
+        (base(RobertaConfig, max_position_embeddings=514), NO_LIMIT, (509, 509, 512)),
         (base(BertConfig, max_position_embeddings=512), NO_LIMIT, (507, 507, 512)),
         (base(ModernBertConfig, max_position_embeddings=8_192), NO_LIMIT, (2_028, 2_028, 2_048)),
     ],
@@ -151,13 +152,6 @@ def base(kind: type, **options: int) -> nn.Module:
 def test_limits_follow_the_positions(model: nn.Module, tokens: int, limits: tuple[int, int, int]) -> None:
     found = input_limits(model, SimpleNamespace(model_max_length=tokens))
     assert found == Limits(labelled=limits[0], retrieval=limits[1], paper_retrieval=limits[2])
-
-
-def test_roberta_without_a_tokenizers_limit_stays_inside_its_positions() -> None:
-    """Its positions are counted from behind the padding's: two of the 514 are never a token's."""
-    model = base(RobertaConfig, max_position_embeddings=514)
-    assert usable_positions(model, 514) == 512
-    assert input_limits(model, SimpleNamespace(model_max_length=NO_LIMIT)).paper_retrieval == 512
 
 
 def test_a_length_that_is_asked_for_leaves_the_papers_evaluation_alone(
@@ -218,8 +212,8 @@ def test_a_steps_loss_and_gradient_are_those_of_padded_passes(
 def test_padding_is_left_out_where_that_pays() -> None:
     device = choose_device("cpu", "fp32")
     short, alike = np.array([30, *[4] * 31]), np.array([70] * 32)
-    assert [len(part) for part in device.passes(short, packed=True)] == [32]
-    assert len(device.passes(alike, packed=True)) == len(device.passes(alike, packed=False)) == 2
+    assert [len(part) for part in device.passes(short, [32], packed=True)] == [32]
+    assert len(device.passes(alike, [32], packed=True)) == len(device.passes(alike, [32], packed=False)) == 2
     assert packed_cost(150, 960) < 960 and packed_cost(2_240, 2_240) > 2_240
 
 
@@ -231,7 +225,7 @@ def test_other_classes_and_exact_micro_batches_are_padded(
         device = choose_device("cpu", "fp32", exact=exact)
         made = ResettableModel(loaded=load(str(model_folder(model))), device=device, pooling=MEAN)
         assert not made.loaded.encoder.packs
-    lengths = np.array([5, 300, 7])
-    assert [list(part) for part in device.passes(lengths, packed=False)] == [
-        list(part) for part in choose_device("cpu", "fp32").passes(lengths, packed=False)
+    assert [list(part) for part in device.passes(np.array([5, 300, 7]), [2, 1], packed=False)] == [
+        [0, 1],
+        [2],
     ]

@@ -39,7 +39,7 @@ def test_texts_end_in_end_of_text_begin_with_nothing_and_lose_their_end_when_too
     cut = tokenization.encode_texts(TOKENIZER, [TEXT], len(ids[0]) - 1)[0]
     assert cut.tolist() == ids[0][:-1].tolist()
     assert len(tokenization.encode_texts(TOKENIZER, [], 10)) == 0
-    assert len(tokenization.encode_windows(TOKENIZER, [], [], 10)[0].ids) == 0
+    assert len(tokenization.encode_windows(TOKENIZER, [], [], 10).ids) == 0
 
 
 def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
@@ -51,29 +51,29 @@ def test_the_papers_retrieval_evaluation_adds_bos_and_no_eos() -> None:
 def test_gold_tokens_are_those_that_overlap_the_answer() -> None:
     context = "The quick brown fox jumps over the lazy dog"
     answer = (context.index("brown"), context.index("brown") + len("brown fox"))
-    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200, [answer])
+    questions = tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200, [answer])
     chosen = questions.gold[0]
     assert text_of(questions.ids[0][chosen]).strip() == "brown fox"
     assert text_of(questions.ids[0]) == f"Question: who?\nContext: {context}{END}"
-    assert not cut.any()
-    assert not tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200)[0].gold.values.any()
+    assert not questions.cut.any()
+    assert not tokenization.encode_questions(TOKENIZER, ["who?"], [context], 200).gold.values.any()
 
 
 def test_a_long_context_is_cut_and_its_answer_may_be_lost() -> None:
     context = TEXT * 3
     answers = [(len(context) - 5, len(context)), None]
-    questions, cut = tokenization.encode_questions(TOKENIZER, ["who?", "who?"], [context, "dog"], 40, answers)
-    assert cut.tolist() == [True, False]
+    questions = tokenization.encode_questions(TOKENIZER, ["who?", "who?"], [context, "dog"], 40, answers)
+    assert questions.cut.tolist() == [True, False]
     assert len(questions.ids[0]) == 40
     assert not questions.gold[0].any()
 
 
 def test_windows_cover_the_whole_context_and_overlap() -> None:
     context = TEXT * 4
-    windows, owner = tokenization.encode_windows(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
-    assert owner.tolist()[-1] == 1 and set(owner.tolist()) == {0, 1}
+    windows = tokenization.encode_windows(TOKENIZER, ["a?", "b?"], [context, "dog"], 60, stride=10)
+    assert windows.owners.tolist()[-1] == 1 and set(windows.owners.tolist()) == {0, 1}
     covered = np.zeros(len(context), dtype=int)
-    for row in np.flatnonzero(owner == 0):
+    for row in np.flatnonzero(windows.owners == 0):
         for start, end in zip(windows.starts[row], windows.ends[row], strict=True):
             if start >= 0:
                 covered[start:end] += 1

@@ -43,7 +43,7 @@ def check_answers(tokenizer: Any, rows: list[dict[str, Any]], limit: int = 2_028
     firsts = [
         (row["answers"][0]["start"], row["answers"][0]["text"]) if row["answers"] else None for row in rows
     ]
-    ours, _ = encode_questions(
+    ours = encode_questions(
         tokenizer,
         [row["question"] for row in rows],
         [row["context"] for row in rows],
@@ -90,7 +90,7 @@ def test_the_cases_that_an_overlap_of_characters_gets_wrong() -> None:
     answer = (context.index("Ň"), context.index(" here"))
     for kind in ("llama3", "roberta"):
         tokenizer = TOKENIZERS[kind]
-        found, _ = encode_questions(tokenizer, ["where?"], [context], 200, [answer])
+        found = encode_questions(tokenizer, ["where?"], [context], 200, [answer])
         tokens = tokenizer.convert_ids_to_tokens(found.ids[0])
         assert tokens[tokens.index("ĩ") - 1].endswith("Å")  # Ň in two pieces
         assert int(found.gold[0].argmax()) == tokens.index("ĩ")
@@ -109,7 +109,7 @@ def test_the_end_of_text_is_one_token(kind: str) -> None:
 
 def test_token_types_are_the_tokenizers() -> None:
     for kind, expected in (("llama3", None), ("roberta", None), ("bert", {0, 1})):
-        found, _ = encode_questions(TOKENIZERS[kind], ["who?"], ["nobody"], 64)
+        found = encode_questions(TOKENIZERS[kind], ["who?"], ["nobody"], 64)
         assert (None if found.kinds is None else set(found.kinds.values.tolist())) == expected
 
 
@@ -122,8 +122,8 @@ def test_of_an_answer_cut_in_the_middle_the_tokens_that_are_left_are_gold() -> N
     answer = (context.index("two"), len(context))
     with pytest.raises(Cut):
         answer_tokens(tokenizer, "a?", context, (answer[0], context[answer[0] :]), room)
-    found, cut = encode_questions(tokenizer, ["a?"], [context], room, [answer])
-    assert cut.all()
+    found = encode_questions(tokenizer, ["a?"], [context], room, [answer])
+    assert found.cut.all()
     assert tokenizer.decode(found.ids[0][found.gold[0]]).strip() == context[answer[0] :][: len("two three")]
 
 

@@ -120,13 +120,13 @@ def test_vectors_and_scores_are_those_of_its_encode(
 
     model = resettable.reset(dataset.dataset, SEED).eval()
     theirs = torch.tensor(found["documents"])
-    ours = evaluator._vectors(model, evaluator.paper.documents, len(corpus), CPU)
+    ours = evaluator.vectors(model, evaluator.paper["documents"], CPU)
     torch.testing.assert_close(ours, torch.nn.functional.normalize(theirs, dim=-1), rtol=0, atol=1e-6)
     assert theirs.std(dim=0).max() > 1e-3
     scored = evaluator.evaluate(model, CPU)
     for split in SPLITS:
         relevant, expected = splits[split]["relevant"], []
-        for query, row in zip(evaluator.query_ids[split], found[split]["similarities"], strict=True):
+        for query, row in zip(evaluator.qrels[split], found[split]["similarities"], strict=True):
             similarity = np.asarray(row)
             best = np.argsort(-similarity, kind="stable")[:10]
             labels = [[int(evaluator.document_ids[number] in relevant[query]) for number in best]]
@@ -211,7 +211,7 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
         for seed in range(5):
             losses, vectors = found[f"{precision} {seed}"]
             model = resettable.reset(dataset.dataset, seed).eval()
-            ours = evaluator._vectors(model, evaluator.paper.documents, len(evaluator.document_ids), device)
+            ours = evaluator.vectors(model, evaluator.paper["documents"], device)
             expected = torch.nn.functional.normalize(torch.tensor(vectors), dim=-1)
             torch.testing.assert_close(ours[: len(texts)], expected, rtol=0, atol=max(1e-6, tolerance))
             log = fine_tune(model, objective, device, lr=LR, seed=seed, steps=steps, fine_tuning=fine_tuning)
