@@ -9,7 +9,7 @@ It needs Python 3.11 or newer, torch 2.11 or newer, transformers 5, NumPy and cy
   against float32 on the CPU; passes of another size and the step's one gradient
 - the committed golden losses, computed on the device
 - compilation: the later of eight batches of other lengths need no new graph
-- one fine-tuning cell, two rates and two seeds (`tests.performance.fine_tuning_cell`)
+- one fine-tuning cell, two rates and two seeds, on a made-up task: which of two marks stands among random words
 - tokens/s, MFU and memory by size, objective and backend (`tests.performance.pretraining`)
 
 A line that begins with FAILED names what does not hold; the exit code is then 1.
@@ -23,19 +23,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import nn
 
+from benchmarks.finetuning.device import Device, choose_device
+from benchmarks.finetuning.trainer import Groups, example_order, fine_tune
+from benchmarks.protocol import FINE_TUNING
 from common.cli import call, program, run
 from common.errors import UserError
 from common.provenance import ROOT
 from pretraining.model.attention import AUTO
 from pretraining.model.configuration import config_for
 from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import EuroBertModel
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
-from tests.performance.fine_tuning_cell import fine_tuning
-from tests.performance.on_device import on_device
 from tests.performance.parts import drawn, ours, prepared
+from tests.performance.pretraining import on_device
 from tests.pretraining.packed import split
 from tests.pretraining.training.train.golden import SCHEDULES, losses
 
@@ -48,6 +54,11 @@ SHAPE = {
 }  # fmt: skip
 WITHIN = {torch.float32: 1e-4, torch.bfloat16: 3e-2}
 """Largest difference of gradients, relative to their norm: rounding of float32, and of bfloat16's 8 bits."""
+VOCAB, LENGTH = 200, 24
+CLOSE = {"fp32": 2e-3, "bf16": 2e-2}
+"""Largest difference of a fine-tuning's first loss from the CPU's in float32, in nats."""
+LEARNT = 0.9
+"""Share of held-out examples that every run must get right."""
 Line = tuple[bool, str]
 
 
@@ -144,19 +155,94 @@ def graphs(device: str, longest: int, compiler: str) -> Iterator[Line]:
         )
 
 
+class MarkedWords:
+    """A fine-tuning's examples, padded: the objective of `fine_tune`."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        lengths = rng.integers(6, LENGTH + 1, size)
+        self.size = size
+        self.tokens = torch.from_numpy(rng.integers(6, VOCAB, (size, LENGTH)))
+        self.labels = torch.from_numpy(rng.integers(0, 2, size))
+        places = torch.from_numpy(rng.integers(0, lengths))
+        self.tokens[torch.arange(size), places] = 4 + self.labels
+        self.mask = (torch.arange(LENGTH) < torch.from_numpy(lengths)[:, None]).long()
+
+    def order(self, seed: int) -> Iterator[Groups]:
+        """Yield the micro-batches of each step without end."""
+        micro = FINE_TUNING.micro_batch
+        return example_order(self.size, seed, micro, FINE_TUNING.batch // micro)
+
+    def logits(self, model: nn.Module, rows: torch.Tensor, device: Device) -> torch.Tensor:
+        """Return the logits of some examples."""
+        place = device.torch_device
+        with device.autocast():
+            found: torch.Tensor = model(self.tokens[rows].to(place), self.mask[rows].to(place))
+        return found.float()
+
+    def backward(self, model: nn.Module, groups: Groups, device: Device) -> torch.Tensor:
+        """Add the gradient of the mean of the micro-batches' means, which are of one size, and return that mean."""
+        rows = torch.from_numpy(np.concatenate(groups))
+        labels = self.labels[rows].to(device.torch_device)
+        loss = F.cross_entropy(self.logits(model, rows, device), labels)
+        loss.backward()
+        return loss.detach()
+
+
+class Classifier(nn.Module):
+    """The mean of the hidden states, a dense layer, GELU and two logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ids = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1, "mask_token_id": 2}
+        self.model = EuroBertModel(config_for("tiny", vocab_size=VOCAB, **ids))
+        width = self.model.config.hidden_size
+        self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2))
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the logits (B, 2) of a padded batch."""
+        hidden = self.model(tokens, mask).last_hidden_state
+        weights = mask.to(hidden.dtype).unsqueeze(-1)
+        logits: torch.Tensor = self.head((hidden * weights).sum(1) / weights.sum(1))
+        return logits
+
+
+def one_run(lr: float, seed: int, device: Device) -> tuple[tuple[float, ...], float]:
+    """Return the losses of a fine-tuning, and its accuracy on held-out examples."""
+    torch.manual_seed(seed)
+    model, held_out = Classifier(), MarkedWords(256, 1)
+    device.place(model)
+    log = fine_tune(model, MarkedWords(640, 0), device, lr=lr, seed=seed, steps=60, fine_tuning=FINE_TUNING)
+    model.eval()
+    with torch.no_grad():
+        guesses = held_out.logits(model, torch.arange(256), device).argmax(-1).cpu()
+    return log.losses, float((guesses == held_out.labels).float().mean())
+
+
+def fine_tuning(device: str, *, small: bool) -> Iterator[Line]:
+    """Compare a cell's runs with the same on the CPU in float32."""
+    runs = [(1e-3, 0), (1e-3, 1), (2e-3, 0), (2e-3, 1)]
+    for lr, seed in runs[:1] if small else runs:
+        losses, right = one_run(lr, seed, choose_device("cpu", "fp32"))
+        for precision in ("bf16",) if small else CLOSE:
+            found, accuracy = one_run(lr, seed, choose_device(device, precision))
+            off = abs(found[0] - losses[0])
+            yield (
+                accuracy >= LEARNT and off < CLOSE[precision],
+                f"{precision} lr {lr:g} seed {seed}: first loss {off:.1e} from the CPU's, last {found[-1]:.4f} "
+                f"({losses[-1]:.4f}), {accuracy:.1%} right ({right:.1%})",
+            )
+
+
 def check(
     *,
     device: Literal["cuda", "cpu"] = "cuda",
-    sizes: tuple[str, ...] = (),
-    steps: int = 20,
     table: bool = True,
 ) -> int:
     """Check a GPU.
 
     Args:
         device: cuda, or cpu to walk through the same with small shapes
-        sizes: sizes of the table (the paper's three)
-        steps: timed steps of the table
         table: whether speeds are measured
     """
     cuda = device == "cuda"
@@ -178,8 +264,7 @@ def check(
             print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
     if table:
         print("\nspeed")
-        there = [item.name for item in AUTO.candidates(torch.device(device), torch.bfloat16, 64)]
-        on_device(device, list(sizes or SHAPES), there, 12 if cuda else 2, longest, steps)
+        on_device(device, list(SHAPES), 12 if cuda else 2, longest, steps=20)
     print(f"\n{failed} failed, {time.monotonic() - began:.0f} s")
     return int(failed > 0)
 

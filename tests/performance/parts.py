@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import nn
 
-from pretraining.model.configuration import EncoderConfig, config_for
+from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import initialise
@@ -16,20 +14,7 @@ from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import TRAINING
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm
 
-RATIO = 0.4
 OBJECTIVES = ("mlm40", "clm")
-
-
-def head_heavy() -> EncoderConfig:
-    """A body of 3.9 million parameters under the paper's vocabulary: 8.3 times as many in the head."""
-    return config_for(
-        "tiny",
-        hidden_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=1024,
-    )
 
 
 def ours(config: EncoderConfig) -> EuroBertForMaskedLM:
@@ -39,21 +24,17 @@ def ours(config: EncoderConfig) -> EuroBertForMaskedLM:
     return model.train()
 
 
-def packed(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> PackedBatch:
-    """Return sequences of random tokens."""
-    rng = np.random.default_rng(seed)
-    return PackedBatch.of([rng.integers(0, config.vocab_size, n) for n in lengths], max_length=2048)
-
-
 def prepared(config: EncoderConfig, batch: PackedBatch, objective: str) -> ObjectiveBatch:
     """Return the batch made ready for the objective."""
-    return clm(batch) if objective == "clm" else mlm(batch, MaskRule.of(config, ratio=RATIO, seed=0))
+    return clm(batch) if objective == "clm" else mlm(batch, MaskRule.of(config, ratio=0.4, seed=0))
 
 
 def drawn(config: EncoderConfig, objective: str, sequences: int, longest: int, seed: int) -> ObjectiveBatch:
-    """Return a batch of sequences of uniformly random lengths, as the paper's are."""
+    """Return sequences of random tokens, of uniformly random lengths, as the paper's are."""
     lengths = np.random.default_rng(seed).integers(TRAINING.min_length, longest + 1, sequences)
-    return prepared(config, packed(config, lengths.tolist()), objective)
+    rng = np.random.default_rng(seed)
+    tokens = [rng.integers(0, config.vocab_size, length) for length in lengths]
+    return prepared(config, PackedBatch.of(tokens, max_length=2048), objective)
 
 
 def adamw(model: nn.Module) -> torch.optim.Optimizer:

@@ -10,7 +10,6 @@ disk and manifest. Start-up (imports, loading the tokenizer) is in none of them.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
@@ -26,7 +25,7 @@ from pretraining.data.corpus import batched, open_source
 from pretraining.data.manifest import load_manifest
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
-from tests.performance.timing import machine, work
+from tests.performance.timing import machine, parser_of, work
 
 
 def tiktokens(encoder: TextTokenizer, texts: Sequence[str]) -> int:
@@ -54,9 +53,7 @@ def written(encoder: TextTokenizer, source: Sequence[str], tokens: int) -> int:
 
 def main() -> None:
     """Run the comparison."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("source", nargs="+", help="documents, as for `shards`")
     parser.add_argument("--tokenizer", required=True, help="as for `shards`")
     parser.add_argument("--characters", type=int, default=40_000_000, help="text to read")

@@ -1,4 +1,4 @@
-"""What the timing scripts share: how a piece of work or a command is timed, and how a line of the result looks.
+"""What the timing scripts share: how work and commands are timed, and how a line of the result looks.
 
 Each script prints ours and a reference from one run. CPU seconds are those of the process and its children, so that a
 busy machine shows less; memory is the largest sum over a command's processes, shared pages counted once (PSS).
@@ -6,19 +6,18 @@ busy machine shows less; memory is the largest sum over a command's processes, s
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import platform
-import resource
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from common.provenance import ROOT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +33,11 @@ class Timing:
         return Timing(seconds=scale * self.seconds, cpu=scale * self.cpu)
 
 
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a script, which shows its docstring."""
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
 def work(call: Callable[[], object]) -> Timing:
     """Time a call in this process."""
     started, cpu = time.perf_counter(), time.process_time()
@@ -42,19 +46,17 @@ def work(call: Callable[[], object]) -> Timing:
 
 
 def command(*words: object) -> Timing:
-    """Time `python WORDS` in the repository, imports included; exit codes above 1 end the script."""
-    before, started, peak = _children(), time.perf_counter(), [0.0]
-    process = subprocess.Popen(
-        [sys.executable, *map(str, words)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )  # fmt: skip
-    watcher = threading.Thread(target=_watch, args=(process, peak), daemon=True)
-    watcher.start()
-    _, said = process.communicate()
-    seconds = time.perf_counter() - started
-    watcher.join()
-    if process.returncode not in (0, 1):
-        sys.exit(f"{' '.join(map(str, words))} failed:\n{said}")
-    return Timing(seconds=seconds, cpu=_children() - before, megabytes=peak[0] / 1e3)
+    """Time `python -m WORDS` in the repository, imports included; a failure ends the script."""
+    before, started, peak = os.times(), time.perf_counter(), 0.0
+    process = subprocess.Popen([sys.executable, "-m", *map(str, words)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        peak = max(peak, sum(map(_kilobytes, _tree(process.pid))))
+        time.sleep(0.05)
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, words))} failed")
+    after, seconds = os.times(), time.perf_counter() - started
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Timing(seconds=seconds, cpu=cpu, megabytes=peak / 1e3)
 
 
 def line(what: str, timing: Timing, ours: Timing | None = None, note: str = "") -> None:
@@ -62,7 +64,7 @@ def line(what: str, timing: Timing, ours: Timing | None = None, note: str = "") 
     memory = f"{timing.megabytes:7.0f} MB" if timing.megabytes else " " * 10
     ratio = f"  {timing.cpu / ours.cpu:.2f} x the CPU of ours" if ours else ""
     print(
-        f"{what:52}{timing.seconds:8.1f} s{timing.cpu:8.1f} s CPU{memory}{ratio}  {note}".rstrip(), flush=True
+        f"{what:40}{timing.seconds:8.1f} s{timing.cpu:8.1f} s CPU{memory}{ratio}  {note}".rstrip(), flush=True
     )
 
 
@@ -70,17 +72,6 @@ def machine() -> str:
     """Return what the numbers were measured on."""
     cores = len(os.sched_getaffinity(0))
     return f"{cores} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
-
-
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _watch(process: subprocess.Popen[str], peak: list[float]) -> None:
-    while process.poll() is None:
-        peak[0] = max(peak[0], sum(map(_kilobytes, _tree(process.pid))))
-        time.sleep(0.05)
 
 
 def _tree(pid: int) -> Iterator[int]:
@@ -93,7 +84,7 @@ def _tree(pid: int) -> Iterator[int]:
 
 def _kilobytes(pid: int) -> float:
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return float(line.split()[1])
+        for entry in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if entry.startswith("Pss:"):
+                return float(entry.split()[1])
     return 0.0
