@@ -9,6 +9,7 @@ from common.errors import UserError
 from tests.performance import gpu_check
 
 
+@pytest.mark.slow
 # torch hides this warning itself while it compiles, which does not help where warnings are errors.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_everything_runs_on_a_cpu_with_small_shapes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +25,11 @@ def test_everything_runs_on_a_cpu_with_small_shapes(capsys: pytest.CaptureFixtur
         "bf16 lr 0.001 seed 0",
     ):
         assert words in said
+
+
+def test_a_step_in_three_passes_has_the_gradient_of_one() -> None:
+    lines = list(gpu_check.passes("cpu", 24))
+    assert len(lines) == 2 and all(holds for holds, _ in lines)
 
 
 def test_what_does_not_hold_is_named(

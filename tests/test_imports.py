@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -45,6 +46,7 @@ MOST_LINES, MOST_MODULES = 350, 16
 """Of a module and of a folder: what a reader can hold."""
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Return the modules that a file imports anywhere in it; `from a import b` counts as `a` and `a.b`."""
     found = set()

@@ -24,6 +24,7 @@ answer["given"] = given
 """
 
 
+@pytest.mark.slow
 def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path: Path) -> None:
     import torch
 
@@ -41,6 +42,7 @@ def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path
     assert found["torch"][0] == torch.__version__.split("+")[0]
 
 
+@pytest.mark.slow
 def test_nothing_of_it_asks_for_other_versions(oracle: Oracle, tmp_path: Path) -> None:
     """What is borrowed suits it: pip finds no conflict of a package of the oracle."""
     done = subprocess.run(
@@ -63,6 +65,7 @@ def test_what_is_borrowed_is_not_in_its_lock() -> None:
     assert borrowed <= set(read_requirements(LOCK.with_name("full.txt")))
 
 
+@pytest.mark.slow
 def test_a_failure_shows_what_the_script_said(oracle: Oracle, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ValueError: forty-two"):
         oracle.run("raise ValueError('forty-two')", folder=tmp_path / "run")
@@ -80,6 +83,7 @@ def test_what_cannot_be_installed_leaves_nothing_and_gives_a_reason(
     assert [path.name for path in (tmp_path / "build").iterdir()] in ([".oracle.lock"], [])
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_end_with_one_folder(tmp_path: Path) -> None:
     """A wheel made here stands for the lock: neither process disturbs the other."""
     import zipfile

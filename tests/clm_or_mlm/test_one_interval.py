@@ -210,7 +210,8 @@ def every_command() -> Iterator[Any]:
     for name, function in commands():
         if name not in SEVERAL and name not in ELSEWHERE:
             for form in formats_of(function) or ("",):
-                slow = name == "sensitivity" and form != "text"
+                # The forks take seconds; Markdown and LaTeX are the text's words.
+                slow = name == "sensitivity" or form in ("markdown", "latex")
                 yield pytest.param(name, form, marks=pytest.mark.slow if slow else (), id=f"{name}-{form}")
     yield pytest.param("audit --letter", "markdown", id="letter")
 

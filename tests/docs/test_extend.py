@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -55,15 +55,16 @@ SECTIONS = {
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
 AS_IF_IN_THE_FILE = """
 import importlib, json, sys
-module, tuple_, block, room, *words = sys.argv[1:]
+module, tuple_, block, *commands = sys.argv[1:]
 changed = importlib.import_module(module)
 exec(block, vars(changed))
 if tuple_:
     name, entry = tuple_.split("+")
     vars(changed)[name] += (vars(changed)[entry],)
     importlib.reload(sys.modules[changed.__package__])
-from common.cli import run
-run(importlib.import_module(f"{room}.__main__").main, words)
+for room, *words in map(json.loads, commands):
+    assert not importlib.import_module(f"{room}.__main__").main(words)
+    print("-- end --")
 """
 
 
@@ -77,16 +78,17 @@ def commands(section: str) -> list[list[str]]:
     ]
 
 
-def output(section: str, module: str, command: list[str], *, entry: str = "") -> str:
-    """What a command of the page prints where the section's block is at the end of `module`.
+def outputs(section: str, module: str, *, entry: str = "", more: Sequence[list[str]] = ()) -> list[str]:
+    """What the commands of the page, and more, print where the section's block is at the end of `module`.
 
     `entry` is `TUPLE+NAME` for a block whose NAME joins the file's TUPLE.
     """
     (block,) = blocks(section)
-    words = [sys.executable, "-c", AS_IF_IN_THE_FILE, module, entry, block, *command]
+    given = [json.dumps(command) for command in [*commands(section), *more]]
+    words = [sys.executable, "-c", AS_IF_IN_THE_FILE, module, entry, block, *given]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.split("-- end --\n")[:-1]
 
 
 @contextmanager
@@ -150,15 +152,16 @@ def test_an_interval_has_its_own_numbers_in_scores_and_claims() -> None:
 
 
 def test_the_commands_take_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
-    scores, claims = commands("An interval")
-    printed = output("An interval", "analysis.statistics.interval_kinds", scores).splitlines()
+    scores, _ = commands("An interval")
+    said, claims = outputs("An interval", "analysis.statistics.interval_kinds")
+    printed = said.splitlines()
     assert all(",population," in line for line in printed[1:])
     assert not analysis_main([word.replace("population", "paper") for word in scores[1:]])
     plain = capsys.readouterr().out.splitlines()
     for ours, paper in zip(printed[1:], plain[1:], strict=True):
         (mean, low), (_, wide) = (map(float, line.split(",")[3:5]) for line in (ours, paper))
         assert mean - low == pytest.approx((mean - wide) * 0.8**0.5, abs=1e-5)
-    assert "F15" in output("An interval", "analysis.statistics.interval_kinds", claims)
+    assert "F15" in claims
 
 
 def test_a_selection_rule_selects() -> None:
@@ -171,20 +174,21 @@ def test_a_selection_rule_selects() -> None:
         )
         expected = 100 * runs[runs["lr"] == 5e-5]["test_score"].mean()
         assert scores["mean"].iloc[0] == pytest.approx(expected)
-    printed = output(section, "analysis.statistics.learning_rate_selection", command).splitlines()
-    assert float(printed[1].split(",")[3]) == pytest.approx(expected)
+    (printed,) = outputs(section, "analysis.statistics.learning_rate_selection")
+    assert float(printed.splitlines()[1].split(",")[3]) == pytest.approx(expected)
 
 
 def test_a_claim_is_judged() -> None:
     section = "A claim"
     (command,) = commands(section)
-    printed = output(section, "analysis.claims.catalogue.ratio", command, entry="CLAIMS+_F16")
+    printed, everything = outputs(
+        section, "analysis.claims.catalogue.ratio", entry="CLAIMS+_F16", more=[command[:2]]
+    )
     assert "Masking 20 % beats masking 50 % on token classification at every size." in printed
     assert re.search(
         r"^  verdict +(supported|mixed|contradicted|partly supported|undecided)", printed, re.MULTILINE
     )
     assert [f"20 % - 50 % on TC, {size}" in printed for size in ("210m", "610m", "1b")] == [True] * 3
-    everything = output(section, "analysis.claims.catalogue.ratio", command[:2], entry="CLAIMS+_F16")
     assert everything.index("F15") < everything.index("F16")
 
 

@@ -24,10 +24,13 @@ NOT_OURS = ("tests/data/", "tests/golden/", "tests/prose/", "analysis/examples/"
 
 
 @cache
-def words() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return for each entry of words.toml the pattern and what to write instead."""
+def words() -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """Return for each entry of words.toml its longest word, which is quickly looked for, its pattern and the remedy."""
     entries = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-    return tuple((_pattern(entry), instead) for entry, instead in entries.items())
+    return tuple(
+        (max(re.sub(r"\(.*?\)", "", entry).split(), key=len), _pattern(entry), instead)
+        for entry, instead in entries.items()
+    )
 
 
 def _pattern(entry: str) -> re.Pattern[str]:
@@ -37,7 +40,12 @@ def _pattern(entry: str) -> re.Pattern[str]:
 
 def hits(text: str) -> list[tuple[str, str]]:
     """Return each unwanted word of a text with what to write instead."""
-    return [(match[0], instead) for pattern, instead in words() for match in pattern.finditer(text)]
+    small = text.lower()
+    return [
+        (match[0], instead)
+        for word, pattern, instead in words() if word in small
+        for match in pattern.finditer(text)
+    ]  # fmt: skip
 
 
 def files() -> list[str]:

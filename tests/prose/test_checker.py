@@ -42,4 +42,4 @@ def test_of_python_strings_and_comments_are_read_and_names_are_not() -> None:
 
 
 def test_every_entry_says_what_to_write_instead() -> None:
-    assert all(instead.strip() for _, instead in words())
+    assert all(instead.strip() for *_, instead in words())

@@ -99,6 +99,7 @@ def evaluator_of(dataset: LocalDataset, folder: Path) -> tuple[ResettableModel, 
     return resettable, evaluator
 
 
+@pytest.mark.slow
 def test_vectors_and_scores_are_those_of_its_encode(
     oracle: Oracle, data: Path, folder: Path, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
             np.testing.assert_allclose(log.losses, losses, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_three_steps_of_its_trainer_end_in_our_weights(
     oracle: Oracle, data: Path, folder: Path, tmp_path: Path
 ) -> None:

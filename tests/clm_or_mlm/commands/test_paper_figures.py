@@ -72,7 +72,9 @@ def test_losses_of_a_small_study_are_placed_by_its_source(given: tuple[str, ...]
     assert around["source_given_as"] == (given[1] if given else "miniature")
 
 
-@pytest.mark.parametrize("interval", ["t", "bootstrap", "bca"])
+@pytest.mark.parametrize(
+    "interval", ["bootstrap", *(pytest.param(one, marks=pytest.mark.slow) for one in ("t", "bca"))]
+)
 def test_runs_of_ones_own_with_another_interval(
     interval: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,7 +74,7 @@ def test_every_anchor_lands_at_its_place(page: Any) -> None:
 
 
 def test_an_address_with_an_anchor_opens_there_and_stays(page: Any, address: str) -> None:
-    for name in ("figure8", "table-16", "F12-why", "multiverse"):
+    for name in ("figure8", "table-16", "F12-why", "coverage"):
         page.goto("about:blank")
         page.goto(f"{address}#{name}")
         page.wait_for_timeout(150)

@@ -43,13 +43,15 @@ def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> 
     assert sentence in str(error.value)
 
 
-def test_the_second_opinion_is_a_column_and_the_forks_are_in_the_multiverse(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_second_opinion_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:
     """F1 holds on these datasets, less surely on others like them, as quadrature says (test_second_opinion)."""
     assert main(["claims", "--id", "F1", "--opinion"]) == 0
     said = capsys.readouterr().out
     assert "1.00/0.72" in said and "Corani et al. 2017" in said
+
+
+@pytest.mark.slow
+def test_the_forks_are_in_the_multiverse(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims", "--id", "F4", "--id", "F11", "--multiverse"]) == 0
     said = capsys.readouterr().out
     assert "valid: supported" in said and "rho 0.5: supported" in said and "margin 2: " in said
