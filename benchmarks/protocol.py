@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.dataset import TASKS, Dataset, Task
+from benchmarks.paper_datasets import DATASETS
 from common.registry import Registry
 
 __all__ = [
@@ -47,109 +49,6 @@ PROTOCOLS: Registry[ScoreProtocol] = Registry(
 LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 SEEDS = (0, 1, 2, 3, 4)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One of the four families."""
-
-    name: str
-    """`SC`, `TC`, `QA` or `IR`."""
-    title: str
-    """Name in prose."""
-    metric: str
-    """Metric as the paper prints it on axes and in captions; scores are in [0, 1], printed in percent."""
-    standard_metric: str
-    """What the `standard` protocol computes."""
-    headline: str
-    """The one of those metrics that stands for a run's score, as `run.json` names it."""
-    run_prefix: str = ""
-    """What comes before `lr1e-04_sd0` in the name of a run's folder."""
-
-
-TASKS: Registry[Task] = Registry(
-    "task",
-    (
-        Task(name="SC", title="Sequence classification", metric="Accuracy",
-             standard_metric="accuracy (and F1 for QQP)", headline="accuracy"),
-        Task(name="TC", title="Token classification", metric="F1",
-             standard_metric="entity-level F1", headline="entity_f1"),
-        Task(name="QA", title="Question answering", metric="F1",
-             standard_metric="SQuAD F1 and exact match over all gold answers", headline="f1"),
-        Task(name="IR", title="Information retrieval", metric="NDCG@10",
-             standard_metric="NDCG@10 against all judged documents", headline="ndcg_at_10",
-             run_prefix="msmarco_pairs_"),
-    ),
-)  # fmt: skip
-"""The four families in the paper's order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dataset:
-    """One of the twelve datasets, or one of yours."""
-
-    name: str
-    """Folder name in the release, and the name everywhere in this package."""
-    title: str
-    """Name as the paper's tables print it."""
-    task: str
-    """Its family: a key of `TASKS`."""
-    hub: str
-    """Where the paper's code loads it from, with the configuration after a colon."""
-    labels: int | None
-    """Number of classes of the head; None for retrieval."""
-    trained_on: str
-    """The dataset whose training split is used: itself, or `msmarco` for the three retrieval datasets."""
-    epochs: int | None = None
-    """Length of fine-tuning in epochs; None: `FineTuning.steps` optimiser steps."""
-    paired: bool = True
-    """Whether test instance i is the same in every run; not so for NQ, whose split is redrawn in each."""
-    segments: tuple[str, str] = ("Text 1", "Text 2")
-    """What comes before the two texts of a pair (sequence classification)."""
-    may_abstain: bool = False
-    """Whether a question may have no answer (question answering)."""
-    in_paper: bool = True
-    """Whether it is one of the paper's twelve; others are measured and scored, and enter no average or table."""
-    form: str = ""
-    """Its local form, and the family that reads it; as its task where it is not named."""
-    prompt: str = ""
-    """The text of a classification example, with {text} and {second} for its parts; empty: the paper's way."""
-    headline: str = ""
-    """The standard metric that stands for a run's score; its task's where it is not named."""
-    value_range: tuple[float, float] | None = None
-    """Smallest and largest value, of a dataset whose examples have one."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "form", self.form or self.task)
-        object.__setattr__(self, "headline", self.headline or TASKS[self.task].headline)
-
-    @property
-    def run_prefix(self) -> str:
-        """What comes before `lr1e-04_sd0` in the name of a run's folder."""
-        return TASKS[self.task].run_prefix
-
-
-DATASETS: Registry[Dataset] = Registry("dataset", (
-    Dataset(name="sst2", title="SST-2", task="SC", hub="nyu-mll/glue:sst2", labels=2, trained_on="sst2"),
-    Dataset(name="qqp", title="QQP", task="SC", hub="nyu-mll/glue:qqp", labels=2, trained_on="qqp",
-            segments=("Question 1", "Question 2")),
-    Dataset(name="mnli_m", title="MNLI", task="SC", hub="nyu-mll/glue:mnli", labels=3, trained_on="mnli_m",
-            segments=("Premise", "Hypothesis")),
-    Dataset(name="ontonotes", title="OntoNotes", task="TC", hub="hgissbkh/ontonotes5", labels=37,
-            trained_on="ontonotes"),
-    Dataset(name="conll2003_en", title="CoNLL", task="TC", hub="hgissbkh/conll2003-en", labels=9,
-            trained_on="conll2003_en", epochs=1),
-    Dataset(name="uner_en", title="UNER", task="TC", hub="hgissbkh/uner_en", labels=7, trained_on="uner_en", epochs=1),
-    Dataset(name="squad", title="SQuAD", task="QA", hub="rajpurkar/squad", labels=2, trained_on="squad"),
-    Dataset(name="squad_v2", title="SQuAD-v2", task="QA", hub="rajpurkar/squad_v2", labels=2,
-            trained_on="squad_v2", may_abstain=True),
-    Dataset(name="record", title="ReCoRD", task="QA", hub="hgissbkh/record", labels=2, trained_on="record"),
-    Dataset(name="nq", title="NQ", task="IR", hub="BeIR/nq", labels=None, trained_on="msmarco", paired=False),
-    Dataset(name="msmarco", title="MS MARCO", task="IR", hub="BeIR/msmarco", labels=None, trained_on="msmarco"),
-    Dataset(name="mldr_en", title="MLDR", task="IR", hub="hgissbkh/mldr-en", labels=None, trained_on="msmarco"),
-))  # fmt: skip
-"""The paper's twelve by name, in the order of the columns of its tables. Those of one's own are handed on with them in
-registries of their own (`benchmarks.own_datasets.definitions.known_datasets`); nothing is added here.
-"""
 
 EXTRA_DATASETS = frozenset({"qed", "stsb", "mnli_mm"})
 """Folders that the release's code can write but the paper's twelve datasets do not hold."""

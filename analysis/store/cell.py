@@ -149,7 +149,7 @@ def _metric(record: dict[str, Any], split: str, dataset: Dataset) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again")
     # A correlation, which only datasets of one's own have, can be negative.
-    least = 0 if dataset.in_paper else -1
+    least = -1 if dataset.content else 0
     if not least <= value <= 1:
         raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
     return float(value)

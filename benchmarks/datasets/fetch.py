@@ -15,12 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.import_files import make
 from benchmarks.datasets.local_dataset import read_manifest, verify
 from benchmarks.datasets.schema import MANIFEST, Manifest
 from benchmarks.hub_files import LOCK, LockedFile, Pin, choose, read_lock, write_lock
-from benchmarks.own_datasets.definition_file import Definition
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 from common.files import sha256_file
@@ -61,7 +59,7 @@ def fetch(
     """
     dataset = get_dataset(dataset)
     name = dataset.name
-    pins = dataset.pins if isinstance(dataset, Definition) else PINS.get(name, ())
+    pins = dataset.pins
     if not pins:
         raise UserError(
             f"nothing says where {name} is on a hub; use `python -m benchmarks import {name} FILES...`"

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.datasets.local_dataset import write
-from benchmarks.datasets.readers import Inputs, reader_of
+from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
-from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.datasets.readers.reader import ROLES, Inputs
 from benchmarks.datasets.schema import FORMS, SPLIT_TABLES, LocalForm, Manifest
 from benchmarks.protocol import Dataset
 from common.errors import UserError
@@ -39,7 +39,7 @@ def recognise(dataset: Dataset, paths: Sequence[Path]) -> dict[str, tuple[Path, 
     """
     found: dict[str, tuple[Path, ...]] = {}
     for path in paths:
-        for word, why in reader_of(dataset).unwanted.items():
+        for word, why in dataset.unwanted.items():
             if word in path.name:
                 raise UserError(f"{path} is {why}")
         role = next((role for name in (path.name, path.parent.name) if (role := _role(name))), None)
@@ -84,11 +84,10 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     Raises:
         UserError: a file is missing or bad, or another content is there already.
     """
-    how = reader_of(dataset)
     own = {role: tuple(paths) for role, paths in files.items()}
-    content = how.read(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
+    content = read_originals(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
     content = replace_fields(content, notes=(*content.notes, *overlaps(FORMS[dataset.form], content.tables)))
-    about = {"licence": how.licence, "citation": how.citation}
+    about = {"licence": dataset.licence, "citation": dataset.citation}
     return write(data, dataset, content, source=source, **about, replace=replace)
 
 
@@ -129,7 +128,7 @@ def _text(form: LocalForm, row: Mapping[str, Any]) -> str:
 def report(dataset: Dataset, manifest: Manifest, data: Path) -> str:
     """Return what was made, in a few lines."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
-    official = reader_of(dataset).counts
+    official = dataset.counts
     other = [
         f"{official[split]:,} {split}" for split in official if manifest.counts.get(split) != official[split]
     ]
@@ -154,7 +153,7 @@ def import_dataset(
         UserError: no file is named, or one is absent or bad.
     """
     if not files:
-        raise UserError(f"name the files to import: {reader_of(dataset).files}")
+        raise UserError(f"name the files to import: {dataset.originals}")
     for paths in files.values():
         if absent := [path for path in paths if not path.exists()]:
             raise UserError(f"there is no file {absent[0]}")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
-from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, schema_of
 from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
 from benchmarks.protocol import DATASETS, Dataset
@@ -30,7 +29,7 @@ def list_text(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> str:
             ]
             rows.append((name, dataset.task, *counts, str(manifest.source["kind"]), manifest.licence))
         else:
-            rows.append((name, dataset.task, "-", "-", "-", "absent", reader_of(dataset).licence))
+            rows.append((name, dataset.task, "-", "-", "-", "absent", dataset.licence))
     return "\n".join(plain_table(rows, numbers=range(2, 2 + len(SPLIT_TABLES))))
 
 

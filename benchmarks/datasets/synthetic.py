@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.datasets.local_dataset import Content, table, write
-from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.schema import SPLIT_TABLES, Manifest
 from benchmarks.protocol import DATASETS, Dataset, get_dataset
 from common.errors import UserError
@@ -54,9 +53,8 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
-        known = READERS[dataset.name].labels if dataset.name in READERS else ()
         labels_of, example = GRAMMARS[dataset.task]
-        labels = known or labels_of(dataset)
+        labels = dataset.label_names or labels_of(dataset)
         tables = {
             split: table(
                 dataset.task,

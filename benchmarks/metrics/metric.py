@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, STANDARD, TASKS, Dataset
+from benchmarks.protocol import PAPER, PROTOCOLS, STANDARD, TASKS, Dataset
 from benchmarks.ragged import Ragged
 from common.registry import Registry
 
@@ -50,18 +50,16 @@ class Metric:
     """The class of the predictions that it reads."""
     compute: Callable[[Any], Score]
     """Scores predictions of that class."""
-    datasets: tuple[str, ...] = ()
-    """The only datasets that have it, but for those whose headline it is; all of the task when empty."""
     form: str = ""
     """The local form of the datasets that have it; as the task where it is not named."""
     on_request: bool = False
-    """Whether only datasets have it whose headline it is."""
+    """Whether only datasets have it that ask for it, as their headline or besides."""
 
     SCORES_I = "scores_i"
 
     def __post_init__(self) -> None:
         # A registry refuses a name that it does not have.
-        _ = PROTOCOLS[self.protocol], TASKS[self.task], [DATASETS[name] for name in self.datasets]
+        _ = PROTOCOLS[self.protocol], TASKS[self.task]
 
     @property
     def name(self) -> str:
@@ -70,11 +68,8 @@ class Metric:
 
     def is_of(self, dataset: Dataset) -> bool:
         """Return whether a dataset is scored with it."""
-        if dataset.form != (self.form or self.task):
-            return False
-        if dataset.headline == self.key and (self.on_request or self.datasets):
-            return not dataset.in_paper or dataset.name in self.datasets
-        return not self.on_request and (not self.datasets or dataset.name in self.datasets)
+        asked = not self.on_request or self.key in (dataset.headline, *dataset.also)
+        return asked and dataset.form == (self.form or self.task)
 
     def score(self, predictions: object) -> Score:
         """Score a split's predictions; `ValueError` for another class of them than it reads."""

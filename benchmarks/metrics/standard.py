@@ -157,7 +157,7 @@ _standard = partial(Metric, protocol=STANDARD)
 
 for _metric in (
     _standard(key="accuracy", task="SC", needs=ClassPredictions, compute=_accuracy),
-    _standard(key="f1", task="SC", needs=ClassPredictions, compute=_binary_f1, datasets=("qqp",)),
+    _standard(key="f1", task="SC", needs=ClassPredictions, compute=_binary_f1, on_request=True),
     _standard(key="entity_f1", task="TC", needs=TagPredictions, compute=_entity_f1),
     _standard(key="exact_match", task="QA", needs=AnswerPredictions, compute=_exact_match),
     _standard(key="f1", task="QA", needs=AnswerPredictions, compute=_answer_f1),

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.dataset import Dataset
 from benchmarks.hub_files import Pin
-from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 from common.registry import Registry
 from common.settings import read_settings, read_toml
 
-__all__ = ["KINDS", "READY", "Definition", "Kind", "definition_of", "read_definitions", "ready_text"]
+__all__ = ["KINDS", "READY", "Kind", "definition_of", "read_definitions", "ready_text"]
 
 READY = {path.stem: path for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))}
 """The files that are ready, by what they are called."""
@@ -47,8 +47,6 @@ class Kind:
     """What its files can be."""
     labelled: bool = False
     """Whether it has named classes, labels or tags."""
-    optional: tuple[str, ...] = ()
-    """Fields that a file may lack."""
 
     @property
     def task(self) -> str:
@@ -69,12 +67,12 @@ KINDS: Registry[Kind] = Registry(
                       "second": ("sentence2", "hypothesis", "question2", "text2"), "label": ("label",)}),
         Kind(name="labels", form="SC-labels", columns={"text": _TEXT, "labels": ("labels",)}, labelled=True,
              metrics=("micro_f1", "macro_f1")),
-        Kind(name="value", form="SC-value", metrics=("pearson", "spearman"), optional=("second",),
+        Kind(name="value", form="SC-value", metrics=("pearson", "spearman"),
              columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",), "value": ("score", "label", "value")}),
         Kind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
              columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
-        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=("id",)),
-        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=("id",)),
+        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match")),
+        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match")),
         Kind(name="retrieval", form="IR", columns={}, metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
              roles=("train", "validation", "test", "queries", "corpus")),
     ],
@@ -82,32 +80,7 @@ KINDS: Registry[Kind] = Registry(
 """A class of a text, of a pair; several labels; a number; tags of words; answers in a context; retrieval."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Definition(Dataset):
-    """A dataset of one's own; it is the same one as long as what makes a score is the same."""
-
-    in_paper: bool = False
-    kind: Kind = field(compare=False)
-    """What it is."""
-    label_names: tuple[str, ...] = field(compare=False)
-    """Names of the classes, labels or tags by id."""
-    columns: Mapping[str, tuple[str, ...]] = field(compare=False)
-    """Names of the columns by field."""
-    files: Mapping[str, tuple[Path, ...]] = field(compare=False)
-    """Files by role; none when they are given on the command line or come from a hub."""
-    pins: tuple[Pin, ...] = field(compare=False)
-    """Where its files are on a hub; empty when they are on none."""
-    licence: str = field(compare=False)
-    """The data's licence."""
-    citation: str = field(compare=False)
-    """Whom to cite."""
-    content: Mapping[str, Any] = field(repr=False, compare=False)
-    """As the file says it."""
-    where: str = field(compare=False)
-    """The file."""
-
-
-def read_definitions(given: Path) -> list[Definition]:
+def read_definitions(given: Path) -> list[Dataset]:
     """Return the datasets of a file, of a ready one, or the one dataset of a ready one.
 
     Args:
@@ -142,13 +115,13 @@ def ready_text() -> str:
         for found in _tables_of(path):
             places = dict.fromkeys(f"{pin.repo}@{(pin.commit or _AT_FETCH)[:12]}" for pin in found.pins)
             lines.append(
-                f"{stem:11} {found.name:22} {found.kind.name:10} {found.headline:11} {found.title:26} "
+                f"{stem:11} {found.name:22} {found.content['kind']:10} {found.headline:11} {found.title:26} "
                 f"{', '.join(places)}"
             )
     return "\n".join(lines)
 
 
-def _tables_of(path: Path) -> list[Definition]:
+def _tables_of(path: Path) -> list[Dataset]:
     if path.suffix != ".toml":
         raise UserError(f"{path} is no file of datasets: these are TOML, and their names end in .toml")
     try:
@@ -179,7 +152,7 @@ class _Table:
     citation: str = "not stated"
 
 
-def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition:
+def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     """Return the dataset that a table defines.
 
     Args:
@@ -205,12 +178,13 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
     columns = _part(dict.fromkeys(kind.columns, str), given.columns, f"{where}: columns")
     files = _part(dict.fromkeys(kind.roles, _PATHS), given.files, f"{where}: files")
     pins = tuple(_pins(given.hub, kind, where))
-    return Definition(
+    named = {name: (columns[name],) if name in columns else usual for name, usual in kind.columns.items()}
+    words = ", ".join(" or ".join(names) for names in named.values())
+    return Dataset(
         name=name,
         title=given.title or name,
         task=kind.task,
         form=kind.form,
-        hub=pins[0].repo if pins else "",
         labels=_OUTPUTS.get(kind.task, len(labels) or 1),
         trained_on=given.trained_on or name,
         epochs=given.epochs,
@@ -218,11 +192,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Definition
         may_abstain=kind.name == "answers or none",
         headline=metric,
         value_range=(given.range[0], given.range[1]) if given.range else None,
-        kind=kind,
         label_names=labels,
-        columns={
-            name: (columns[name],) if name in columns else usual for name, usual in kind.columns.items()
-        },
+        columns=named,
+        originals=" and ".join(kind.roles) + (f" with the columns {words}" if named else ""),
         files={role: tuple(folder / path for path in paths) for role, paths in files.items()},
         pins=pins,
         licence=given.licence,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_datasets.definition_file import Definition, definition_of
+from benchmarks.own_datasets.definition_file import definition_of
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from common.errors import UserError
 from common.files import write_text
@@ -27,7 +27,7 @@ STORED = "datasets"
 """Folder of a run store with the definitions of its datasets."""
 
 
-def known_datasets(definitions: Iterable[Definition]) -> Registry[Dataset]:
+def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
     """Return the paper's twelve and these after them; one that is given twice is taken once.
 
     Raises:
@@ -37,7 +37,7 @@ def known_datasets(definitions: Iterable[Definition]) -> Registry[Dataset]:
     for definition in definitions:
         name = definition.name
         found = known.get(name)
-        if isinstance(found, Definition):
+        if found is not None and found.content:
             if found != definition:
                 raise UserError(
                     f"{definition.where}: {name} is another dataset than that of {found.where}; rename one"
@@ -51,7 +51,7 @@ def known_datasets(definitions: Iterable[Definition]) -> Registry[Dataset]:
     return known
 
 
-def stored_definitions(store: Path) -> list[Definition]:
+def stored_definitions(store: Path) -> list[Dataset]:
     """Return the definitions that runs left in a store, by name; none where there are none.
 
     Raises:
@@ -62,7 +62,7 @@ def stored_definitions(store: Path) -> list[Definition]:
     return [definition_of(path.stem, read_json(path, remedy), str(path), path.parent) for path in paths]
 
 
-def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Definition]:
+def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset]:
     """Return the definitions that a runs table records, as `definitions_record` returned them.
 
     Raises:
@@ -76,13 +76,13 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Definit
 def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
     """Leave the definitions of datasets of one's own in a run store; others have none."""
     for dataset in datasets:
-        if isinstance(dataset, Definition):
+        if dataset.content:
             text = json.dumps(dataset.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
             write_text(store / STORED / f"{dataset.name}.json", text)
 
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
-    known = {dataset.name: dataset.content for dataset in datasets if isinstance(dataset, Definition)}
+    known = {dataset.name: dataset.content for dataset in datasets if dataset.content}
     record: dict[str, Any] = json.loads(json.dumps(known, sort_keys=True))
     return record

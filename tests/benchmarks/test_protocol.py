@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.datasets.readers import READERS
+from benchmarks.datasets.readers.reader import ROLES
 from benchmarks.protocol import (
     DATASETS,
     LEARNING_RATES,
@@ -42,3 +44,13 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
         get_dataset("squadv2")
     with pytest.raises(UserError, match="one of SC, TC, QA, IR"):
         _ = TASKS["NER"]
+
+
+def test_pins_and_labels_are_whole() -> None:
+    for dataset in DATASETS.values():
+        for pin in dataset.pins:
+            assert pin.role in ROLES
+            assert pin.commit is None or (len(pin.commit) == 40 and int(pin.commit, 16))
+            assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
+        assert dataset.pins and dataset.reader in READERS
+        assert len(dataset.label_names) == (dataset.labels if dataset.task in ("SC", "TC") else 0)

@@ -1,21 +1,30 @@
-"""How original files become the local form: each module here registers its datasets' readers in `reader.READERS`."""
+"""How original files become the local form: a function for each form, and some of their own."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from collections.abc import Callable
 
-from benchmarks.datasets.readers.own import reader_of_definition
-from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
-from benchmarks.own_datasets.definition_file import Definition
-from benchmarks.protocol import Dataset
+from benchmarks.datasets.local_dataset import Content
+from benchmarks.datasets.readers import beir, mldr, ner, squad, texts
+from benchmarks.datasets.readers.reader import Inputs
 
-__all__ = ["READERS", "DatasetReader", "Inputs", "reader_of"]
+__all__ = ["READERS", "read_originals"]
 
-for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)
+READERS: dict[str, Callable[[Inputs], Content]] = {
+    "SC": texts.read,
+    "SC-labels": texts.read,
+    "SC-value": texts.read,
+    "TC": ner.read,
+    "QA": squad.read,
+    "IR": beir.read,
+    "record": squad.read_record,
+    "nq": beir.read_nq,
+    "msmarco": beir.read_msmarco,
+    "mldr": mldr.read,
+}
+"""What makes a dataset of its files, by `Dataset.reader`."""
 
 
-def reader_of(dataset: Dataset) -> DatasetReader:
-    """Return how `dataset` is made from its original files; `UserError` for one without a reader."""
-    return reader_of_definition(dataset) if isinstance(dataset, Definition) else READERS[dataset.name]
+def read_originals(inputs: Inputs) -> Content:
+    """Return a dataset in the local form; `UserError` for files that are missing or bad."""
+    return READERS[inputs.dataset.reader](inputs)

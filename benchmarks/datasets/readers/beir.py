@@ -28,12 +28,14 @@ from benchmarks.datasets.readers.original_files import (
     pick_text,
     records,
 )
-from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
+from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.datasets.splits import HALVES_SEED, halve
 from common.errors import UserError
 from common.progress import progress
 
-__all__ = ["Judgement", "judgements", "pairs", "read_judged", "retrieval", "wanted_texts"]
+__all__ = [
+    "Judgement", "judgements", "pairs", "read", "read_msmarco", "read_nq", "retrieval", "wanted_texts",
+]  # fmt: skip
 
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
@@ -233,7 +235,8 @@ def _complete(
         )
 
 
-def _read_msmarco(inputs: Inputs) -> Content:
+def read_msmarco(inputs: Inputs) -> Content:
+    """Read MS MARCO."""
     splits = {
         role: [found for path in inputs.need(role, what) for found in judgements(path, inputs.reading)]
         for role, what in (
@@ -249,7 +252,7 @@ def _read_msmarco(inputs: Inputs) -> Content:
     )
 
 
-def read_judged(inputs: Inputs) -> Content:
+def read(inputs: Inputs) -> Content:
     """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is."""
     queries = inputs.need("test", "the judgements of the test queries")
     test = [found for path in queries for found in judgements(path, inputs.reading)]
@@ -265,7 +268,8 @@ def read_judged(inputs: Inputs) -> Content:
     return Content(tables=tables, splits=how, notes=inputs.reading.notes())
 
 
-def _read_nq(inputs: Inputs) -> Content:
+def read_nq(inputs: Inputs) -> Content:
+    """Read BEIR's NQ, or questions that bring their gold passages along."""
     paths = inputs.need("test", "the judgements of the test queries")
     if not is_text(paths[0]) and not inputs.of("corpus"):
         found, queries, docs = _passages(paths, inputs.reading)
@@ -319,26 +323,3 @@ def _passages(
                     docs[doc] = {"title": title, "text": text}
                     found.append((query, doc, 1))
     return found, queries, docs
-
-
-READERS.register(
-    DatasetReader(
-        name="msmarco",
-        read=_read_msmarco,
-        licence="MS MARCO terms, non-commercial research",
-        citation="Bajaj et al. 2016, MS MARCO (arXiv 1611.09268); Craswell et al. 2020, TREC 2019 Deep Learning "
-        "Track; Thakur et al. 2021, BEIR (NeurIPS)",
-        files="training pairs, queries, corpus, and the dev and test judgements of BEIR's MS MARCO",
-        counts={"validation": 6_980, "test": 43},
-    )
-)
-READERS.register(
-    DatasetReader(
-        name="nq",
-        read=_read_nq,
-        licence="CC BY-SA 3.0",
-        citation="Kwiatkowski et al. 2019, Natural Questions (TACL); Thakur et al. 2021, BEIR (NeurIPS)",
-        files="queries, corpus and test judgements of BEIR's NQ, or a file of questions with gold passages",
-        counts={"validation": 1_726, "test": 1_726},
-    )
-)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.beir import Judgement, retrieval, wanted_texts
 from benchmarks.datasets.readers.original_files import Reading, Row, records
-from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs
+from benchmarks.datasets.readers.reader import Inputs
 from common.errors import UserError
+
+__all__ = ["read"]
 
 _STAND_IN = "made from QMSum's meetings and their specific queries, not from MLDR: a stand-in"
 
 
-def _read(inputs: Inputs) -> Content:
+def read(inputs: Inputs) -> Content:
+    """Read MLDR, or QMSum."""
     splits: dict[str, list[Judgement]] = {}
     queries: dict[str, str] = {}
     docs: dict[str, Row] = {}
@@ -69,15 +72,3 @@ def _meeting(row: Row, meeting: str, reading: Reading) -> _Found:
         (f"{meeting}-{number}", item["query"], meeting, text)
         for number, item in enumerate(row["specific_query_list"])
     ]
-
-
-READERS.register(
-    DatasetReader(
-        name="mldr_en",
-        read=_read,
-        licence="MIT for the set; its texts come from Wikipedia (CC BY-SA) and mC4",
-        citation="Chen et al. 2024, BGE M3-Embedding (Findings of ACL)",
-        files="dev.jsonl and test.jsonl of MLDR English, and its corpus.jsonl",
-        counts={"validation": 200, "test": 800},
-    )
-)

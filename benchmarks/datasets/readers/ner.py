@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,10 @@ from benchmarks.datasets.readers.original_files import (
     pick,
     records,
 )
-from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, given
+from benchmarks.datasets.readers.reader import Inputs, with_splits
 from common.errors import UserError, nearest
 
-__all__ = ["CONLL_TAGS", "ONTONOTES_TAGS", "UNER_TAGS", "iob1_to_iob2", "sentences", "tag_rows"]
-
-UNER_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
-CONLL_TAGS = (*UNER_TAGS, "B-MISC", "I-MISC")
-
-ONTONOTES_TAGS = (
-    "O", "B-CARDINAL", "B-DATE", "I-DATE", "B-PERSON", "I-PERSON", "B-NORP", "B-GPE", "I-GPE", "B-LAW", "I-LAW",
-    "B-ORG", "I-ORG", "B-PERCENT", "I-PERCENT", "B-ORDINAL", "B-MONEY", "I-MONEY", "B-WORK_OF_ART",
-    "I-WORK_OF_ART", "B-FAC", "B-TIME", "I-CARDINAL", "B-LOC", "B-QUANTITY", "I-QUANTITY", "I-NORP", "I-LOC",
-    "B-PRODUCT", "I-TIME", "B-EVENT", "I-EVENT", "I-FAC", "B-LANGUAGE", "I-PRODUCT", "I-ORDINAL", "I-LANGUAGE",
-)  # fmt: skip
-"""Order of the public copy with the columns and the 37 tags that the paper's code names."""
+__all__ = ["iob1_to_iob2", "read", "sentences", "tag_rows"]
 
 _WORDS, _TAGS = ("words", "tokens"), ("tags", "ner", "ner_tags")
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
@@ -140,11 +128,18 @@ def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
     return inside
 
 
-def _read(labels: tuple[str, ...], inputs: Inputs) -> Content:
-    def rows(path: Path, role: str) -> list[Row]:
-        return [row for part in _parts(path) for row in tag_rows(part, labels, inputs.reading)]
+def read(inputs: Inputs) -> Content:
+    """Read sentences with a tag for each word."""
+    dataset = inputs.dataset
 
-    return given(inputs, rows, labels)
+    def rows(path: Path) -> list[Row]:
+        return [
+            row
+            for part in _parts(path)
+            for row in tag_rows(part, dataset.label_names, inputs.reading, **dataset.columns)
+        ]
+
+    return with_splits(inputs, rows)
 
 
 def _parts(path: Path) -> list[Path]:
@@ -234,38 +229,3 @@ def _plausible(rows: Sequence[Row], labels: tuple[str, ...]) -> bool:
             inside += tag.startswith("I-")
             strays += tag.startswith("I-") and before[2:] != tag[2:]
     return strays <= 0.02 * inside
-
-
-READERS.register(
-    DatasetReader(
-        name="conll2003_en",
-        read=partial(_read, CONLL_TAGS),
-        licence="Reuters corpus terms, research use; not to be passed on",
-        citation="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task (CoNLL)",
-        files="eng.train, eng.testa and eng.testb of CoNLL-2003",
-        counts={"train": 14_041, "validation": 3_250, "test": 3_453},
-        labels=CONLL_TAGS,
-    )
-)
-READERS.register(
-    DatasetReader(
-        name="ontonotes",
-        read=partial(_read, ONTONOTES_TAGS),
-        licence="LDC User Agreement (LDC2013T19); not to be passed on",
-        citation="Hovy et al. 2006, OntoNotes: The 90% Solution (NAACL); Pradhan et al. 2013 (CoNLL)",
-        files="train, development and test of OntoNotes 5 in CoNLL form (a file or a folder of *_gold_conll each)",
-        counts={"train": 59_924, "validation": 8_528, "test": 8_262},
-        labels=ONTONOTES_TAGS,
-    )
-)
-READERS.register(
-    DatasetReader(
-        name="uner_en",
-        read=partial(_read, UNER_TAGS),
-        licence="CC BY-SA 4.0",
-        citation="Mayhew et al. 2024, Universal NER: A Gold-Standard Multilingual NER Benchmark (NAACL)",
-        files="en_ewt-ud-train.iob2, en_ewt-ud-dev.iob2 and en_ewt-ud-test.iob2 of UNER_English-EWT",
-        counts={"train": 12_543, "validation": 2_001, "test": 2_077},
-        labels=UNER_TAGS,
-    )
-)

@@ -1,9 +1,9 @@
-"""How a dataset is made from its original files: one object a dataset, in a registry, and the files that it reads."""
+"""The original files that a dataset is made from, and its splits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +14,8 @@ from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.splits import CARVE_SEED, TRAIN_SHARE, carve
 from benchmarks.protocol import Dataset
 from common.errors import UserError
-from common.registry import Registry
 
-__all__ = ["READERS", "ROLES", "DatasetReader", "Inputs", "carved_or_given", "given"]
+__all__ = ["ROLES", "Inputs", "with_splits"]
 
 ROLES = ("train", "validation", "test", "queries", "corpus")
 """What a file is to its dataset, and the options of `python -m benchmarks import`."""
@@ -44,78 +43,49 @@ class Inputs:
         return self.of(role)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DatasetReader:
-    """How a dataset is made, and what is known about it."""
+def with_splits(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> Content:
+    """Return the rows of the files as three splits, as published or by the paper's rule.
 
-    name: str
-    """The dataset, as `benchmarks.protocol.DATASETS` names it."""
-    read: Callable[[Inputs], Content]
-    """Makes the local form of the files."""
-    licence: str
-    """The data's licence; `not stated` where it is."""
-    citation: str
-    """Whom to cite."""
-    files: str
-    """The original files, in words, for help and errors."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Examples a split of the official data in the local form; others are noted in the manifest."""
-    labels: tuple[str, ...] = ()
-    """Names of the classes or tags by id, where they are known before a file is read."""
-    unwanted: Mapping[str, str] = field(default_factory=dict)
-    """Words in the names of files that do not belong to the dataset, and why."""
+    By the paper's rule the official validation is `test`, and `validation` is 5 % of train. A labelled test file may
+    stand in for the official validation file. With both, all three splits are kept as they are given.
 
+    Args:
+        inputs: the files.
+        rows: reads one of them; rows without an id are numbered.
 
-READERS: Registry[DatasetReader] = Registry("reader of the dataset")
-"""The reader of each dataset; importing `benchmarks.datasets.readers` fills it."""
-
-
-def given(inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...]) -> Content:
-    """Return the three splits as they are given (token classification)."""
-    inputs.need("train", "a training file")
-    inputs.need("validation", "a validation file")
-    inputs.need("test", "a test file")
-    return Content(
-        tables=_tables(inputs, rows), labels=labels, splits="as published", notes=inputs.reading.notes()
-    )
-
-
-def carved_or_given(
-    inputs: Inputs, rows: Callable[[Path, str], list[Row]], labels: tuple[str, ...] = ()
-) -> Content:
-    """Return the splits by the paper's rule: the official validation is `test`, `validation` is 5 % of train.
-
-    A labelled test file may stand in for the official validation file. With both, all three splits are kept as
-    they are given.
+    Raises:
+        UserError: a file is missing.
     """
+    dataset = inputs.dataset
     inputs.need("train", "a training file")
-    if not inputs.of("test"):
+    if dataset.as_published:
+        inputs.need("validation", "a validation file")
+        inputs.need("test", "a test file")
+    elif not inputs.of("test"):
         inputs.need("validation", "the official validation file, which the paper tests on")
     tables = _tables(inputs, rows)
     if len(tables) == 3:
-        splits = "as given: three files"
+        splits = "as published" if dataset.as_published else "as given: three files"
     else:
-        train, validation = carve(tables["train"].num_rows)
-        test = tables["test"] if "test" in tables else tables["validation"]
+        everything, (train, validation) = tables["train"], carve(tables["train"].num_rows)
         tables = {
-            "train": tables["train"].take(pa.array(train)),
-            "validation": tables["train"].take(pa.array(validation)),
-            "test": test,
+            "train": everything.take(pa.array(train)),
+            "validation": everything.take(pa.array(validation)),
+            "test": tables["test"] if "test" in tables else tables["validation"],
         }
         tested = "test file given" if inputs.of("test") else "official validation set"
         splits = (
             f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
             f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
         )
-    return Content(tables=tables, labels=labels, splits=splits, notes=inputs.reading.notes())
+    return Content(tables=tables, labels=dataset.label_names, splits=splits, notes=inputs.reading.notes())
 
 
-def _tables(inputs: Inputs, rows: Callable[[Path, str], list[Row]]) -> dict[str, pa.Table]:
-    """Return a table for each split that has files; rows without an id are numbered."""
+def _tables(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> dict[str, pa.Table]:
     tables = {}
     for role in SPLIT_TABLES:
         if paths := inputs.of(role):
-            read = [row for path in paths for row in rows(path, role)]
+            read = [row for path in paths for row in rows(path)]
             numbered = ({"id": f"{role}-{number}", **row} for number, row in enumerate(read))
             tables[role] = table(inputs.dataset.form, role, numbered)
     return tables

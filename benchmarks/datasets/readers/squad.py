@@ -9,7 +9,6 @@ the context is the passage as it is, and the answers are all mentions of the mis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,10 @@ from benchmarks.datasets.readers.original_files import (
     pick_text,
     records,
 )
-from benchmarks.datasets.readers.reader import READERS, DatasetReader, Inputs, carved_or_given
+from benchmarks.datasets.readers.reader import Inputs, with_splits
 from common.errors import UserError
 
-__all__ = ["answers_of", "question_rows"]
+__all__ = ["answers_of", "question_rows", "read", "read_record"]
 
 
 def question_rows(
@@ -105,14 +104,19 @@ def _flat(path: Path, reading: Reading) -> Iterator[tuple[str, Row]]:
                     yield f"{path}: question {count} ({question.get('id')})", row
 
 
-def _read(unanswerable: bool, inputs: Inputs) -> Content:
-    return carved_or_given(
-        inputs, lambda path, role: question_rows(path, inputs.reading, unanswerable=unanswerable)
+def read(inputs: Inputs) -> Content:
+    """Read questions with their contexts and answers."""
+    dataset = inputs.dataset
+    rename = {name: field for field, names in dataset.columns.items() for name in names}
+    return with_splits(
+        inputs,
+        lambda path: question_rows(path, inputs.reading, unanswerable=dataset.may_abstain, rename=rename),
     )
 
 
-def _read_record(inputs: Inputs) -> Content:
-    return carved_or_given(inputs, lambda path, role: _record_rows(path, inputs.reading))
+def read_record(inputs: Inputs) -> Content:
+    """Read ReCoRD."""
+    return with_splits(inputs, lambda path: _record_rows(path, inputs.reading))
 
 
 def _record_rows(path: Path, reading: Reading) -> list[Row]:
@@ -137,36 +141,3 @@ def _record_rows(path: Path, reading: Reading) -> list[Row]:
                         {"id": name, "question": query["query"], "context": context, "answers": answers}
                     )
     return found
-
-
-READERS.register(
-    DatasetReader(
-        name="squad",
-        read=partial(_read, False),
-        licence="CC BY-SA 4.0",
-        citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text (EMNLP)",
-        files="train-v1.1.json and dev-v1.1.json of SQuAD",
-        counts={"train": 83_219, "validation": 4_380, "test": 10_570},
-    )
-)
-READERS.register(
-    DatasetReader(
-        name="squad_v2",
-        read=partial(_read, True),
-        licence="CC BY-SA 4.0",
-        citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD (ACL)",
-        files="train-v2.0.json and dev-v2.0.json of SQuAD",
-        counts={"train": 123_803, "validation": 6_516, "test": 11_873},
-    )
-)
-READERS.register(
-    DatasetReader(
-        name="record",
-        read=_read_record,
-        licence="not stated; text of CNN and Daily Mail, not to be passed on",
-        citation="Zhang et al. 2018, ReCoRD: Bridging the Gap between Human and Machine Commonsense Reading "
-        "Comprehension (arXiv 1810.12885)",
-        files="train.jsonl and val.jsonl of SuperGLUE's ReCoRD",
-        counts={"train": 95_693, "validation": 5_037, "test": 10_000},
-    )
-)

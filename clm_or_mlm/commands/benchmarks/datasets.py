@@ -11,14 +11,12 @@ from cyclopts import Parameter
 
 from benchmarks.datasets import import_files
 from benchmarks.datasets.fetch import fetch_all
-from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.listing import list_text, show_text, verify_all
-from benchmarks.datasets.readers import reader_of
 from benchmarks.datasets.schema import Manifest
 from benchmarks.datasets.synthetic import make_synthetic
-from benchmarks.own_datasets.definition_file import Definition, read_definitions, ready_text
+from benchmarks.own_datasets.definition_file import read_definitions, ready_text
 from benchmarks.own_datasets.definitions import known_datasets
-from benchmarks.protocol import DATASETS
+from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY
 
@@ -53,7 +51,7 @@ def fetch(
     defined = _read(definitions)
     known = known_datasets(defined)
     wanted = (part for definition in defined for part in (definition.trained_on, definition.name))
-    names = datasets or tuple(dict.fromkeys(wanted)) or tuple(PINS)
+    names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def done(manifest: Manifest) -> None:
         sys.stdout.write(import_files.report(known[manifest.dataset], manifest, out) + "\n")
@@ -68,7 +66,7 @@ def fetch(
     return PARTIAL if failed else 0
 
 
-def _read(files: Definitions) -> list[Definition]:
+def _read(files: Definitions) -> list[Dataset]:
     return [definition for file in files for definition in read_definitions(file)]
 
 
@@ -111,13 +109,12 @@ def import_(
     ):  # fmt: skip
         if given:
             roles[role] = (*roles.get(role, ()), *given)
-    if not roles and isinstance(entry, Definition):
-        roles = dict(entry.files)
+    roles = roles or dict(entry.files)
     text = import_files.import_dataset(entry, roles, out, skip_bad=skip_bad_lines, replace=replace)
     sys.stdout.write(text + "\n")
 
 
-_KNOWN = "\n".join(f"  {name:13}{reader_of(entry).files}" for name, entry in DATASETS.items())
+_KNOWN = "\n".join(f"  {name:13}{entry.originals}" for name, entry in DATASETS.items())
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"

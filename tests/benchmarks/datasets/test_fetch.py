@@ -9,15 +9,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.datasets import fetch as fetching
-from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.hub_files import LOCK, Pin, read_lock
+from benchmarks.protocol import DATASETS
 from clm_or_mlm.commands.benchmarks.datasets import PARTIAL
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -158,7 +159,7 @@ def test_no_network_is_one_sentence(tmp_path: Path) -> None:
 def test_pinned_hash(tmp_path: Path) -> None:
     path = "sst2/train-00000-of-00001.parquet"
     content = parquet([{"sentence": "x", "label": 0}])
-    commit = pins.PINS["sst2"][0].commit
+    commit = DATASETS["sst2"].pins[0].commit
     assert commit is not None
     files = {path: content, "sst2/validation-00000-of-00001.parquet": content}
     fake = FakeHub({"nyu-mll/glue": {"x": (commit, files)}})
@@ -166,13 +167,11 @@ def test_pinned_hash(tmp_path: Path) -> None:
         fetch("sst2", tmp_path)
 
 
-def test_a_commit_that_the_hub_does_not_have_is_one_sentence(
-    tmp_path: Path, fake: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_the_hub_does_not_have_is_one_sentence(tmp_path: Path, fake: FakeHub) -> None:
     missing = Pin(role="train", repo="hgissbkh/conll2003-en", commit=OTHER, files=("*.parquet",))
-    monkeypatch.setitem(pins.PINS, "conll2003_en", (missing,))
+    dataset = replace(DATASETS["conll2003_en"], pins=(missing,))
     with pytest.raises(UserError, match=f"hgissbkh/conll2003-en has no commit {OTHER} on the hub"):
-        fetch("conll2003_en", tmp_path)
+        fetch(dataset, tmp_path)
 
 
 def test_too_small_a_disk(tmp_path: Path, fake: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +181,7 @@ def test_too_small_a_disk(tmp_path: Path, fake: FakeHub, monkeypatch: pytest.Mon
         fetch("conll2003_en", tmp_path)
 
 
-def test_retrieval_keeps_judged_documents_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retrieval_keeps_judged_documents_only(tmp_path: Path) -> None:
     corpus = [{"_id": str(i), "title": f"t{i}", "text": f"passage {i}"} for i in range(5_000)]
     queries = [{"_id": f"q{i}", "title": "", "text": f"query {i}"} for i in range(30)]
     header = "query-id\tcorpus-id\tscore\n"
@@ -210,10 +209,9 @@ def test_retrieval_keeps_judged_documents_only(tmp_path: Path, monkeypatch: pyte
             "main": (COMMIT, {"data/train-0.parquet": parquet([{"query": "a", "positive": "b"}] * 3)})
         },
     }
-    loose = tuple(Pin(role=pin.role, repo=pin.repo, files=pin.files) for pin in pins.PINS["msmarco"])
-    monkeypatch.setitem(pins.PINS, "msmarco", loose)
+    loose = tuple(Pin(role=pin.role, repo=pin.repo, files=pin.files) for pin in DATASETS["msmarco"].pins)
     with FakeHub(repos).serve():
-        manifest = fetch("msmarco", tmp_path)
+        manifest = fetch(replace(DATASETS["msmarco"], pins=loose), tmp_path)
     found = load(tmp_path, "msmarco")
     assert manifest.counts == {"train": 3, "validation": 2, "test": 1}
     assert found.corpus["id"].to_pylist() == ["4999", "17", "5", "18", "19"], "in the order of the judgements"

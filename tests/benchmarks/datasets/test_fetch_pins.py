@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets import hub_pins as pins
 from benchmarks.datasets.fetch import fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.hub_files import LOCK, Pin
+from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
 from tests.benchmarks.fake_hub import COMMIT, OTHER, FakeHub, conll_rows
 
@@ -49,34 +50,33 @@ def test_lock_and_pin_must_agree(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_there_and_what_is_locked_must_be_of_the_pinned_files(
-    files: dict[str, str | tuple[str, ...]], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, str | tuple[str, ...]], message: str, tmp_path: Path
 ) -> None:
-    def pin(**patterns: str | tuple[str, ...]) -> None:
+    def pinned(**patterns: str | tuple[str, ...]) -> Dataset:
         found = (
             Pin(role=role, repo="hgissbkh/conll2003-en", files=(one,) if isinstance(one, str) else one)
             for role, one in patterns.items()
         )
-        monkeypatch.setitem(pins.PINS, "conll2003_en", tuple(found))
+        return replace(DATASETS["conll2003_en"], pins=tuple(found))
 
     places = ("a/train-0.parquet", "a/dev.parquet", "a/test.parquet", "b/train-0.parquet", "a/corpus.parquet")
     fake = FakeHub({"hgissbkh/conll2003-en": {"main": (COMMIT, {path: conll_rows(8) for path in places})}})
     with fake.serve():
-        pin(train="a/train-*", validation="a/dev*", test="a/test*")
-        before = fetch("conll2003_en", tmp_path)
-        pin(**files)
+        before = fetch(pinned(train="a/train-*", validation="a/dev*", test="a/test*"), tmp_path)
+        other = pinned(**files)
         with pytest.raises(
             UserError, match=f"conll2003_en {message}; remove its entry from .*{LOCK}, and fetch"
         ):
-            fetch("conll2003_en", tmp_path)
+            fetch(other, tmp_path)
         with pytest.raises(
             UserError, match=f"{LOCK} {message}; use the lock .* remove the entry of conll2003_en"
         ):
-            fetch("conll2003_en", tmp_path, replace_old=True)
+            fetch(other, tmp_path, replace_old=True)
         assert load(tmp_path, "conll2003_en").manifest == before
         (tmp_path / LOCK).unlink()
-        pin(**{role: files[role] for role in ("train", "validation", "test")})
-        again = fetch("conll2003_en", tmp_path, replace_old=True)
-        assert fetch("conll2003_en", tmp_path) == again
+        three = pinned(**{role: files[role] for role in ("train", "validation", "test")})
+        again = fetch(three, tmp_path, replace_old=True)
+        assert fetch(three, tmp_path) == again
 
 
 def test_what_was_not_fetched_is_not_compared_with_the_pins(tmp_path: Path) -> None:

@@ -40,11 +40,12 @@ def test_every_dataset_has_one_paper_metric_and_its_tasks_headline(name: str) ->
 
 def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
     metric = Metric(
-        key="errors", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, datasets=("sst2",)
+        key="errors", protocol=STANDARD, task="SC", needs=ClassPredictions, compute=errors, on_request=True
     )
+    asking = dataclasses.replace(DATASETS["sst2"], also=("errors",))
     METRICS.register(metric)
     try:
-        found = evaluate(get_dataset("sst2"), PREDICTIONS)
+        found = evaluate(asking, PREDICTIONS)
         assert found.standard == pytest.approx({"errors": 1 / 3, "accuracy": 2 / 3})
         assert found.instances == {"predicted": [1, 1, 0], "wrong": [0, 1, 0]}
         assert "errors" not in evaluate(get_dataset("qqp"), PREDICTIONS).standard
@@ -53,17 +54,15 @@ def test_a_made_up_metric_is_written_for_its_datasets_alone() -> None:
             METRICS.register(metric)
     finally:
         METRICS.pop(metric.name)
-    assert "errors" not in evaluate(get_dataset("sst2"), PREDICTIONS).standard
+    assert "errors" not in evaluate(asking, PREDICTIONS).standard
 
 
 def test_which_datasets_have_a_metric() -> None:
-    """All of its task; or those it names and those whose headline it is; or, on request, the latter alone."""
-    sst2, qqp = DATASETS["sst2"], DATASETS["qqp"]
-    own = dataclasses.replace(sst2, name="own", in_paper=False)
+    """All of its form; or, on request, those whose headline it is, or that have it besides."""
+    sst2 = DATASETS["sst2"]
     named = {
-        "sst2": sst2, "sst2, headline": dataclasses.replace(sst2, headline="k"), "qqp": qqp,
-        "qqp, headline": dataclasses.replace(qqp, headline="k"), "own": own,
-        "own, headline": dataclasses.replace(own, headline="k"), "squad": DATASETS["squad"],
+        "sst2": sst2, "headline": dataclasses.replace(sst2, headline="k"),
+        "besides": dataclasses.replace(sst2, also=("k",)), "squad": DATASETS["squad"],
     }  # fmt: skip
 
     def having(**rest: object) -> list[str]:
@@ -71,9 +70,7 @@ def test_which_datasets_have_a_metric() -> None:
         return [name for name, dataset in named.items() if metric.is_of(dataset)]
 
     assert having() == [name for name in named if name != "squad"]
-    assert having(datasets=("sst2",)) == ["sst2", "sst2, headline", "own, headline"]
-    assert having(on_request=True) == ["own, headline"]
-    assert having(on_request=True, datasets=("sst2",)) == ["sst2, headline", "own, headline"]
+    assert having(on_request=True) == ["headline", "besides"]
     assert having(form="QA") == ["squad"]
 
 
@@ -124,7 +121,6 @@ def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:
     [
         ({"task": "SQ"}, "unknown task 'SQ'"),
         ({"protocol": "papers"}, "did you mean 'paper'"),
-        ({"datasets": ("sst",)}, "did you mean 'sst2'"),
     ],
 )
 def test_unknown_names_are_refused_where_they_enter(change: dict[str, str], message: str) -> None:

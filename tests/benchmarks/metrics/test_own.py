@@ -143,8 +143,7 @@ def test_closeness_is_what_the_error_leaves_of_the_range(error: float, near: flo
 
 
 def test_metrics_on_request_are_of_datasets_that_ask_for_them() -> None:
-    asking = Dataset(name="mine", title="", task="SC", hub="", labels=3, trained_on="mine", headline="macro_f1",
-                     in_paper=False)  # fmt: skip
+    asking = Dataset(name="mine", title="", task="SC", labels=3, trained_on="mine", headline="macro_f1")
     assert {metric.key for metric in metrics_of(asking, STANDARD)} == {"accuracy", "macro_f1"}
     assert [metric.key for metric in metrics_of(asking, PAPER)] == ["accuracy"]
     for dataset in DATASETS.values():

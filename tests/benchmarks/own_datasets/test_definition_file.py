@@ -71,4 +71,4 @@ def test_every_kind_makes_a_dataset(file: Path) -> None:
     for dataset, kind in zip(read_definitions(file), KINDS.values(), strict=True):
         assert (dataset.task, dataset.form, dataset.headline) == (kind.task, kind.form, kind.metrics[0])
         assert dataset.labels == {"value": 1, "retrieval": None}.get(kind.name, 2)
-        assert not dataset.in_paper and dataset.name not in datasets_of(dataset.task)
+        assert dataset.content and dataset.name not in datasets_of(dataset.task)

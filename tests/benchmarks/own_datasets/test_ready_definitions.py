@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.hub_pins import PINS
 from benchmarks.datasets.local_dataset import load, read_manifest, verify
 from benchmarks.hub_files import LOCK, read_lock
-from benchmarks.own_datasets.definition_file import READY, Definition, read_definitions, ready_text
-from benchmarks.protocol import DATASETS
+from benchmarks.own_datasets.definition_file import READY, read_definitions, ready_text
+from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -34,7 +33,7 @@ NUMBERS = {
 }
 COMMITS = ("c" * 40, "d" * 40)
 """Of the hub's conversion, and of the branch."""
-KNOWN = {pin.commit for pins in PINS.values() for pin in pins if pin.commit}
+KNOWN = {pin.commit for dataset in DATASETS.values() for pin in dataset.pins if pin.commit}
 
 
 @pytest.mark.parametrize("stem", READY)
@@ -43,7 +42,7 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
     assert len(found) == NUMBERS[stem]
     for definition in found:
         assert definition.name.startswith(stem.replace("-", "_")) and definition.name not in DATASETS
-        assert not definition.in_paper and definition.citation != "not stated" and definition.pins
+        assert definition.content and definition.citation != "not stated" and definition.pins
         roles = {pin.role for pin in definition.pins}
         assert roles & {"validation", "test"}
         assert {"queries", "corpus"} <= roles if definition.task == "IR" else "train" in roles
@@ -53,7 +52,7 @@ def test_a_ready_file_is_valid_and_invents_no_revision(stem: str) -> None:
         assert "the first fetch finds the branch's, and hub.lock.json pins" in READY[stem].read_text("utf-8")
 
 
-def definition_again(definition: Definition) -> Any:
+def definition_again(definition: Dataset) -> Any:
     """What one gets by the name with dashes."""
     (found,) = read_definitions(Path(definition.name.replace("_", "-")))
     return found
@@ -108,26 +107,26 @@ def parquet(rows: list[dict[str, Any]], names: dict[str, list[str]] | None = Non
     return out.getvalue()
 
 
-def made_up(definition: Definition, role: str, n: int = 40) -> bytes:
+def made_up(definition: Dataset, role: str, n: int = 40) -> bytes:
     """A file of a role with the columns of the repository."""
-    kind, columns = definition.kind, definition.columns
-    if kind.task == "IR":
+    columns = definition.columns
+    if definition.task == "IR":
         if role in ("queries", "corpus"):
             return parquet([{"_id": f"{role[0]}{i}", "title": "", "text": f"{role} {i}"} for i in range(n)])
         first = 0 if role == "test" else n // 2
         lines = (f"q{i}\tc{i}\t1" for i in range(first, first + n // 2))
         return "\n".join(["query-id\tcorpus-id\tscore", *lines, ""]).encode()
-    if kind.task == "QA":
+    if definition.task == "QA":
         answers = {"text": ["Oslo"], "answer_start": [7]}
         rows = [{"id": f"{role}{i}", "question": f"{role} {i}?", "context": f"{i:5} in Oslo.", "answers": answers}
                 for i in range(n)]  # fmt: skip
         rows = [{**row, "context": "It was Oslo."} for row in rows]
         return parquet(rows)
-    if kind.task == "TC":
+    if definition.task == "TC":
         tagged = [{"id": str(i), "tokens": [f"{role}{i}", "Oslo"], "ner_tags": [0, 5]} for i in range(n)]
         return parquet(tagged)
     texts = {columns[field][0]: f"{field} {role}" for field in ("text", "second") if field in columns}
-    if kind.name == "value":
+    if definition.form == "SC-value":
         return parquet(
             [{**{c: f"{t} {i}" for c, t in texts.items()}, "label": i % 6 / 1.2} for i in range(n)]
         )
@@ -138,7 +137,7 @@ def made_up(definition: Definition, role: str, n: int = 40) -> bytes:
     return parquet(rows, {"label": list(definition.label_names)})
 
 
-def hub_of(definition: Definition) -> FakeHub:
+def hub_of(definition: Dataset) -> FakeHub:
     """A hub with the definition's files: the last pattern of each role, as if the first ones matched nothing."""
     repos: dict[str, dict[str, tuple[str, dict[str, bytes]]]] = {}
     for pin in definition.pins:

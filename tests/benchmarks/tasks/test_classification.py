@@ -45,7 +45,7 @@ def test_qqp_has_f1_and_the_others_do_not() -> None:
     assert "f1" not in other.standard
 
 
-COMMON = {"title": "", "task": "SC", "hub": "", "trained_on": "mine", "in_paper": False, "name": "mine"}
+COMMON = {"title": "", "task": "SC", "trained_on": "mine", "name": "mine"}
 LABELS = Dataset(**COMMON, labels=3, form="SC-labels", headline="micro_f1")  # type: ignore[arg-type]
 VALUE = Dataset(**COMMON, labels=1, form="SC-value", headline="pearson", value_range=(0.0, 5.0))  # type: ignore[arg-type]
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import READERS, Inputs, reader_of
+from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.datasets.splits import carve
 from benchmarks.protocol import get_dataset
@@ -40,7 +41,7 @@ def read(name: str, *, skip_bad: bool = False, **files: Path | tuple[Path, ...])
     dataset = get_dataset(name)
     roles = {role: paths if isinstance(paths, tuple) else (paths,) for role, paths in files.items()}
     inputs = Inputs(dataset=dataset, files=roles, reading=Reading(skip_bad=skip_bad))
-    return reader_of(dataset).read(inputs)
+    return read_originals(inputs)
 
 
 def rows(content: Content, table: str) -> list[dict[str, Any]]:
@@ -49,24 +50,24 @@ def rows(content: Content, table: str) -> list[dict[str, Any]]:
 
 
 def check_against_its_page(name: str) -> None:
-    """Compare what a reader declares of its dataset with the dataset's row in docs/datasets.md."""
+    """Compare what is declared of a dataset with the dataset's row in docs/datasets.md."""
     page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
     row = re.search(rf"^\| `{name}` \| .+? \| (.+?) / (.+?) / (.+?) \| (.+?) \|", page, re.MULTILINE)
     assert row is not None, f"docs/datasets.md has no row of {name}"
     *splits, licence = row.groups()
     numbers = {split: re.match(r"[\d,]+", text) for split, text in zip(SPLIT_TABLES, splits, strict=True)}
     counts = {split: int(number[0].replace(",", "")) for split, number in numbers.items() if number}
-    reader = READERS[name]
-    assert dict(reader.counts) == counts
+    dataset = get_dataset(name)
+    assert dict(dataset.counts) == counts
     for word in licence.replace(",", "").split():
         if not word.islower() or word == "non-commercial":
-            assert word in reader.licence, f"the page says {licence}"
+            assert word in dataset.licence, f"the page says {licence}"
 
 
 def check_carved_counts(name: str, train: int, dev: int) -> None:
     """Compare declared counts with the published sizes of a dataset's files, carved by the paper's rule."""
     kept, carved = carve(train)
-    assert READERS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}
+    assert get_dataset(name).counts == {"train": len(kept), "validation": len(carved), "test": dev}
     check_against_its_page(name)
 
 

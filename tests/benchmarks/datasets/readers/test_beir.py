@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.beir import judgements, read_judged, retrieval
+from benchmarks.datasets.readers.beir import judgements, retrieval
+from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.original_files import Reading
-from benchmarks.datasets.readers.reader import READERS
 from benchmarks.datasets.splits import halve
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, inputs_of, read, rows
 
@@ -129,7 +130,7 @@ def test_what_is_declared_is_what_the_page_says(name: str) -> None:
 
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
     validation = halve(f"test{number}" for number in range(3_452))
-    assert READERS["nq"].counts == {"validation": len(validation), "test": 3_452 - len(validation)}
+    assert get_dataset("nq").counts == {"validation": len(validation), "test": 3_452 - len(validation)}
 
 
 def test_queries_without_a_relevant_document_are_left_out_and_their_documents_stay() -> None:

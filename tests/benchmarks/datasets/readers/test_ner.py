@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from benchmarks.datasets.readers.ner import (
-    CONLL_TAGS,
-    UNER_TAGS,
     iob1_to_iob2,
     sentences,
     tag_rows,
 )
 from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
 
@@ -37,6 +36,8 @@ UNER = """# sent_id = 1
 2\tNew\tB-LOC\t-\tx
 3\tYork\tI-LOC\t-\tx
 """
+
+UNER_TAGS, CONLL_TAGS = (get_dataset(name).label_names for name in ("uner_en", "conll2003_en"))
 
 
 def test_uner_iob2(put: Put) -> None:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import READERS, reader_of
 from benchmarks.datasets.readers.original_files import Reading, Row
-from benchmarks.datasets.readers.reader import DatasetReader, Inputs, carved_or_given, given
+from benchmarks.datasets.readers.reader import Inputs, with_splits
 from benchmarks.datasets.splits import carve
-from benchmarks.protocol import DATASETS, get_dataset
+from benchmarks.protocol import get_dataset
 from common.errors import UserError
 
 
-def test_every_dataset_has_its_reader_with_its_labels() -> None:
-    assert set(READERS) == set(DATASETS)
-    for name, dataset in DATASETS.items():
-        labels = reader_of(dataset).labels
-        assert len(labels) == (dataset.labels if dataset.task in ("SC", "TC") else 0), name
-
-
-def rows(path: Path, role: str) -> list[Row]:
+def rows(path: Path) -> list[Row]:
     """Read a sentence a line, of class 1; a line with a colon names its id."""
     return [
         {"id": found[0], "first": found[-1], "label": 1} if len(found) > 1 else {"first": line, "label": 1}
@@ -52,6 +45,10 @@ def inputs(tmp_path: Path) -> Callable[..., Inputs]:
 
 
 Make = Callable[..., Inputs]
+
+
+def published(inputs: Inputs) -> Inputs:
+    return replace(inputs, dataset=replace(inputs.dataset, as_published=True))
 
 
 def firsts(content: Content, table: str) -> list[str]:
@@ -82,7 +79,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
 ) -> None:
     made = inputs(train=[30, 10], **counts)
     made.reading.note("something was corrected")
-    content = carved_or_given(made, rows, ("bad", "good"))
+    content = with_splits(made, rows)
     everything = [f"train 0 {line}" for line in range(30)] + [f"train 1 {line}" for line in range(10)]
     ours = pa.table({"first": everything})
     for split, numbers in zip(("train", "validation"), carve(40), strict=True):
@@ -92,7 +89,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     assert firsts(content, "test") == [f"{tested} {line}" for line in range(3)]
     assert (content.splits, content.labels, content.notes) == (
         how,
-        ("bad", "good"),
+        ("negative", "positive"),
         ("something was corrected",),
     )
 
@@ -100,46 +97,40 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
 def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
     made = inputs(train=3, validation=[1, 1], test=1)
     for content, how in (
-        (carved_or_given(made, rows), "as given: three files"),
-        (given(made, rows, ()), "as published"),
+        (with_splits(made, rows), "as given: three files"),
+        (with_splits(published(made), rows), "as published"),
     ):
         assert firsts(content, "train") == ["train 0 0", "train 0 1", "train 0 2"]
         assert firsts(content, "validation") == ["validation 0 0", "validation 1 0"]
         assert firsts(content, "test") == ["test 0 0"]
-        assert (content.splits, content.labels, content.notes) == (how, (), ())
+        assert (content.splits, content.notes) == (how, ())
 
 
 def test_rows_without_an_id_are_numbered_over_the_files_of_their_role(inputs: Make) -> None:
     made = inputs(train=[2, 2], validation=1, test=1)
     path = made.files["train"][1]
     path.write_text("one\nmine:two\n")
-    content = given(made, rows, ("no", "yes"))
+    content = with_splits(made, rows)
     assert content.tables["train"]["id"].to_pylist() == ["train-0", "train-1", "train-2", "mine"]
     assert content.tables["test"]["id"].to_pylist() == ["test-0"]
-    assert content.labels == ("no", "yes")
 
 
 OFFICIAL = "the official validation file, which the paper tests on: name the file with --validation FILE"
 
 
 @pytest.mark.parametrize(
-    ("read", "counts", "wanting"),
+    ("as_published", "counts", "wanting"),
     [
-        (carved_or_given, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
-        (carved_or_given, {"train": 1}, OFFICIAL),
-        (given, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
-        (given, {"train": 1, "test": 1}, "a validation file: name the file with --validation FILE"),
-        (given, {"train": 1, "validation": 1}, "a test file: name the file with --test FILE"),
+        (False, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
+        (False, {"train": 1}, OFFICIAL),
+        (True, {"validation": 1, "test": 1}, "a training file: name the file with --train FILE"),
+        (True, {"train": 1, "test": 1}, "a validation file: name the file with --validation FILE"),
+        (True, {"train": 1, "validation": 1}, "a test file: name the file with --test FILE"),
     ],
 )
 def test_a_file_that_is_wanting_is_named(
-    inputs: Make, read: Callable[..., Content], counts: dict[str, int], wanting: str
+    inputs: Make, as_published: bool, counts: dict[str, int], wanting: str
 ) -> None:
     with pytest.raises(UserError) as error:
-        read(inputs(**counts), rows, ())
+        with_splits(published(inputs(**counts)) if as_published else inputs(**counts), rows)
     assert str(error.value) == f"sst2 needs {wanting}"
-
-
-def test_what_a_reader_need_not_say_is_empty() -> None:
-    reader = DatasetReader(name="x", read=lambda _: pytest.fail(), licence="", citation="", files="")
-    assert (dict(reader.counts), reader.labels, dict(reader.unwanted)) == ({}, (), {})

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import READERS, Inputs
+from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
+from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.datasets.splits import carve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
@@ -75,7 +76,7 @@ def passage(*queries: tuple[object, str, list[dict[str, Any]]]) -> dict[str, Any
 def asked(path: Path, reading: Reading) -> list[tuple[str, str]]:
     """Return id and text of the questions of a file, which is also the test file of a whole dataset."""
     inputs = Inputs(dataset=get_dataset("record"), files={"train": (path,), "test": (path,)}, reading=reading)
-    return [(row["id"], row["question"]) for row in rows(READERS["record"].read(inputs), "test")]
+    return [(row["id"], row["question"]) for row in rows(read_originals(inputs), "test")]
 
 
 def test_all_queries_of_all_passages_are_questions(put: Put) -> None:
@@ -132,4 +133,8 @@ def test_rows_of_a_hub_are_questions_in_any_kind_of_file(put: Put) -> None:
 def test_the_official_files_are_as_large_as_the_paper_on_record_says() -> None:
     """Zhang et al. 2018, table 2: 100,730 queries to train on and 10,000 of the development set."""
     train, validation = carve(100_730)
-    assert READERS["record"].counts == {"train": len(train), "validation": len(validation), "test": 10_000}
+    assert get_dataset("record").counts == {
+        "train": len(train),
+        "validation": len(validation),
+        "test": 10_000,
+    }
