@@ -17,7 +17,7 @@ import tiktoken
 from tokenizers import models
 
 from common.errors import UserError
-from common.packed import DAMAGE, unzstd
+from common.packed import unzstd
 from common.reading import read_bounded
 
 __all__ = ["LLAMA3_SPLIT", "bpe_model", "overflows", "read_ranks", "tiktoken_twin"]
@@ -44,7 +44,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
     if path.suffix == ".zst":
         try:
             data = unzstd(io.BytesIO(data)).read(_MOST_BYTES)
-        except DAMAGE as error:
+        except OSError as error:
             raise UserError(f"{path}: cannot be decompressed: {error}; fetch it again") from None
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):

@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.packed import ARCHIVES, DAMAGE, plain_suffix, unpacked
+from common.packed import ARCHIVES, plain_suffix, unpacked
 
 __all__ = [
     "FILE_KINDS",
@@ -93,12 +93,7 @@ class Source:
             try:
                 for place, (text, read) in enumerate(self._texts(number, start), start + 1):
                     yield Document(text=text, file=number, row=place, read_bytes=read)
-            except (
-                OSError,
-                *DAMAGE,
-                pyarrow.ArrowException,
-                UnicodeDecodeError,
-            ) as error:
+            except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 raise UserError(f"{self.files[number]}: cannot be read: {error}") from None

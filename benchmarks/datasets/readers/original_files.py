@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.errors import UserError, first_line
-from common.packed import DAMAGE, plain_suffix, unpacked
+from common.packed import plain_suffix, unpacked
 from common.plain_text import visible
 from common.progress import progress
 
@@ -131,7 +131,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path}:{number}: the line is not UTF-8; convert the file first") from None
-    except DAMAGE as error:
+    except OSError as error:
+        if error.errno is not None:
+            raise
         raise UserError(
             f"{path}: the compressed file is damaged after line {number} ({visible(first_line(error))})"
         ) from None
