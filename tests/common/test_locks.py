@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -13,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from common.locks import is_locked, try_lease, try_lock, wait_for_lock
 from common.provenance import ROOT
@@ -86,20 +84,6 @@ def test_waiting_says_so_and_gets_the_lock(tmp_path: Path, caplog: pytest.LogCap
         assert is_locked(path)
     assert "another process reads; waiting" in caplog.text
     end(process)
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_file_system_without_locks_is_used_after_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
-) -> None:
-    def refuse(self: FileLock) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(FileLock, "_acquire", refuse)
-    with try_lock(tmp_path / "lock") as held:
-        assert held
-    assert "has no locks" in caplog.text
-    assert not is_locked(tmp_path / "lock")
 
 
 NO_FLOCK = """

@@ -45,7 +45,7 @@ def test_what_was_packed_comes_out(suffix: str, pack: Pack, whole: bytes) -> Non
 def test_a_file_that_is_cut_short_is_not_taken_for_a_whole_one(
     suffix: str, pack: Pack, kept: int, before: list[bytes]
 ) -> None:
-    with pytest.raises(OSError, match="[Tt]runcated"):
+    with pytest.raises(OSError, match=r"[Tt]runcated"):
         content(f"a{suffix}", b"".join(map(pack, before)) + pack(NOISE)[:kept])
 
 
