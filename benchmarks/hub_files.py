@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 
 from common.errors import UserError
 from common.files import write_text
-from common.plain_text import visible
 from common.reading import inside, read_json
 
 __all__ = ["LOCK", "LockedFile", "Pin", "choose", "read_lock", "write_lock"]
@@ -77,7 +76,7 @@ class LockedFile:
         """Refuse what leads out of the folder of downloads, or is no commit."""
         inside(Path(), f"{self.repo}/{self.revision}/{self.path}")
         if not re.fullmatch("[0-9a-f]{40}", self.revision) or not isinstance(self.bytes, int):
-            raise UserError(f"{visible(repr(self.revision))[:80]} is no commit of a hub's file with its size")
+            raise UserError(f"{self.revision!r:.80} is no commit of a hub's file with its size")
 
 
 def choose(pin: Pin, listings: Mapping[str, Iterable[str]]) -> tuple[str, list[str]]:
@@ -124,7 +123,7 @@ def read_lock(path: Path) -> dict[str, list[LockedFile]]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is no lock file ({visible(str(error))[:200]}); {remedy}") from None
+        raise UserError(f"{path} is no lock file ({str(error)[:200]}); {remedy}") from None
 
 
 def write_lock(path: Path, locked: Mapping[str, Sequence[LockedFile]]) -> None:

@@ -17,9 +17,10 @@ from analysis.tables.build import build_table, table_numbers
 from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
 from common.errors import UserError
 from common.files import sha256_bytes, sha256_file, write_text
+from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.progress import progress
-from common.provenance import PROVENANCE, provenance, write_provenance
+from common.provenance import PROVENANCE, provenance
 from common.tables import FORMATS, Document, write
 from paper_figures.figure import FIGURES, Inputs, LazyFigure
 from paper_figures.save import draw_figures
@@ -90,7 +91,7 @@ def reproduce(
     text = json.dumps(record, indent=1) + "\n"
     around = {"source_given_as": redacted(source.given_as), **provenance("analysis", PACKAGES)}
     hashes = {name: sha256_file(out / name) for name in outcome.made}
-    write_provenance(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
+    write_manifest(out / PROVENANCE, around, hashes | {"reproduce.json": sha256_bytes(text.encode())})
     write_text(out / "reproduce.json", text)
     outcome.made += [PROVENANCE, "reproduce.json"]
     return outcome

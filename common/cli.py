@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import logging
@@ -10,13 +9,19 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, default_name_transform
-from cyclopts import exceptions as problems
+from cyclopts import (
+    App,
+    ArgumentCollection,
+    CoercionError,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    default_name_transform,
+)
 
-from common.errors import UserError, nearest
+from common.errors import UserError
 from common.interrupts import INTERRUPTED, SENTENCE
 from common.plain_text import redacted, visible
 
@@ -24,14 +29,13 @@ if TYPE_CHECKING:
     from cyclopts.help import DefaultFormatter, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-__all__ = ["MANY", "call", "command_name", "program", "run", "sentence", "shared_options", "whole_numbers"]
+__all__ = ["MANY", "call", "command_name", "program", "run", "shared_options"]
 
 MANY = Parameter(consume_multiple=(1, None), show_default=False)
 """An option that takes several values: `--model A B` and `--model A --model B` are the same."""
 
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTTY, errno.ESPIPE, errno.ECHILD)
 """What the system says to a program that is wrong, unless it names a file."""
-_TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def shared_options(title: str) -> Parameter:
@@ -67,7 +71,7 @@ def program(
         help_formatter=_Help(),
         version_flags=[],
         default_parameter=Parameter(negative=(), allow_repeating=True),  # the last one counts
-        config=whole_numbers,
+        config=_whole_numbers,
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -96,8 +100,11 @@ def call(app: App, argv: Sequence[str]) -> int:
     try:
         return app(words) or 0
     except CycloptsError as error:
-        chain = () if isinstance(error, problems.UnknownCommandError) else error.command_chain or ()
-        raise UserError(f"{sentence(error)} (see {' '.join([app.name[0], *chain])} --help)") from None
+        if isinstance(error.__cause__, UserError):  # of a converter
+            raise error.__cause__ from None
+        chain = () if isinstance(error, UnknownCommandError) else error.command_chain or ()
+        sentence = " ".join(str(error).split()).rstrip(".")
+        raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
 
 
 def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
@@ -156,58 +163,14 @@ def _default_help() -> DefaultFormatter:
     return DefaultFormatter()
 
 
-def whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Take 1e6 for a whole number, but not 2.6, which the library would round; a hook of `App(config=...)`."""
+def _whole_numbers(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse 2.6 for a whole number, which the library would round; a hook of `App(config=...)`."""
     del app, commands
     for argument in arguments:
         kinds = {argument.hint, *typing.get_args(argument.hint)}
-        if int not in kinds or kinds & {float, str}:
-            continue
-        for place, token in enumerate(argument.tokens):
-            with contextlib.suppress(InvalidOperation):  # the library refuses what is no number
-                number = Decimal(token.value)
-                if not number.is_finite() or number != number.to_integral_value():
-                    raise problems.CoercionError(token=token, target_type=int, argument=argument)
-                argument.tokens[place] = token.evolve(value=f"{number:.0f}")
-
-
-def sentence(error: CycloptsError) -> str:
-    """Return what is wrong in one sentence, with the nearest of what may have been meant."""
-    if isinstance(error.__cause__, UserError):  # raised by a dataclass's __post_init__ or by a converter
-        return str(error.__cause__)
-    if isinstance(error, problems.UnknownCommandError):
-        word = (error.unused_tokens or [""])[0]
-        what = "option" if word.startswith("-") else "command"
-        return f"unknown {what} {word!r}{nearest(word, list(error.app or ()))}"
-    if isinstance(error, problems.UnknownOptionError):
-        known = [name for item in error.argument_collection or () for name in item.names]
-        word = (error.token.keyword or error.token.value).split("=")[0]
-        return f"unknown option {word!r}{nearest(word, [*known, '--help'])}"
-    if isinstance(error, problems.MissingArgumentError):
-        wanted = _name(error)
-        given = error.keyword or (error.argument is not None and error.argument.tokens)
-        unknown = next(
-            (word.split("=")[0] for word in error.unused_tokens or () if word.startswith("-")), None
-        )
-        if unknown is not None and not given:
-            # Dashes are alike in all options.
-            meant = nearest(unknown.strip("-"), [wanted.strip("-")])
-            hint = f"; did you mean {wanted!r}?" if meant else f", and {wanted} is missing"
-            return f"unknown option {unknown!r}{hint}"
-        return f"{wanted} needs a value" if given else f"{wanted} is missing"
-    if isinstance(error, problems.CoercionError) and error.token is not None and error.argument is not None:
-        value = error.token.value
-        choices = error.argument.get_choices(force=True) or ()
-        if choices and value not in choices:
-            return f"unknown {_name(error)} {value!r}{nearest(value, choices)}; one of {', '.join(choices)}"
-        if error.target_type in _TYPES:
-            return f"{_name(error)} takes {_TYPES[error.target_type]}, not {value!r}"
-    return " ".join(str(error).split()).rstrip(".")
-
-
-def _name(error: problems.CoercionError | problems.MissingArgumentError) -> str:
-    assert error.argument is not None
-    return str(getattr(error, "keyword", None) or error.argument.name)
+        for token in argument.tokens:
+            if int in kinds and not kinds & {float, str} and not token.value.lstrip("+-").isdecimal():
+                raise CoercionError(token=token, target_type=int, argument=argument)
 
 
 def _users_sentence(error: UserError | OSError) -> str:

@@ -11,8 +11,6 @@ import re
 import secrets
 import shutil
 import stat
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,21 +31,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
     old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
-    removed and `path` is as it was. A link stays a link to the file that is written; what is no regular file (a device,
-    a pipe, `/dev/stdout`) gets it at its end.
+    removed and `path` is as it was. A link stays a link to the file that is written; a device or a pipe is
+    yielded itself.
 
     Raises:
         OSError: with the name that the user gave, whatever the place where it came up.
     """
-    target = path.resolve() if path.is_symlink() else path
-    if _is_stream(path):
-        with tempfile.TemporaryDirectory(prefix="clm-or-mlm-") as holder, _named(path, also=Path(holder)):
-            temporary = Path(holder, temporary_name(path.name, path.suffix))
-            yield temporary
-            sys.stdout.flush()  # what was printed before comes before
-            with temporary.open("rb") as file, path.open("ab") as stream:
-                shutil.copyfileobj(file, stream)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with _named(path):
+            yield path
         return
+    target = path.resolve() if path.is_symlink() else path
     temporary = target.with_name(temporary_name(target.name, target.suffix))
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,14 +108,6 @@ def remove_leftovers(target: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _is_stream(path: Path) -> bool:
-    """Whether a path leads to a device, a pipe or an open file of this process instead of a file of its own."""
-    link = str(path.readlink()) if path.is_symlink() else ""
-    if link.startswith("/proc/") or str(path.parent.resolve()).startswith("/proc/"):
-        return True  # /dev/stdout, also where that is a file: whoever opened it writes more into it
-    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 @functools.cache

@@ -82,12 +82,15 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
     """
     try:
         record = strict_json(content)
+        if not isinstance(record, dict) or SEAL not in record:
+            raise DamagedError("it has no seal")
+        del record[SEAL]
+        same = manifest_text(record).encode() == content
     except BadJsonError as error:
         raise DamagedError(str(error)) from None
-    if not isinstance(record, dict) or SEAL not in record:
-        raise DamagedError("it has no seal")
-    del record[SEAL]
-    if manifest_text(record).encode() != content:
+    except RecursionError:
+        raise DamagedError("it nests too deep") from None
+    if not same:
         raise DamagedError("it was changed since it was written: its seal does not fit its content")
     if not isinstance(record.get(FILES, {}), dict):
         raise DamagedError(f"{FILES!r} is no table")

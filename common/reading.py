@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from common.errors import UserError
-from common.plain_text import name_fault, visible
+from common.plain_text import name_fault
 
 __all__ = [
     "MOST_BYTES", "BadJsonError", "ChangingError", "UnreadableError", "inside", "open_plain", "read_bounded",
@@ -28,7 +28,7 @@ class UnreadableError(UserError):
     """A file that is not opened or not read: no regular file, too large, or refused by the system."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{visible(str(path))}: {reason}")
+        super().__init__(f"{path}: {reason}")
         self.reason = reason
 
 
@@ -126,7 +126,7 @@ def read_json(path: Path, remedy: str, *, most: int = MOST_BYTES) -> Any:
     try:
         return strict_json(read_bounded(path, most))
     except BadJsonError as error:
-        raise UserError(f"{visible(str(path))}: {error}; {remedy}") from None
+        raise UserError(f"{path}: {error}; {remedy}") from None
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -138,7 +138,7 @@ def inside(folder: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
     wrong = not parts or name.startswith("/") or ".." in parts or "\\" in name
     if wrong or any(name_fault(part, most=255) for part in parts):
-        raise UserError(f"the path {visible(repr(name))} does not stay in its folder")
+        raise UserError(f"the path {name!r} does not stay in its folder")
     return folder.joinpath(*parts)
 
 
@@ -147,7 +147,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BadJsonError(f"the key {visible(twice)[:40]!r} occurs twice")
+        raise BadJsonError(f"the key {twice[:40]!r} occurs twice")
     return found
 
 

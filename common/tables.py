@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,6 @@ __all__ = [
     "Heading",
     "Rows",
     "TextOnly",
-    "csv_cell",
     "csv_text",
     "fill_template",
     "markdown_table",
@@ -44,10 +42,6 @@ __all__ = [
     "written",
 ]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a formula of a spreadsheet begins with."""
-_NUMBER = re.compile(r"[+-]?(?:[0-9.](?:[0-9.,;:%()\[\]eE+ \u00b1\u2013-]| to )*)?")
-"""A number, its interval and its error are none, nor is the dash for what there is not."""
 _TEX = str.maketrans({"\\": "\\textbackslash{}", "%": "\\%", "_": "\\_", "&": "\\&", "#": "\\#", "$": "\\$",
         "{": "\\{", "}": "\\}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "<": "$<$",
         ">": "$>$", "\u221a": "$\\surd$", "\u2212": "$-$", "\u03c3": "$\\sigma$", "\u00d7": "$\\times$"})  # fmt: skip
@@ -135,26 +129,9 @@ def _markdown_cell(text: str) -> str:
     return "<br>".join(lines)
 
 
-def csv_cell(text: str) -> str:
-    """Return a text as a cell of a CSV that no spreadsheet takes for a formula, and no terminal for a command."""
-    return f"'{visible(text)}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else visible(text)
-
-
 def csv_text(frame: pd.DataFrame, digits: str | None = None) -> str:
     """Return the columns as CSV without an index, missing values as empty fields; equal frames give equal text."""
-    import pandas as pd
-
-    safe = {
-        csv_cell(str(name)): column
-        if pd.api.types.is_numeric_dtype(column)
-        else pd.Series(
-            [csv_cell(value) if isinstance(value, str) else value for value in column],
-            index=column.index,
-            dtype=object,
-        )
-        for name, column in frame.items()
-    }
-    return pd.DataFrame(safe, index=frame.index).to_csv(index=False, lineterminator="\n", float_format=digits)
+    return frame.to_csv(index=False, lineterminator="\n", float_format=digits)
 
 
 def signed(value: float, digits: int = 2) -> str:

@@ -19,9 +19,10 @@ import pandas as pd
 from analysis.sources import Source
 from common.errors import UserError
 from common.files import sha256_bytes, write_bytes
+from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.progress import progress
-from common.provenance import provenance, provenance_path, write_provenance
+from common.provenance import provenance, provenance_path
 from common.registry import Registry
 from common.tables import csv_text
 from paper_figures.figure import FigureSpec, Inputs
@@ -167,7 +168,7 @@ class DrawnFigure:
         given = self.inputs.source.given_as if logs is None else str(logs)
         around = provenance_path(folder / f"{self.spec.stem}.csv")
         made_from = {"source_given_as": redacted(given), **provenance("analysis", _PACKAGES)}
-        write_provenance(
+        write_manifest(
             around, made_from, {path.name: sha256_bytes(content) for path, content in paths.items()}
         )
         return [*paths, around]

@@ -16,7 +16,6 @@ from benchmarks.results_json import ResultsError, read_results
 from benchmarks.runs import AGAIN, RESULTS, RUN, SPLITS, read_run
 from common.errors import UserError
 from common.manifest import FILES
-from common.plain_text import visible
 
 __all__ = ["CellResult", "Run", "read_cell"]
 
@@ -135,7 +134,7 @@ def _standard(record: dict[str, Any], named: RunFolder, dataset: Dataset) -> tup
         )
     for name, value in (("dataset", dataset.name), ("lr", named.lr), ("seed", named.seed)):
         if name in record and record[name] != value:
-            found = visible(str(record[name])[:60])
+            found = str(record[name])[:60]
             raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {value}")
     validation, test = (_metric(record, split, dataset) for split in SPLITS)
     return validation, test

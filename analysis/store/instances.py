@@ -30,7 +30,6 @@ from benchmarks.runs import SPLITS
 from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_bytes
 from common.manifest import FILES, DamagedError, check_file, check_files, read_manifest, write_manifest
-from common.plain_text import visible
 from common.processes import cores
 
 if TYPE_CHECKING:
@@ -229,7 +228,7 @@ def _chosen_rows(
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}; {again}") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: cannot be read ({visible(first_line(error))}); {again}") from None
+        raise UserError(f"{path}: cannot be read ({first_line(error)}); {again}") from None
     lrs, seeds, scores = (table[name].combine_chunks() for name in columns)
     offsets, values = scores.offsets.to_numpy(), scores.values.to_numpy()
     at = {key: i for i, key in enumerate(zip(lrs.to_pylist(), seeds.to_pylist(), strict=True))}

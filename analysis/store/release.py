@@ -24,7 +24,7 @@ from common.errors import UserError, nearest
 from common.files import cache_folder
 from common.locks import wait_for_lock
 from common.manifest import read_manifest, write_manifest
-from common.plain_text import redacted, visible
+from common.plain_text import redacted
 from common.progress import progress
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Clone:
         if changed:
             first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
             raise UserError(
-                f"{self.folder / visible(first)}: was changed since it was fetched; delete {self.folder} and "
+                f"{self.folder / first}: was changed since it was fetched; delete {self.folder} and "
                 "fetch again"
             )
 

@@ -15,7 +15,7 @@ from analysis.published_cells import TEST_INSTANCES
 from analysis.store.scan import model_error
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, LEARNING_RATES, TASKS, Dataset, format_lr
 from common.errors import UserError, nearest
-from common.plain_text import name_fault, visible
+from common.plain_text import name_fault
 from pretraining.model_names import MODELS
 
 __all__ = [
@@ -48,9 +48,7 @@ def check_header(header: Sequence[str], path: Path) -> None:
     """Refuse a header that has a column twice or lacks one; raises a `UserError`."""
     if len(set(header)) < len(header):
         twice = next(name for name in header if list(header).count(name) > 1)
-        raise UserError(
-            f"{path}: the header has {visible(repr(twice))[:60]} twice; keep one of these columns"
-        )
+        raise UserError(f"{path}: the header has {twice!r:.60} twice; keep one of these columns")
     missing = [name for name in COLUMNS if name not in header and name not in OPTIONAL]
     if missing:
         spare = [name for name in header if name not in COLUMNS]
@@ -87,7 +85,7 @@ def check_rows(
             raise UserError(f"{path}: {place} {row + first_row}{why(row)}")
 
     for model in runs["model"].unique():
-        why = f"the model {visible(repr(model))[:60]} {fault}" if (fault := name_fault(model)) else None
+        why = f"the model {model!r:.60} {fault}" if (fault := name_fault(model)) else None
         if (why := why or model_error(model, added)) is not None:
             refuse(runs["model"] == model, lambda _: f": {why}")  # noqa: B023 (called at once)
     tasks = {name: dataset.task for name, dataset in datasets.items()}
@@ -155,7 +153,7 @@ def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
     runs = runs[runs["n_test"] != runs["dataset"].map(TEST_INSTANCES)]
     found = runs.drop_duplicates("dataset")[["dataset", "n_test"]]
     other = [
-        f"{visible(dataset)} ({count:,} test examples, the paper's has {TEST_INSTANCES[dataset]:,})"
+        f"{dataset} ({count:,} test examples, the paper's has {TEST_INSTANCES[dataset]:,})"
         for dataset, count in zip(found["dataset"], found["n_test"], strict=True)
         if dataset in TEST_INSTANCES
     ]

@@ -43,7 +43,7 @@ from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, Dataset
 from common.errors import UserError, first_line
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
-from common.plain_text import name_fault, visible
+from common.plain_text import name_fault
 from common.reading import BadJsonError, read_bounded, strict_json
 from common.tables import csv_text
 
@@ -126,7 +126,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
-        reason = visible(first_line(error))
+        reason = first_line(error)
         raise UserError(f"{path}: no Parquet file that can be read ({reason}); {_AGAIN}") from None
     datasets = known_datasets(recorded_definitions(record["datasets"], path))
     added = tuple(record["added_models"])
@@ -267,5 +267,5 @@ def _number(text: str, name: str, path: Path, line: int) -> float | None:
     try:
         return float(text)
     except ValueError:
-        shown = visible(repr(text))[:60]
+        shown = repr(text)[:60]
         raise UserError(f"{path}: line {line} has {name} {shown}, which is no number") from None

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, parse_run_folder
 from common.errors import UserError, nearest
-from common.plain_text import name_fault, visible
+from common.plain_text import name_fault
 from pretraining.model_names import parse
 
 __all__ = [
@@ -302,4 +302,4 @@ class _Scanner:
                 self.report(entry.path, "stray", sentence)
 
     def report(self, path: str | Path, kind: str, sentence: str) -> None:
-        self.problems.append(Problem(path=visible(str(path)), kind=kind, sentence=visible(sentence)))
+        self.problems.append(Problem(path=str(path), kind=kind, sentence=sentence))

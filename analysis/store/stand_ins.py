@@ -16,7 +16,6 @@ import pandas as pd
 
 from benchmarks.protocol import datasets_of
 from common.errors import UserError
-from common.plain_text import visible
 from common.reading import inside, read_json
 
 __all__ = ["STAND_INS", "StandIns", "averaged_datasets", "read_stand_ins"]
@@ -86,5 +85,5 @@ def read_stand_ins(source: Path) -> StandIns | None:
             logs=inside(path.parent, str(content["logs"])) if content.get("logs") else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = visible(f"{type(error).__name__}: {error}")[:200]
+        why = f"{type(error).__name__}: {error}"[:200]
         raise UserError(f"{path}: says no stand-ins ({why}); make it again or remove it") from None

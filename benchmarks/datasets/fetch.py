@@ -22,7 +22,6 @@ from benchmarks.hub_files import LOCK, LockedFile, Pin, choose, read_lock, write
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError
 from common.files import sha256_file
-from common.plain_text import visible
 from common.reading import inside
 
 __all__ = ["UnreachableError", "fetch", "fetch_all"]
@@ -116,7 +115,7 @@ def _difference(pins: Sequence[Pin], files: Sequence[LockedFile]) -> str | None:
         if None not in commits and file.revision not in commits:
             return f"takes {file.repo} at {file.revision}, this package pins {commits[0]}"
         if not any(pin.takes(file) for pin in pins):
-            path = visible(file.path)[:200]
+            path = file.path[:200]
             return f"takes {file.role} from {path} of {file.repo}, where fetch does not look for it"
     lacking = next((pin for pin in pins if not any(pin.takes(file) for file in files)), None)
     return f"takes no {lacking.role} from {lacking.repo}, where fetch looks for it" if lacking else None

@@ -32,7 +32,6 @@ from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError, first_line
 from common.files import remove_leftovers, sha256_file, temporary_name, write_text
 from common.manifest import check_files
-from common.plain_text import visible
 from common.reading import read_bounded
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
@@ -126,13 +125,11 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     for needed in (column.name for column in schema if not column.nullable):
         empty = next((row for row in rows if row.get(needed) is None), None)
         if empty is not None:
-            raise UserError(f"a row of the table {name} has no {needed}: {visible(repr(empty))[:120]}")
+            raise UserError(f"a row of the table {name} has no {needed}: {empty!r:.120}")
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise UserError(
-            f"the rows of the table {name} do not fit its columns: {visible(first_line(error))}"
-        ) from None
+        raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
 
 
 def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], licence: str,
@@ -265,7 +262,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     try:
         found = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({visible(first_line(error))}); {remedy}") from None
+        raise UserError(f"{path} cannot be read ({first_line(error)}); {remedy}") from None
     if found.schema.remove_metadata() != schema_of(dataset.form, name):
         raise UserError(f"{path} has other columns than the local form; {remedy}")
     return found

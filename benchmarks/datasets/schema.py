@@ -20,7 +20,6 @@ import pyarrow as pa
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from common.manifest import DamagedError, manifest_text, parse_manifest
-from common.plain_text import visible
 from common.reading import BadJsonError, strict_json
 from common.registry import Registry
 
@@ -192,16 +191,14 @@ class Manifest:
             found = content["schema"]
             if found != SCHEMA_VERSION:
                 raise UserError(
-                    f"{where} has version {visible(repr(found))[:40]} of the local form, this package reads version "
+                    f"{where} has version {found!r:.40} of the local form, this package reads version "
                     f"{SCHEMA_VERSION}; {remedy}"
                 )
             content = parse_manifest(text)
         except DamagedError as error:
             raise UserError(f"{where} is damaged ({error}); {remedy}") from None
         except (BadJsonError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{where} is not a dataset's manifest ({visible(str(error))[:200]}); {remedy}"
-            ) from None
+            raise UserError(f"{where} is not a dataset's manifest ({str(error)[:200]}); {remedy}") from None
         tables, counts = content["tables"], content["counts"]
         content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
         content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}

@@ -26,7 +26,7 @@ from benchmarks.sweep.request import Request
 from benchmarks.sweep.run_state import Stamp, claim_path, failure, fault, folder_of, is_done, record_stamp
 from common.description import difference
 from common.errors import UserError
-from common.plain_text import redacted, visible
+from common.plain_text import redacted
 
 __all__ = [
     "FineTuningKey", "Job", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of", "pending",
@@ -152,7 +152,7 @@ def compared_jobs(request: Request) -> list[Job]:
     jobs = jobs_of(request, wanted)
     for key in (key for job in jobs for key in job.keys):
         if (reason := fault(request.store, key)) is not None:
-            log.warning("%s %s; the run is made again", folder_of(request.store, key), visible(reason))
+            log.warning("%s %s; the run is made again", folder_of(request.store, key), reason)
     return jobs
 
 
@@ -235,7 +235,7 @@ def _finished(request: Request) -> Iterator[RunKey]:
 def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:
     folder = folder_of(request.store, key)
     if name in _OF_MODEL:
-        source = visible(str(record_of(folder).get("model_source")))[:300]
+        source = str(record_of(folder).get("model_source"))[:300]
         raise UserError(
             f"{folder} was made from {source} with the {name} {_short(old)}, this command has "
             f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ: use another --name or "

@@ -15,11 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
 from common.processes import cores
 from common.progress import Meter
-from common.provenance import provenance, provenance_path, write_provenance
+from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
 from pretraining.data.shard_files import COMPRESSIONS
@@ -153,7 +154,9 @@ def _finish(
         },
     )
     record = provenance("full", _PACKAGES) | {"engine": encoder.engine}
-    write_provenance(provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)})
+    manifests.write_manifest(
+        provenance_path(out, folder=True), record, {MANIFEST: sha256_file(out / MANIFEST)}
+    )
     writer.remove()
     train = manifest["splits"]["train"]
     logger.info(

@@ -29,7 +29,6 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from common.errors import UserError
 from common.files import write_text
-from common.plain_text import visible
 from common.processes import worker_pool
 from common.reading import read_bounded, strict_json
 from pretraining.data.bpe import LLAMA3_SPLIT, bpe_model, overflows, read_ranks, tiktoken_twin
@@ -229,9 +228,7 @@ def _from_json(text: bytes, where: str) -> TextTokenizer:
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # where the library's Rust panics, what it raises is no Exception
-        raise UserError(
-            f"{where}: not a tokenizer.json: {' '.join(visible(str(error)).split())[:300]}"
-        ) from None
+        raise UserError(f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}") from None
     inner.no_padding()
     inner.no_truncation()
     return _finish(inner, where)

@@ -21,7 +21,7 @@ from torch import Tensor
 from common.errors import UserError
 from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
 from common.manifest import FILES, write_manifest
-from common.provenance import provenance, provenance_path, write_provenance
+from common.provenance import provenance, provenance_path
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.heads import HEAD, check_state
 from pretraining.model.state_dict_adapter import MANIFEST, check_model
@@ -94,7 +94,7 @@ def export(
             for name, text in texts.items():
                 write_text(making / name, text)
             origin = origin or provenance("full", PACKAGES)
-            write_provenance(provenance_path(making, folder=True), origin, _hashes(making))
+            write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
     except SafetensorError as error:
         raise UserError(
             f"{out}: could not be written: {error}; correct that and run the same command again"

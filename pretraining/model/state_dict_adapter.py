@@ -21,7 +21,6 @@ from torch import Tensor
 
 from common.errors import UserError
 from common.manifest import FILES, SEAL, check_files, read_manifest
-from common.plain_text import visible
 from common.reading import read_json
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.heads import HEAD, EuroBertForCausalLM, EuroBertForMaskedLM, check_state
@@ -81,7 +80,7 @@ def read_config(folder: Path) -> EncoderConfig:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:  # the library has its own for every field
-        reason = " ".join(visible(str(error)).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise UserError(f"{path} describes no model: {reason}") from None
     return config
 

@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -67,30 +66,6 @@ def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
     write_text(pipe, "x" * 200_000)
     reader.join()
     assert read == ["x" * 200_000] and stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-def test_standard_output_can_be_named() -> None:
-    assert written("/dev/stdout", stdout=subprocess.PIPE).stdout == "before\n" + "x" * 100_000 + "\n"
-
-
-def test_standard_output_that_is_a_file_keeps_what_it_has(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("earlier\n")
-    with log.open("a") as stream:
-        assert written("/dev/stdout", stdout=stream).returncode == 0
-    assert log.read_text() == "earlier\nbefore\n" + "x" * 100_000 + "\n"
-
-
-@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no folder in memory")
-def test_files_in_memory_are_files_as_others() -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        path = Path(folder, "deep", "a.txt")
-        with pytest.raises(ZeroDivisionError), atomic_path(path) as temporary:
-            temporary.write_text("half")
-            raise ZeroDivisionError
-        assert not path.exists()
-        write_text(path, "whole")
-        assert path.read_text() == "whole"
 
 
 def test_every_refusal_names_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def test_other_layouts_and_unsealed_files_are_refused(tmp_path: Path) -> None:
         "",
         manifest_text(CONTENT) + "\n",
         "[" * 100_000,
+        '{"a": ' + "[" * 900 + "]" * 900 + ', "seal": ""}',
         manifest_text(CONTENT).replace('"count": 3', '"count": 3, "count": 3'),
     ):
         path.write_text(text)

@@ -19,8 +19,6 @@ from common.tables import (
     Grid,
     Heading,
     TextOnly,
-    csv_cell,
-    csv_text,
     fill_template,
     markdown_table,
     plain_table,
@@ -62,16 +60,6 @@ def test_zero_has_no_sign(value, text):
 def test_nothing_in_a_cell_is_obeyed() -> None:
     assert markdown_table([["a<b>&c\x1b[2J\nd|e"]])[0] == "| a&lt;b>&amp;c\\x1b[2J<br>d\\|e |"
     assert plain_table([["a\x07"], ["b"]]) == ["a\\x07", "b"]
-
-
-@pytest.mark.parametrize("text", ["=1+1", "@x", "\tx", "+cmd|' /C calc'!A0", "-2+3+cmd|'x'!A0", "-x"])
-def test_a_csv_cell_is_no_formula(text: str) -> None:
-    assert csv_cell(text).startswith("'")
-
-
-@pytest.mark.parametrize("text", ["-0.5", "+0.12 (-0.3 to 0.1)", "-1e-05", "a=b", "", "-0.3 \u00b1 0.2"])
-def test_numbers_stay_as_they_are_in_a_csv(text: str) -> None:
-    assert csv_cell(text) == text
 
 
 FRAME = pd.DataFrame({"name": ["a", "b"], "value": [1 / 3, 2.0]})
@@ -137,19 +125,3 @@ def test_a_document_is_printed_or_written_alike(tmp_path: Path, capsys: pytest.C
     write(document, "text", tmp_path / "new" / "file")
     assert (tmp_path / "new" / "file").read_text("utf-8") == capsys.readouterr().out == "a ± b\n"
     assert set(PRINTED) < set(FORMATS) and not FORMATS["parquet"].is_text
-
-
-def test_ordinary_frames_are_csv_as_pandas_writes_it() -> None:
-    frame = pd.DataFrame(
-        {"n": [1, 2], "x": [0.1, np.nan], "lower": [None, "-0.5 \u00b1 0.1"], "t": [True, False]}
-    )
-    assert csv_text(frame) == frame.to_csv(index=False, lineterminator="\n")
-    assert csv_text(frame, "%.3f") == frame.to_csv(index=False, lineterminator="\n", float_format="%.3f")
-
-
-def test_no_cell_of_a_csv_is_a_formula() -> None:
-    cells = ["=HYPERLINK(1)", "+cmd|' /C calc'!A0", "-2+3+cmd|'x'!A0", "@SUM(1)", "\tx", "a\x1b[2J"]
-    frame = pd.DataFrame({"=name": cells, "x": [-1.0] * len(cells)})
-    read = pd.read_csv(io.StringIO(csv_text(frame)), dtype=str)
-    assert all(cell[0] not in "=+-@\t" for cell in [*read.iloc[:, 0], *read.columns])
-    assert "\x1b" not in csv_text(frame) and list(read["x"]) == ["-1.0"] * len(cells)

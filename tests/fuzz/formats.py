@@ -30,7 +30,6 @@ from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
 from common.errors import UserError
 from common.files import sha256_bytes
 from common.manifest import write_manifest
-from common.provenance import read_provenance, write_provenance
 from paper_figures.figures.losses import training_losses
 from pretraining.training.log import write_log
 from tests.fuzz.mutations import FileFormat
@@ -173,11 +172,6 @@ def recorded(path: Path) -> Any:
     return found, clone.holds("m"), clone.complete(["x"])
 
 
-def make_provenance(folder: Path) -> Path:
-    write_provenance(folder / "provenance.json", {"seconds": {"tuning": 1.5}}, {"a": "0" * 64})
-    return folder / "provenance.json"
-
-
 def make_bare_results(folder: Path) -> Path:
     return write_results(folder, KEYS[0], SCORES)
 
@@ -256,7 +250,6 @@ FORMATS = [
         read=of_cell("standard"),
         sealed=True,
     ),
-    FileFormat(name="provenance.json", make=make_provenance, read=read_provenance, sealed=True),
     FileFormat(name="instances", make=make_instances, read=instances_of, sealed=True),
     FileFormat(
         name="runs.parquet",

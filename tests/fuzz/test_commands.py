@@ -25,7 +25,6 @@ IMPORT = "benchmarks import {dataset} --train {file} --validation {at}/validatio
 COMMANDS = {
     "results.json": "analysis ingest {at} --out {at}/out.parquet",
     "run.json": "analysis ingest {at} --out {at}/out.parquet --protocol standard",
-    "provenance.json": "analysis provenance {at}",
     "runs.parquet": "analysis scores --source {file}",
     "runs.csv": "analysis scores --source {file}",
     "instances": "analysis scores --source {at}/runs.parquet --interval hierarchical",

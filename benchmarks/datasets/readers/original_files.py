@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
-from common.plain_text import visible
 from common.progress import progress
 
 __all__ = [
@@ -65,7 +64,7 @@ class Reading:
         except UserError:
             raise
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else visible(first_line(error))
+            what = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
             self.bad(where, f"the row has not the expected form: {what}")
 
     def once(self, identity: str, scope: str, where: str) -> None:
@@ -104,7 +103,7 @@ def pick_text(row: Row, names: Sequence[str]) -> str:
     """Return what `pick` finds; `BadRowError` where it is no text."""
     found = pick(row, names)
     if not isinstance(found, str):
-        raise BadRowError(f"{names[0]} is no text: {visible(repr(found))[:80]}")
+        raise BadRowError(f"{names[0]} is no text: {found!r:.80}")
     return found
 
 
@@ -135,7 +134,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         if error.errno is not None:
             raise
         raise UserError(
-            f"{path}: the compressed file is damaged after line {number} ({visible(first_line(error))})"
+            f"{path}: the compressed file is damaged after line {number} ({first_line(error)})"
         ) from None
 
 
@@ -198,7 +197,7 @@ def parquet_file(path: Path) -> Iterator[pq.ParquetFile]:
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise UserError(f"{path} cannot be read as Parquet: {visible(first_line(error))}") from None
+        raise UserError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
 
 
 def _parsed(line: str) -> Any:

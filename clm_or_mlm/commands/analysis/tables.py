@@ -25,8 +25,9 @@ from clm_or_mlm.options import (
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_text
+from common.manifest import write_manifest
 from common.plain_text import redacted
-from common.provenance import OF_A_CALL, provenance, provenance_path, write_provenance
+from common.provenance import OF_A_CALL, provenance, provenance_path
 from common.tables import FORMATS, show, write
 from pretraining.model_names import TABLES
 
@@ -198,7 +199,7 @@ def report(
     page = render_page(content, {name: value for name, value in around.items() if name not in OF_A_CALL})
     write_text(out, page)
     if out.is_file() and not out.is_symlink():
-        write_provenance(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
+        write_manifest(provenance_path(out), around, {out.name: sha256_bytes(page.encode())})
     sys.stdout.write(f"{out}\n")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.provenance import read_provenance
+from common.manifest import read_manifest
 from pretraining.__main__ import main
 from pretraining.data import build_shards
 from pretraining.data.build_shards import build
@@ -69,7 +69,7 @@ def test_the_tokens_are_those_of_the_version(tmp_path: Path) -> None:
 
 
 def test_shards_say_who_made_them_apart_from_what_they_are(room: Path) -> None:
-    made = read_provenance(room / "out" / "provenance.json")
+    made = read_manifest(room / "out" / "provenance.json", "")
     assert made["engine"] == load_tokenizer(str(room / "tokenizer")).engine
     assert made["files"] == {"manifest.json": sha256_file(room / "out/manifest.json")}
     text = (room / "out/manifest.json").read_text()

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from common.errors import UserError
 from common.files import sha256_file
-from common.provenance import read_provenance
+from common.manifest import read_manifest
 from pretraining.__main__ import main
 from pretraining.data.manifest import load_manifest
 from pretraining.model.heads import EuroBertForMaskedLM
@@ -112,7 +112,7 @@ def test_a_model_made_elsewhere_at_another_time_has_the_same_bytes(
     for name in sorted(same):
         assert (tmp_path / "out" / name).read_bytes() == (done / name).read_bytes(), name
     first, second = (
-        read_provenance(out / "models" / MODEL / "provenance.json") for out in (done, tmp_path / "out")
+        read_manifest(out / "models" / MODEL / "provenance.json", "") for out in (done, tmp_path / "out")
     )
     assert first["commit"] != second["commit"] == "f" * 40
     assert first["command"] != second["command"] and first["stages"].keys() == second["stages"].keys()
