@@ -37,11 +37,11 @@ def test_what_follows_the_image_belongs_to_the_command_inside(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["biuld", "analysis"], "did you mean 'build'"),
+        (["biuld", "analysis"], 'Did you mean "build"'),
         (["build", "analisys"], "unknown image 'analisys'; did you mean 'analysis'"),
-        (["build", "analysis", "--miror", "x"], "did you mean '--mirror'"),
-        (["run"], "IMAGE is missing"),
-        (["doctor", "--studdy", "x"], "did you mean '--study'"),
+        (["build", "analysis", "--miror", "x"], "Did you mean --mirror"),
+        (["run"], "IMAGE requires"),
+        (["doctor", "--studdy", "x"], "Did you mean --study"),
     ],
 )
 def test_misspelt_words_name_the_nearest(words: list[str], message: str) -> None:

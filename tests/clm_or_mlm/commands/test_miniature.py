@@ -40,8 +40,8 @@ def test_options_reach_the_miniature(
         (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
         (["run", "--workers", "0"], "at least one process is needed"),
         (["run", "--data", "absent"], "there is no folder text in it"),
-        (["sample", "sst2", "--form", "quick"], "--data is missing"),
-        (["smaple"], "did you mean 'sample'"),
+        (["sample", "sst2", "--form", "quick"], "--data requires"),
+        (["smaple"], 'Did you mean "sample"'),
     ],
 )
 def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:

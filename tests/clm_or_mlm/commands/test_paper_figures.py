@@ -46,7 +46,7 @@ def test_all_from_published_makes_nine_and_says_why_not_three(
         (["12", "--source", "absent.parquet", "--logs", "logs"], "absent.parquet: "),
         (["3", "--format", "jpg"], "unknown format 'jpg'"),
         (["3", "--interval", "bootstrap"], "interval needs single runs"),
-        (["3", "--interval", "papre"], "did you mean 'paper'"),
+        (["3", "--interval", "papre"], 'Did you mean "paper"'),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments: list[str], says: str, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from pretraining.__main__ import main
         (["--source", "x"], "shards needs --tokenizer, --out"),
         (["verify"], "or the words `verify DIR`"),
         (["check", "x"], "or the words `verify DIR`"),
-        (["--sourc", "x"], "did you mean '--source'"),
-        (["--tokens", "1.5"], "--tokens takes a whole number, not '1.5'"),
+        (["--sourc", "x"], "Did you mean --source"),
+        (["--tokens", "1.5"], '--tokens: unable to convert "1.5" into int'),
     ],
 )
 def test_mistakes_are_reported(words: list[str], sentence: str) -> None:
@@ -26,6 +26,6 @@ def test_mistakes_are_reported(words: list[str], sentence: str) -> None:
 
 def test_an_unknown_compression_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     words = ["--source", "x", "--tokenizer", "y", "--out", str(tmp_path / "out"), "--compression", "zst"]
-    with pytest.raises(UserError, match="unknown --compression 'zst'; did you mean 'zstd'"):
+    with pytest.raises(UserError, match='Did you mean "zstd"'):
         main(["shards", *words])
     assert not (tmp_path / "out").exists()

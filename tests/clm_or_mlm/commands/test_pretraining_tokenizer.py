@@ -20,5 +20,5 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_option_is_the_mistake_not_what_is_missing() -> None:
-    with pytest.raises(UserError, match=r"^unknown option '--source', and --out is missing \(see "):
+    with pytest.raises(UserError, match="--out instead of --source"):
         main(["tokenizer", "--source", "x"])

@@ -18,7 +18,7 @@ from pretraining.__main__ import main
             ["--data", "a", "--out", "b", "--set", "peak_rl=1"],
             "--set: unknown key 'peak_rl'; did you mean 'peak_lr'?",
         ),
-        (["--dta", "a", "--out", "b"], "unknown option '--dta'; did you mean '--data'?"),
+        (["--dta", "a", "--out", "b"], "Did you mean --data instead of --dta?"),
         (
             ["--data", "a", "--out", "b", "--set", "backend=flsh"],
             "unknown backend 'flsh'; did you mean 'flash'?",
@@ -37,7 +37,7 @@ def test_mistakes_are_reported_before_torch_is_imported(words: list[str], senten
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"MODEL is missing \(see python -m pretraining train --help\)"):
+    with pytest.raises(UserError, match=r"MODEL requires an argument \(see python -m pretraining train --help\)"):
         main(["train"])
     with pytest.raises(UserError, match="no shards here; write them with"):
         main(["train", "610m-clm", "--data", str(tmp_path), "--out", str(tmp_path)])

@@ -50,7 +50,7 @@ def test_work_that_is_left_is_exit_code_3(
     ("words", "message"),
     [
         (["figure3", "--profile", "slum"], "unknown profile 'slum'; did you mean 'slurm'"),
-        (["figure3", "--prfile", "slurm"], "did you mean '--profile'"),
+        (["figure3", "--prfile", "slurm"], "Did you mean --profile"),
         (["figur3"], "unknown target 'figur3'; did you mean 'figure3'"),
         (["tiny", "--settings", "x.toml"], "the tiny study brings its own settings"),
         (["figure3", "figure4"], "figure4"),

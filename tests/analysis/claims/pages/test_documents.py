@@ -26,7 +26,7 @@ def test_options_that_cannot_be_met_are_refused_in_a_sentence():
     for args, words in (
         (["--interval", "bca"], "needs single runs"),
         (["--selection", "mean"], "needs single runs"),
-        (["--interval", "tt"], "did you mean 't'"),
+        (["--interval", "tt"], 'Did you mean "t"'),
         (["--source", "nowhere.parquet"], "no such source"),
     ):
         with pytest.raises(UserError, match=words):

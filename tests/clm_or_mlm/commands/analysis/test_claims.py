@@ -29,7 +29,7 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
     [
         (["--opinion", "--datasets"], "--opinion is a column of the verdicts"),
         (["--id", "F99"], "unknown claim 'F99'"),
-        (["--format", "jsn"], "unknown --format 'jsn'; did you mean 'json'"),
+        (["--format", "jsn"], 'Did you mean "json"'),
         (["--source", "nowhere"], "nowhere: no such source"),
         (
             ["--source", "standard:published"],

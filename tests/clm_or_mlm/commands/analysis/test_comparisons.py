@@ -84,7 +84,7 @@ def test_the_forest_is_a_picture_with_the_same_bytes_each_time(ending, tmp_path,
         ([*PAIR, "--figure", "forest.gif"], "unknown format 'gif'"),
         ([*PAIR, "610m-mlm20-42k", "--figure", "forest.pdf"], "name two"),
         (["compare", "610m-clm-42k"], "two models or more"),
-        (["compare"], "missing"),
+        (["compare"], "MODELS requires"),
     ],
 )
 def test_mistakes_are_one_sentence(words, said):

@@ -32,7 +32,7 @@ def test_its_status_says_whether_the_runs_agree(store: Path, capsys: pytest.Capt
 def test_no_store_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run store, it has no folder `results`"):
         main(["provenance", str(tmp_path)])
-    with pytest.raises(UserError, match="STORE is missing"):
+    with pytest.raises(UserError, match="STORE requires"):
         main(["provenance"])
 
 

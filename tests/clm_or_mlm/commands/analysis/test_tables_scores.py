@@ -49,14 +49,14 @@ def test_a_file_holds_what_would_be_printed(tmp_path: Path, capsys: pytest.Captu
     ("words", "sentence"),
     [
         (["--format", "parquet"], "--format parquet is no text: name a file with --out scores.parquet"),
-        (["--format", "cvs"], "unknown --format 'cvs'; did you mean 'csv'"),
+        (["--format", "cvs"], 'Did you mean "csv"'),
         (["--dataset", "sst3"], "did you mean 'sst2'"),
         (
             ["--model", "610m-cml-42k"],
             "published has no scores of '610m-cml-42k'; did you mean '610m-clm-42k'",
         ),
-        (["--interval", "bcaa"], "did you mean 'bca'"),
-        (["--sorce", "published"], "unknown option '--sorce'; did you mean '--source'"),
+        (["--interval", "bcaa"], 'Did you mean "bca"'),
+        (["--sorce", "published"], "Unknown option: --sorce. Did you mean --source"),
     ],
 )
 def test_what_cannot_be_had_is_one_sentence(words: list[str], sentence: str) -> None:

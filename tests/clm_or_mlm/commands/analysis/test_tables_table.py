@@ -34,8 +34,8 @@ def test_all_tables_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["ten"], "'ten' is no table; give numbers from 1 to 17, or all"),
         (["18"], "there is no Table 18; the paper has Tables 1 to 17"),
-        ([], "NUMBER is missing"),
-        (["2", "--format", "pdf"], "unknown --format 'pdf'"),
+        ([], "NUMBER requires"),
+        (["2", "--format", "pdf"], 'Invalid value "pdf" for --format'),
     ],
 )
 def test_what_is_no_table_is_one_sentence(words: list[str], sentence: str) -> None:

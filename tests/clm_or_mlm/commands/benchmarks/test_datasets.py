@@ -38,9 +38,9 @@ def test_import_lists_the_files_of_each_dataset(capsys: pytest.CaptureFixture[st
     ("words", "message"),
     [
         (["import", "sst3"], "did you mean 'sst2'"),
-        (["synthetic", "sst2"], "--out is missing"),
-        (["datasets", "shwo"], "did you mean 'show'"),
-        (["fetch", "--otu", "x"], "did you mean '--out'"),
+        (["synthetic", "sst2"], "--out requires"),
+        (["datasets", "shwo"], 'Did you mean "show"'),
+        (["fetch", "--otu", "x"], "Did you mean --out"),
     ],
 )
 def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
