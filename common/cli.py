@@ -21,7 +21,7 @@ from cyclopts import (
     default_name_transform,
 )
 
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.interrupts import INTERRUPTED, SENTENCE
 from common.plain_text import redacted, visible
 
@@ -102,8 +102,12 @@ def call(app: App, argv: Sequence[str]) -> int:
     except CycloptsError as error:
         if isinstance(error.__cause__, UserError):  # of a converter
             raise error.__cause__ from None
-        chain = () if isinstance(error, UnknownCommandError) else error.command_chain or ()
-        sentence = " ".join(str(error).split()).rstrip(".")
+        chain = error.command_chain or ()
+        if isinstance(error, UnknownCommandError):  # the library would import all commands to list them
+            chain, word = (), (error.unused_tokens or [""])[0]
+            sentence = f"Unknown command {word!r}{nearest(word, list(error.app or ()))}"
+        else:
+            sentence = " ".join(str(error).split()).rstrip(".")
         raise UserError(f"{sentence} (see {' '.join([app.name[0], *chain])} --help)") from None
 
 

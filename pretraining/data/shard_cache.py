@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import logging
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from common.errors import UserError
 from common.files import private_folder
@@ -175,17 +176,19 @@ def held(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
                     path.unlink()
 
 
-class _Hashing:
+class _Hashing(io.RawIOBase):
     """A stream of a file's bytes, hashed as they pass."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.digest, self.count = file, hashlib.sha256(), 0
+    def __init__(self, file: io.FileIO) -> None:
+        self._file, self.digest = file, hashlib.sha256()
 
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.digest.update(data)
-        self.count += len(data)
-        return data
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer) or 0
+        self.digest.update(memoryview(buffer)[:count])
+        return count
 
 
 def _decompress(
@@ -202,7 +205,7 @@ def _decompress(
         descriptor = open_plain(source)
     except FileNotFoundError:
         raise UserError(f"{source}: is missing; {_REMEDY}") from None
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    with io.FileIO(descriptor) as file:
         if (size := os.fstat(descriptor).st_size) != packed.bytes:
             raise DamagedError(f"it has {size} bytes instead of {packed.bytes}")
         compressed = _Hashing(file)

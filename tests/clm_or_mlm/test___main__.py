@@ -45,7 +45,7 @@ def test_no_words_list_commands_and_rooms(capsys: pytest.CaptureFixture[str]) ->
     ("word", "near"), [("tabel", "table"), ("benchmark", "benchmarks"), ("figur", "figure")]
 )
 def test_a_misspelt_word_is_answered_with_the_nearest(word: str, near: str) -> None:
-    with pytest.raises(UserError, match=f'Unknown command "{word}". Did you mean "{near}"'):
+    with pytest.raises(UserError, match=f"Unknown command '{word}'; did you mean '{near}'"):
         main([word])
 
 

@@ -89,7 +89,7 @@ def test_a_room_without_words_lists_its_commands(capsys: pytest.CaptureFixture[s
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UserError, match='Did you mean "ingest"'):
+    with pytest.raises(UserError, match="did you mean 'ingest'"):
         main_of("analysis")(["ingset"])
 
 

@@ -115,7 +115,7 @@ def test_a_command_gets_typed_values_and_its_exit_code_is_returned() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["shwo"], 'Unknown command "shwo". Did you mean "show"? Available commands: show (see x --help)'),
+        (["shwo"], "Unknown command 'shwo'; did you mean 'show'? (see x --help)"),
         (["show", "a", "--splt", "train"], "Unknown option: --splt. Did you mean --split? (see x show --help)"),
         (
             ["show", "a", "--split", "tset"],

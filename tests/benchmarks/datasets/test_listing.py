@@ -100,7 +100,7 @@ def test_typos_and_absence(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
         return done.stderr
 
-    assert 'Did you mean "datasets"' in stderr("dataset")
+    assert "did you mean 'datasets'" in stderr("dataset")
     assert 'Did you mean "show"' in stderr("datasets", "shw")
     assert "Did you mean --data" in stderr("datasets", "show", "sst2", "--dat", "x")
     assert "python -m benchmarks fetch sst2" in stderr("datasets", "show", "sst2", "--data", str(tmp_path))

@@ -37,7 +37,7 @@ def test_what_follows_the_image_belongs_to_the_command_inside(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["biuld", "analysis"], 'Did you mean "build"'),
+        (["biuld", "analysis"], "did you mean 'build'"),
         (["build", "analisys"], "unknown image 'analisys'; did you mean 'analysis'"),
         (["build", "analysis", "--miror", "x"], "Did you mean --mirror"),
         (["run"], "IMAGE requires"),

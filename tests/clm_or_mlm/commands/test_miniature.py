@@ -41,7 +41,7 @@ def test_options_reach_the_miniature(
         (["run", "--workers", "0"], "at least one process is needed"),
         (["run", "--data", "absent"], "there is no folder text in it"),
         (["sample", "sst2", "--form", "quick"], "--data requires"),
-        (["smaple"], 'Did you mean "sample"'),
+        (["smaple"], "did you mean 'sample'"),
     ],
 )
 def test_wrong_words_are_one_sentence(words: list[str], message: str) -> None:
