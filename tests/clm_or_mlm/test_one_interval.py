@@ -17,108 +17,31 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims.assessment import assess
-from analysis.claims.pages.documents import verdicts_document
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.interval_kinds import INTERVALS, PAPER
 from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import write_runs
-from analysis.tables.build import build_table, table_numbers
-from analysis.tables.render import TABLE_FORMATS, scores_document, table_document
+from analysis.tables.build import build_table
+from analysis.tables.render import table_document
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
-from common.tables import PRINTED, show
+from common.tables import show
 from paper_figures.figure import FIGURES, Inputs
-from paper_figures.words import alt_text, caption
-from tests.analysis.made_up import made_up_runs, with_instances
+from paper_figures.words import caption
+from tests.analysis.made_up import made_up_runs
 
 MODELS = [f"{size}-{kind}-42k" for size in ("210m", "610m", "1b") for kind in ("clm", "mlm40")]
 HOLDS = re.compile(r"of \d+ simulated seeds it holds the mean in \d+\s%")
 PAPERS = PAPER.caption(5)
 
 
+DEFAULTS = {"published": "t", "runs": "studentised"}
+
+
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    rng = np.random.default_rng(0)
-    table, folder = with_instances(
-        tmp_path_factory.mktemp("one") / "i", rng, models=MODELS[2:4], counts={"msmarco": 43}
-    )
-    return {
-        "published": PUBLISHED,
-        "runs": Source(label="mine", runs=made_up_runs(rng, models=MODELS)),
-        "runs with instances": Source(label="both", runs=table, instances=folder),
-    }
-
-
-DEFAULTS = {"published": "t", "runs": "studentised", "runs with instances": "studentised"}
-
-
-def texts(source: Source) -> dict[str, str]:
-    """Every output of a source that has a 95 % interval, with the defaults of the commands."""
-    found: dict[str, str] = {}
-    scores = source.scores(Settings())
-    for name in ("csv", "markdown"):
-        found[f"scores.{name}"] = show(scores_document(scores), name)
-    own = None if source.is_published else scores
-    for number in table_numbers()[1:]:
-        document = table_document(build_table(number, own, source=source))
-        for name in TABLE_FORMATS:
-            found[f"table{number}.{name}"] = show(document, name)
-    assessment = assess(source, Settings(), second_opinion=False)
-    for name in PRINTED:
-        found[f"claims.{name}"] = show(verdicts_document(assessment, assessment.verdicts), name)
-    inputs = Inputs(source=source)
-    for name, entry in FIGURES.items():
-        figure = entry.load()
-        if name in ("coverage", "multiverse", "12") or not figure.averaged:
-            continue  # of all intervals, of verdicts alone, of losses, of standard deviations
-        try:
-            data = figure.collect(inputs)
-        except UserError:
-            continue  # not of these models
-        found[f"caption of {name}"] = caption(figure, data, inputs)
-        if not figure.supplementary:
-            found[f"alt text of {name}"] = alt_text(figure, data, inputs)
-            found[f"data of {name}"] = data.to_csv(index=False)
-    return found
-
-
-@pytest.mark.parametrize("kind", list(DEFAULTS))
-def test_every_output_has_the_default_of_its_kind_of_source_and_its_coverage(
-    kind: str, sources: dict[str, Source]
-) -> None:
-    default = INTERVALS[DEFAULTS[kind]]
-    assert sources[kind].default_interval is default
-    words = default.caption(5).replace("\u00a0", " ")
-    seen = texts(sources[kind])
-    assert {"scores.csv", "table10.latex", "claims.markdown", "caption of claims"} <= set(seen)
-    for output, text in seen.items():
-        text = (
-            text.replace("\u00a0", " ")
-            .replace("\\%", "%")
-            .replace("$\\surd$", "\u221a")
-            .replace("&#39;", "'")
-            .replace("&#x27;", "'")
-        )
-        if output.endswith(("csv", "json")) or output.startswith("data of"):
-            assert names_in(output, text) == {default.name}, output
-            continue
-        if output.startswith("table") and sources[kind].is_published:
-            assert PAPERS in text or PAPERS.replace("\u221a", "") in text, output
-            continue
-        assert words in text or f"({default.name})" in text or f"| {default.name} |" in text, output
-        if not output.startswith("scores."):
-            assert HOLDS.search(text), output
-
-
-def names_in(output: str, text: str) -> set[str]:
-    """The intervals of data: of a column `interval`, or of the settings."""
-    if output.endswith("json"):
-        return {json.loads(text)["interval"]}
-    rows = list(csv.DictReader(io.StringIO(text)))
-    names = {row["interval"] for row in rows if row["interval"]}
-    # A table of printed cells alone has no recomputed interval to name.
-    return names or {"t"}
+def sources() -> dict[str, Source]:
+    runs = made_up_runs(np.random.default_rng(0), models=MODELS)
+    return {"published": PUBLISHED, "runs": Source(label="mine", runs=runs)}
 
 
 @pytest.mark.parametrize("kind", ["published", pytest.param("runs", marks=pytest.mark.slow)])
