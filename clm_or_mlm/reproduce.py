@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,18 +67,15 @@ def reproduce(
     Raises:
         UserError: a selection rule that the source cannot give.
     """
-    settings = _settings(source, selection)
+    settings = source.settled(Settings(selection=selection))
     outcome = Outcome()
-    steps: list[tuple[str, Callable[[Source, Path, str], list[Path]]]] = [
-        ("scores", _scores),
-        ("tables", _tables),
-        ("audit", _audit),
-        ("letter", _letter),
-        ("claims", _claims),
-    ]
-    for what, step in progress(steps, "reproduce", unit="step"):
+    for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         try:
-            outcome.made += [path.relative_to(out).as_posix() for path in step(source, out, selection)]
+            for stem, document, forms in documents(source, settings):
+                for form in forms:
+                    name = f"{stem}.{FORMATS[form].ending}"
+                    write(document, form, out / name)
+                    outcome.made.append(name)
         except UserError as error:
             outcome.missing.append((what, str(error)))
     inputs = Inputs(source=source, settings=settings, logs=logs)
@@ -97,45 +94,35 @@ def reproduce(
     return outcome
 
 
-def _settings(source: Source, selection: str) -> Settings:
-    return source.settled(Settings(selection=selection))
+Documents = Iterator[tuple[str, Document, Sequence[str]]]
+"""Path without its ending, what is written there, and in which formats."""
 
 
-def _write(document: Document, folder: Path, stem: str, forms: Sequence[str]) -> list[Path]:
-    paths = {form: folder / f"{stem}.{FORMATS[form].ending}" for form in forms}
-    for form, path in paths.items():
-        write(document, form, path)
-    return list(paths.values())
+def _scores(source: Source, settings: Settings) -> Documents:
+    yield "scores", scores_document(source.scores(settings)), ("csv",)
 
 
-def _scores(source: Source, out: Path, selection: str) -> list[Path]:
-    return _write(scores_document(source.scores(_settings(source, selection))), out, "scores", ["csv"])
+def _tables(source: Source, settings: Settings) -> Documents:
+    scores = None if source.is_published else source.scores(settings)
+    for number in table_numbers():
+        table = build_table(number, scores, source=source)
+        yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS
 
 
-def _tables(source: Source, out: Path, selection: str) -> list[Path]:
-    scores = None if source.is_published else source.scores(_settings(source, selection))
-    return [
-        path
-        for number in table_numbers()
-        for path in _write(
-            table_document(build_table(number, scores, source=source)),
-            out / "tables",
-            f"table{number:02d}",
-            TABLE_FORMATS,
-        )
-    ]
+def _audit(source: Source, settings: Settings) -> Documents:
+    yield "audit", audit_document(audit(source, selection=settings.selection)), AUDIT_FORMATS
 
 
-def _audit(source: Source, out: Path, selection: str) -> list[Path]:
-    return _write(audit_document(audit(source, selection=selection)), out, "audit", AUDIT_FORMATS)
+def _letter(source: Source, settings: Settings) -> Documents:
+    yield "letter", letter_document(write_letter(source, settings)), LETTER_FORMATS
 
 
-def _letter(source: Source, out: Path, selection: str) -> list[Path]:
-    letter = write_letter(source, _settings(source, selection))
-    return _write(letter_document(letter), out, "letter", LETTER_FORMATS)
+def _claims(source: Source, settings: Settings) -> Documents:
+    assessment = assess(source, settings)
+    yield "claims", verdicts_document(assessment, assessment.verdicts), ("markdown", "json", "csv")
 
 
-def _claims(source: Source, out: Path, selection: str) -> list[Path]:
-    assessment = assess(source, _settings(source, selection))
-    document = verdicts_document(assessment, assessment.verdicts)
-    return _write(document, out, "claims", ["markdown", "json", "csv"])
+_DOCUMENTS: dict[str, Callable[[Source, Settings], Documents]] = {
+    "scores": _scores, "tables": _tables, "audit": _audit, "letter": _letter, "claims": _claims,
+}  # fmt: skip
+"""What is written of a source besides figures."""

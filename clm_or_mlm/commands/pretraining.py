@@ -31,7 +31,7 @@ from pretraining.plan.plan import plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document
 from pretraining.plan.study_file import Study, load_study
 
-__all__ = ["export", "plan", "settings", "shards", "tokenizer", "train"]
+__all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 
 _STUDY = "the study and its settings"
 _MFU = 0.4
@@ -108,53 +108,43 @@ def settings(*, study: ConfigOptions = ConfigOptions()) -> None:
 
 
 def shards(
-    words: Annotated[tuple[str, ...], Parameter(metavar="verify DIR", show_default=False)] = (),
-    /,
     *,
-    source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")] = (),
-    tokenizer: Annotated[str | None, Parameter(metavar="ID_OR_PATH")] = None,
-    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    source: Annotated[tuple[str, ...], MANY, Parameter(metavar="SOURCE")],
+    tokenizer: Annotated[str, Parameter(metavar="ID_OR_PATH")],
+    out: Annotated[Path, Parameter(metavar="DIR")],
     workers: int | None = None,
     settings: ShardSettings = ShardSettings(),
-) -> int | None:
-    """Write a source's documents as training shards, or check shards.
+) -> None:
+    """Write a source's documents as training shards.
 
-    `shards verify DIR` compares every file of written shards with its hash.
-
-    examples:
-      python -m pretraining shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
-      python -m pretraining shards verify shards/
+    example: python -m pretraining shards --source 'documents/*.jsonl.zst' --tokenizer tokenizer/ --out shards/
 
     Args:
-        words: check the shards in DIR
         source: hf:OWNER/NAME[:CONFIG][@REVISION], or Parquet, JSON-lines and text files, folders, patterns
         tokenizer: folder, tokenizer.json, tiktoken file or hub id
         out: folder of the shards
         workers: processes that tokenise (one a core); changes no byte
     """
-    if words:
-        return _verify(words)
-    given = {"--source": source, "--tokenizer": tokenizer, "--out": out}
-    if missing := [name for name, value in given.items() if not value]:
-        raise UserError(f"shards needs {', '.join(missing)}")
-    assert tokenizer is not None and out is not None
     from pretraining.data.build_shards import build
 
     build(source, tokenizer, out, settings, workers=workers)
-    return None
 
 
-def _verify(words: tuple[str, ...]) -> int | None:
-    if words[0] != "verify" or len(words) != 2:
-        raise UserError("shards takes options only, or the words `verify DIR`")
-    from pretraining.data.manifest import verify
+def verify(data: Annotated[Path, Parameter(metavar="DIR")], /) -> int:
+    """Compare every file of written shards with its hash; exit code 1 when one is damaged.
 
-    problems = verify(Path(words[1]))
-    for problem in problems:
-        sys.stdout.write(problem + "\n")
-    if not problems:
-        sys.stdout.write(f"{words[1]}: all files are what the manifest says\n")
-    return 1 if problems else None
+    example: python -m pretraining verify shards/
+
+    Args:
+        data: folder of the shards
+    """
+    from pretraining.data import manifest
+
+    problems = manifest.verify(data)
+    sys.stdout.writelines(
+        f"{line}\n" for line in problems or [f"{data}: all files are what the manifest says"]
+    )
+    return int(bool(problems))
 
 
 def tokenizer(

@@ -45,7 +45,7 @@ Source = Callable[[], contextlib.AbstractContextManager[Path]]
 
 _CHUNK = 2**20
 _LEFT_OVER_SECONDS = 3600.0
-_REMEDY = "`shards verify` lists all such files"
+_REMEDY = "`python -m pretraining verify` lists all such files"
 
 
 def make_shard_cache_folder(place: str = "") -> Path:

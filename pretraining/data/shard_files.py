@@ -218,10 +218,12 @@ class TokenStream:
         try:
             return file.open()
         except FileNotFoundError:
-            raise UserError(f"{file.path}: is missing; `shards verify` lists all such files") from None
+            raise UserError(
+                f"{file.path}: is missing; `python -m pretraining verify` lists all such files"
+            ) from None
         except DamagedError as problem:
             raise UserError(
-                f"{file.path}: is damaged: {problem}; `shards verify` lists all such files"
+                f"{file.path}: is damaged: {problem}; `python -m pretraining verify` lists all such files"
             ) from None
 
     def _source(self, entry: ShardEntry) -> AbstractContextManager[Path]:

@@ -42,9 +42,9 @@ COMMANDS = {
     "squad.json": IMPORT,
     "record.jsonl": IMPORT,
     "conll2003_en.parquet": f"{IMPORT} --test {{at}}/test.parquet",
-    "index": "pretraining shards verify {at}/data",
-    "shard": "pretraining shards verify {at}/data",
-    "manifest": "pretraining shards verify {at}/data",
+    "index": "pretraining verify {at}/data",
+    "shard": "pretraining verify {at}/data",
+    "manifest": "pretraining verify {at}/data",
     "study": "pretraining plan --study {file}",
     "tokenizer": "pretraining tokenizer --convert {file} --out {new}/made",
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json as json_format
 import logging
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,8 +29,8 @@ __all__ = ["fetch_released", "ingest", "provenance"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_LOGGED = {"missing": 3}
-"""How many problems of a kind are logged one by one (else 20); --problems-out holds all."""
+_MOST_LOGGED = 10
+"""How many problems of a kind are logged one by one; --problems-out holds all."""
 
 
 def ingest(
@@ -63,7 +63,7 @@ def ingest(
         if instances is not None:
             raise UserError(f"{store}: a runs table holds no per-instance scores; leave --instances away")
         _convert(store, out, add_model, protocol)
-        _write_problems(problems_out, ())
+        _report((), problems_out)
         return 0
     try:
         ingested = read_store(
@@ -75,11 +75,9 @@ def ingest(
             protocol=protocol,
         )
     except RefusedStoreError as refused:
-        log_problems(refused.problems)
-        _write_problems(problems_out, refused.problems)
+        _report(refused.problems, problems_out)
         raise
-    log_problems(ingested.problems)
-    _write_problems(problems_out, ingested.problems)
+    _report(ingested.problems, problems_out)
     runs = ingested.runs
     logger.info(
         "%s: %s runs of %s; %s complete, %s without all 30 runs; %s",
@@ -93,21 +91,17 @@ def ingest(
     return ingested.status
 
 
-def log_problems(problems: Sequence[Problem]) -> None:
-    """Log the problems, the harmless ones first, and only some of many."""
-    kinds = Counter(problem.kind for problem in problems)
-    logged: Counter[str] = Counter()
-    for problem in sorted(problems, key=lambda problem: (not problem.harmless, problem)):
-        kind = problem.kind
-        logged[kind] += 1
-        limit = _MOST_LOGGED.get(kind, 20)
-        if logged[kind] <= limit:
-            level = logging.INFO if problem.harmless else logging.WARNING
-            logger.log(level, "%s", problem)
-        elif logged[kind] == limit + 1:
-            logger.info(
-                "... and %s more like that; --problems-out FILE lists all", f"{kinds[kind] - limit:,}"
-            )
+def _report(problems: Sequence[Problem], path: Path | None) -> None:
+    """Log the problems by kind, the harmless ones first, and only some of many; write all to a file if asked to."""
+    if path is not None:
+        write_text(path, json_format.dumps([asdict(problem) for problem in problems], indent=2) + "\n")
+    ordered = sorted(problems, key=lambda problem: (not problem.harmless, problem.kind, problem))
+    for _, same in groupby(ordered, key=lambda problem: problem.kind):
+        first, *others = same
+        for problem in (first, *others[: _MOST_LOGGED - 1]):
+            logger.log(logging.INFO if problem.harmless else logging.WARNING, "%s", problem)
+        if (more := len(others) + 1 - _MOST_LOGGED) > 0:
+            logger.info("... and %s more like that; --problems-out FILE lists all", f"{more:,}")
 
 
 def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -> None:
@@ -125,11 +119,6 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
     refuse_csv(out, added=added, protocol=recorded, datasets=datasets)
     write_runs(out, runs, add_models=added, protocol=recorded, datasets=read.datasets)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
-
-
-def _write_problems(path: Path | None, problems: Sequence[Problem]) -> None:
-    if path is not None:
-        write_text(path, json_format.dumps([asdict(problem) for problem in problems], indent=2) + "\n")
 
 
 def _count(number: int, what: str) -> str:
@@ -184,24 +173,14 @@ def fetch_released(
 def provenance(store: Path, /, *, json: bool = False) -> int:
     """Compare what the runs of a store were made with, and list failed runs with the ends of their logs.
 
-    Of a runs table it says whether it carries a seal. Exit status: 0 all agree; 1 some differ.
+    Exit status: 0 all agree; 1 some differ.
 
     example: python -m analysis provenance results/
 
     Args:
-        store: a run store, its results folder, or a runs table
+        store: a run store, or its results folder
         json: print JSON
     """
-    if store.is_file():
-        table = read_table(store, add_models=("*",))
-        said = (
-            "as they were written"
-            if table.sealed
-            else "without a seal: not written by this package, or moved"
-        )
-        record = {"runs": len(table.runs), "sealed": table.sealed}
-        sys.stdout.write(f"{json_format.dumps(record)}\n" if json else f"{len(table.runs):,} runs, {said}\n")
-        return 0
     result = audit_provenance(store)
     sys.stdout.write((provenance_json if json else provenance_text)(result))
     return 1 if result.mismatches else 0

@@ -11,10 +11,8 @@ from pretraining.__main__ import main
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "shards needs --source, --tokenizer, --out"),
-        (["--source", "x"], "shards needs --tokenizer, --out"),
-        (["verify"], "or the words `verify DIR`"),
-        (["check", "x"], "or the words `verify DIR`"),
+        ([], "--source requires"),
+        (["--source", "x", "--out", "y"], "--tokenizer requires"),
         (["--sourc", "x"], "Did you mean --source"),
         (["--tokens", "1.5"], '--tokens: unable to convert "1.5" into int'),
     ],

@@ -34,18 +34,3 @@ def test_no_store_is_one_sentence(tmp_path: Path) -> None:
         main(["provenance", str(tmp_path)])
     with pytest.raises(UserError, match="STORE requires"):
         main(["provenance"])
-
-
-def test_a_table_is_said_to_be_sealed_or_not(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "runs.csv"
-    assert main(["ingest", str(store), "--out", str(table)]) == 0
-    capsys.readouterr()
-    assert main(["provenance", str(table)]) == 0
-    assert capsys.readouterr().out == "180 runs, as they were written\n"
-    table.with_name("runs.csv.manifest.json").unlink()
-    assert main(["provenance", str(table), "--json"]) == 0
-    assert capsys.readouterr().out == '{"runs": 180, "sealed": false}\n'
-    assert main(["provenance", str(table)]) == 0
-    assert "180 runs, without a seal" in capsys.readouterr().out
