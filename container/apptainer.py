@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from container.site import Site
+from container.machine import Machine
 from container.start import SCRATCH, scratch_of
 
 __all__ = ["apptainer", "command", "launch", "passed_on", "stream", "version_of"]
@@ -20,18 +20,18 @@ SECONDS = 300.0
 wrapper around it may wait for ever; and a wrapper may set itself up at its first start."""
 
 
-def version_of(site: Site, seconds: float = SECONDS) -> tuple[str, str]:
+def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
     """Return the path of the Apptainer (or Singularity) command and what it says of its version.
 
     Raises:
         UserError: it is not on PATH, does not answer in time, or fails.
     """
-    program = site.which("apptainer") or site.which("singularity")
+    program = machine.which("apptainer", "singularity")
     if program is None:
         raise UserError(
             "apptainer is not on PATH; load your site's module (often `module load apptainer`) or install it"
         )
-    code, text = site.output([program, "--version"], seconds)
+    code, text = machine.output([program, "--version"], seconds)
     if code or not re.search(r"\d+\.\d+", text):
         last = (text or "no message").splitlines()[-1]
         raise UserError(
@@ -44,7 +44,7 @@ def version_of(site: Site, seconds: float = SECONDS) -> tuple[str, str]:
 @functools.cache
 def apptainer() -> str:
     """Return the path of the Apptainer command, asked once; `UserError` as `version_of` raises it."""
-    return version_of(Site())[0]
+    return version_of(Machine())[0]
 
 
 def stream(words: Sequence[str]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environ.items() if _PASS.fullmatch(key)}
 
 
-def command(image: Path, words: Sequence[str], site: Site, binds: Sequence[str] = ()) -> list[str]:
+def command(image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str] = ()) -> list[str]:
     """Return the command line for a command in an image, without the name of the program.
 
     The current folder is bound and stays current; no home is mounted.
@@ -84,24 +84,19 @@ def command(image: Path, words: Sequence[str], site: Site, binds: Sequence[str] 
     Args:
         image: the image file.
         words: a room or shortcut and its arguments.
-        site: the machine, for its GPU and the caller's variables.
+        machine: for its GPU and the caller's variables.
         binds: more folders, as Apptainer's --bind takes them.
 
     Raises:
         UserError: no scratch can be written, or CLM_OR_MLM_GPU is unknown.
     """
-    found = (
-        "nvidia"
-        if site.path("/dev/nvidiactl").exists()
-        else "rocm"
-        if site.path("/dev/kfd").exists()
-        else "none"
-    )
-    wish = site.environ.get("CLM_OR_MLM_GPU", "auto")
-    runtime = found if wish == "auto" else wish
+    runtime = machine.environ.get("CLM_OR_MLM_GPU", "auto")
+    if runtime == "auto":
+        devices = {"/dev/nvidiactl": "nvidia", "/dev/kfd": "rocm"}
+        runtime = next((name for path, name in devices.items() if machine.path(path).exists()), "none")
     if runtime not in _GPU:
-        raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {wish!r}")
-    places = dict.fromkeys([str(Path.cwd()), str(scratch_of(site.environ).parent), *binds])
+        raise UserError(f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {runtime!r}")
+    places = dict.fromkeys([str(Path.cwd()), str(scratch_of(machine.environ).parent), *binds])
     shown = [word for place in places for word in ("--bind", place)]
     line = ["run", "--no-home", "--cleanenv", "--pwd", str(Path.cwd()), *_GPU[runtime], *shown]
     return [*line, str(image), *words]
@@ -116,7 +111,7 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it first: python -m container build {image.stem}")
     program = apptainer()
-    line = command(image, words, Site(), binds)
+    line = command(image, words, Machine(), binds)
     inside = passed_on(os.environ) | {SCRATCH: str(scratch_of(os.environ).parent)}
     # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1.
     os.execve(program, [program, *line], os.environ | {f"APPTAINERENV_{k}": v for k, v in inside.items()})

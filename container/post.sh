@@ -1,6 +1,6 @@
 #!/bin/sh
 # The end of both images' builds, run inside: bytecode, and the list of what is in it. Called with the words that go to
-# container.inventory. What differs from build to build is left out when the image is packed (container/same_bytes.py), not
+# container.packages. What differs from build to build is left out when the image is packed (container/same_bytes.py), not
 # removed here: a build shows the machine's own /tmp and home.
 set -eu
 export PYTHONPATH=/opt/clm-or-mlm/source PYTHONSAFEPATH=1 PYTHONHASHSEED=0
@@ -10,7 +10,7 @@ PYTHON=/opt/clm-or-mlm/env/bin/python
 $PYTHON -m compileall -qq -f --invalidation-mode unchecked-hash /opt/clm-or-mlm/env/lib || true
 $PYTHON -m compileall -q -f --invalidation-mode unchecked-hash /opt/clm-or-mlm/source
 $PYTHON -m compileall -qq -f --invalidation-mode unchecked-hash /usr/lib/python3.11 /usr/lib/python3 || true
-$PYTHON -m container.inventory "$@"
+$PYTHON -m container.packages "$@"
 apt-get clean
 rm -rf /var/lib/apt/lists/* /usr/share/doc/*/changelog* /usr/share/man/* /usr/share/locale/* /usr/share/info/*
 # The day of the last change of a password that nobody has.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from common.cli import run
 from common.errors import UserError, nearest
-from container.site import Site
+from container.machine import Machine
 
 __all__ = ["ROOMS", "SHORTCUTS", "cache_environment", "command_of", "driver_problem", "scratch_of"]
 
@@ -78,9 +78,9 @@ def _problem(folder: Path) -> str | None:
     # In a shared /tmp another user could have laid a link or a folder of this name.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return "its folder belongs to someone else"
-    if problem := Site().write_problem(folder):
+    if problem := Machine().write_problem(folder):
         return problem
-    free = 1000 * Site().free_gb(folder)
+    free = 1000 * Machine().free_gb(folder)
     return f"{free:.0f} MB free" if free < _NEED_MB else None
 
 

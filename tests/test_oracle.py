@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 import tests.oracle
 from common.files import sha256_file
-from container.inventory import canonical, read_requirements
+from tests.locks import read_requirements
 from tests.oracle import LOCK, CannotInstall, Oracle, install
 
 VERSIONS = """
@@ -35,7 +36,7 @@ def test_it_holds_the_papers_versions_and_borrows_torch(oracle: Oracle, tmp_path
     assert (pins["sentence-transformers"], pins["transformers"]) == ("3.4.1", "4.48.3")
     for name in ("datasets", "sentence_transformers", "tokenizers", "transformers"):
         version, file = found[name]
-        assert version == pins[canonical(name)]
+        assert version == pins[canonicalize_name(name)]
         assert Path(file).is_relative_to(oracle.site)
     for name in ("numpy", "torch"):
         assert not Path(found[name][1]).is_relative_to(oracle.site)
@@ -53,7 +54,9 @@ def test_nothing_of_it_asks_for_other_versions(oracle: Oracle, tmp_path: Path) -
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line != "No broken requirements found."]
-    assert {canonical(line.split()[0]) for line in lines}.isdisjoint(read_requirements(LOCK)), done.stdout
+    assert {canonicalize_name(line.split()[0]) for line in lines}.isdisjoint(read_requirements(LOCK)), (
+        done.stdout
+    )
 
 
 def test_what_is_borrowed_is_not_in_its_lock() -> None:

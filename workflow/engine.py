@@ -12,35 +12,41 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
+import itertools
 import logging
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from common.errors import UserError
-from common.locks import try_lease
+from common.locks import holder_of, try_lease
 from common.processes import end_with_parent
 from common.provenance import ROOT
-from container.site import Site
+from container.machine import Machine
 from workflow.jobs import Job, Workflow, refuse_other_settings, save, write_marker
-from workflow.slurm.live_jobs import forget_ended, live_jobs, queued, read_live, write_live
+from workflow.slurm import forget_ended, live_jobs, prefix_of, queued, read_live, write_live
 
-__all__ = ["LEASE", "PROFILES", "prefix_of", "reconcile", "run_workflow"]
+__all__ = ["LEASE", "PROFILES", "cancel", "detach", "reconcile", "run_workflow"]
 
 log = logging.getLogger(__name__)
 
 LEASE = ".lease"
 """File in a workflow's folder that names the call that works there."""
 
+CANCEL = ".cancel"
+"""File there that asks this call to end."""
+
 _ROUNDS = 3
 """How often one call starts Snakemake: again when it was killed, or when jobs of an earlier call were lost."""
+
+_POLITE_SECONDS = 20
+"""Between two questions to Slurm."""
 
 PROFILES = ("local", "slurm")
 """Where jobs run; each is a folder of Snakemake settings in `workflow/profiles/`."""
@@ -52,7 +58,7 @@ def run_workflow(
     *,
     profile: str = "local",
     words: Sequence[str] = (),
-    announce: Callable[[list[Job]], None] | None = None,
+    announce: Callable[[list[Job]], None] = lambda _: None,
     dry_run: bool = False,
     retry_failed: bool = False,
 ) -> bool:
@@ -65,17 +71,15 @@ def run_workflow(
         words: more words for snakemake.
         announce: called with the jobs to do, before any starts.
         dry_run: stop after `announce`.
-        retry_failed: start cells with runs that are recorded as failed again; their commands try those.
+        retry_failed: do runs again that are recorded as failed.
 
     Raises:
         UserError: another call works in the folder, what is done there was made from other settings, it cannot be
             written any more, or Slurm does not answer.
     """
-    again = {name for name, job in workflow.jobs.items() if retry_failed and job.has_failures(folder)}
-    announce = announce or (lambda _: None)
     if dry_run:
         refuse_other_settings(workflow, folder)
-        announce(reconcile(workflow, folder, change=False, again=again))
+        announce(reconcile(workflow, folder, change=False, retry_failed=retry_failed))
         return True
     folder.mkdir(parents=True, exist_ok=True)
     lost = threading.Event()
@@ -84,17 +88,16 @@ def run_workflow(
             raise UserError(
                 f"another call works in {folder} ({holder}); wait for it or choose another folder"
             )
+        (folder / CANCEL).unlink(missing_ok=True)
         for number in range(_ROUNDS):
-            live = live_jobs(workflow.jobs, folder, prefix_of(folder)) if profile == "slurm" else {}
+            live = live_jobs(workflow.jobs, folder) if profile == "slurm" else {}
             if number == 0:
                 refuse_other_settings(workflow, folder, live)
-            todo = reconcile(workflow, folder, again=again)
-            if number == 0:
-                announce(todo)
-                for marker, job in workflow.jobs.items():
-                    if marker not in live:  # what a user's mistake stopped is tried again by a new call
-                        (folder / job.refused).unlink(missing_ok=True)
+                announce(reconcile(workflow, folder, retry_failed=retry_failed))
+                _forget_attempts((job for marker, job in workflow.jobs.items() if marker not in live), folder)
                 save(workflow, folder)
+            else:
+                reconcile(workflow, folder)
             # Markers are written last, so none is ever incomplete. With such a note of Snakemake's for a marker that
             # `reconcile` accepts, it does that job alone, and then reports that all is done.
             shutil.rmtree(folder / ".snakemake" / "incomplete", ignore_errors=True)
@@ -104,35 +107,30 @@ def run_workflow(
                 text = "%d jobs of an earlier call are queued or running and are waited for: %s"
                 log.info(text, len(live), numbers)
             code = _snakemake(workflow, folder, profile, words, lost)
-            if code and (problem := Site().write_problem(folder)):
+            if code and (problem := Machine().write_problem(folder)):
                 raise UserError(
                     f"{folder} cannot be written: {problem}; make room, then the same call does what is missing"
                 )
             if code == 0 or (code > 0 and not live):
                 break
-            # Those that were tried again and failed again have their markers.
-            again = {marker for marker in again if not (folder / marker).is_file()}
             log.warning("snakemake ended with code %d; looking for what is left", code)
         return code == 0
 
 
-def prefix_of(folder: Path) -> str:
-    """Return what the names of the folder's Slurm jobs start with: its own name and a number that follows from it."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
-    return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-
-
 def reconcile(
-    workflow: Workflow, folder: Path, *, change: bool = True, again: Collection[str] = ()
+    workflow: Workflow, folder: Path, *, change: bool = True, retry_failed: bool = False
 ) -> list[Job]:
     """Make the markers say what is on disk; return the jobs to do.
 
     Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
     already: deleting old trunks to save space must not train them again. Without `change` the markers stay as they are.
-    Jobs whose markers are in `again` are done again though they are complete.
+    With `retry_failed` runs that are recorded as failed count as missing; their records are removed.
     """
+    failures = {marker: job.failures(folder) if retry_failed else [] for marker, job in workflow.jobs.items()}
+    for path in itertools.chain(*failures.values() if change else ()):
+        path.unlink()
     complete = {
-        marker: marker not in again and job.is_complete(folder) for marker, job in workflow.jobs.items()
+        marker: not failures[marker] and job.is_complete(folder) for marker, job in workflow.jobs.items()
     }
     for marker, job in workflow.jobs.items():
         # Tables follow from cells: those made before one of them was lost are made again.
@@ -151,14 +149,20 @@ def reconcile(
             if change and not path.is_file() and not job.kind.follows:
                 log.info("%s %s: complete already", job.kind.name, job.name)
                 write_marker(job, folder)
-        else:
-            if change and path.is_file():
-                why = "some of its runs failed" if marker in again else "what it made is gone"
-                log.info("%s %s: %s, it is done again", job.kind.name, job.name, why)
-                path.unlink()
-            if marker in wanted:
-                todo.append(job)
+            continue
+        if change and path.is_file():
+            log.info("%s %s: what it made is gone or failed, it is done again", job.kind.name, job.name)
+            path.unlink()
+        if marker in wanted:
+            todo.append(job)
     return todo
+
+
+def _forget_attempts(jobs: Iterator[Job], folder: Path) -> None:
+    """Forget why jobs were not started again: a new call tries them."""
+    for job in jobs:
+        for path in (job.refused, job.number):
+            (folder / path).unlink(missing_ok=True)
 
 
 def _snakemake(
@@ -193,6 +197,8 @@ def _snakemake(
         code = process.wait()
     if lost.is_set():
         raise UserError(f"another call took over {folder} while this one did not answer; this one ends")
+    if (folder / CANCEL).exists():
+        raise UserError(f"`python -m workflow cancel` ended the call that worked in {folder}")
     return code
 
 
@@ -221,17 +227,19 @@ def _ending(process: subprocess.Popen[bytes], slurm: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Event) -> Iterator[None]:
-    """Say which jobs of an earlier call are gone, and end the process without its lease, while the block runs."""
+    """Say which jobs of an earlier call are gone, and end the process when this call has to, while the block runs."""
     done = threading.Event()
     waited = bool(read_live(folder))
 
     def watch() -> None:
-        while not done.wait(5):
-            if lost.is_set():
+        for second in itertools.count(1):
+            if done.wait(1):
+                return
+            if lost.is_set() or (folder / CANCEL).exists():
                 process.kill()
-            if waited:
+            if waited and second % _POLITE_SECONDS == 0:
                 with contextlib.suppress(UserError):  # Slurm does not answer now
-                    forget_ended(folder, queued(prefix_of(folder)))
+                    forget_ended(folder)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -240,3 +248,51 @@ def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Ev
     finally:
         done.set()
         thread.join()
+
+
+def cancel(folder: Path, seconds: float = 60.0) -> list[str]:
+    """End the call that works in a folder, on whatever node, then its Slurm jobs; return their numbers.
+
+    Raises:
+        UserError: the call has not ended after so many seconds, or Slurm does not answer.
+    """
+    asked, end = folder / CANCEL, time.monotonic() + seconds
+    try:
+        while holder := holder_of(folder / LEASE):
+            # It would submit them again.
+            asked.touch()
+            if time.monotonic() > end:
+                raise UserError(f"a call works in {folder} ({holder}) and does not end; end it first")
+            time.sleep(0.5)
+    finally:
+        asked.unlink(missing_ok=True)
+    numbers = [job.number for job in queued(folder)]
+    if numbers:
+        subprocess.run(["scancel", *numbers], check=True)
+    return numbers
+
+
+def detach(words: Sequence[str], folder: Path) -> str:
+    """Start `python -m workflow WORDS` so that it outlives this login; return a sentence once it works in its folder.
+
+    Raises:
+        UserError: a call works there already, or this one ended with an error, which is the sentence.
+    """
+    if holder := holder_of(folder / LEASE):
+        raise UserError(f"a call works in {folder} already ({holder})")
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "controller.log"
+    environ, silent = os.environ | {"PYTHONPATH": str(ROOT)}, subprocess.DEVNULL
+    with output.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "workflow", *words],
+            stdin=silent, stdout=sink, stderr=sink, env=environ, start_new_session=True,
+        )  # fmt: skip
+    while not holder_of(folder / LEASE):
+        time.sleep(0.2)
+        if (code := process.poll()) == 0:
+            return f"all was done already; its output: {output}"
+        if code is not None:
+            last = output.read_text("utf-8", errors="replace").strip().splitlines()[-1:]
+            raise UserError(f"it ended with code {code}: {''.join(last).removeprefix('error: ')} ({output})")
+    return f"runs in the background as process {process.pid}; its output: {output}"

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs import record_of
+from benchmarks.runs import RUN, record_of
 from common.description import difference
 from common.errors import UserError
 from common.files import write_text
 from common.registry import Registry
-from workflow.site_file import queue_name
 
 __all__ = [
     "KINDS",
+    "QUEUES",
     "WORKFLOW",
     "Command",
     "Job",
@@ -34,6 +34,7 @@ __all__ = [
     "by_marker",
     "load",
     "marker",
+    "queue_name",
     "refuse_other_settings",
     "save",
     "write_marker",
@@ -44,6 +45,9 @@ log = logging.getLogger(__name__)
 WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 
+QUEUES = ("cpu", "gpu", "gpus")
+"""Kinds of jobs to a site: without a GPU, with one, with more."""
+
 Command = tuple[str, ...]
 """A room and the words after it: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
 
@@ -52,9 +56,14 @@ def _all_there(paths: Sequence[Path]) -> bool:
     return all(path.is_file() for path in paths)
 
 
+def _failed(results: Path) -> bool:
+    """Return whether a run has no results and is recorded as failed."""
+    return not results.is_file() and record_of(results.parent).get("status") == "failed"
+
+
 def _done_or_failed(results: Sequence[Path]) -> bool:
     """Return whether every run has its results or is recorded as failed: a loss that diverged does so again."""
-    return all(path.is_file() or record_of(path.parent).get("status") == "failed" for path in results)
+    return all(path.is_file() or _failed(path) for path in results)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +154,7 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """Which of `workflow.site_file.QUEUES` it belongs to."""
+        """Which of `QUEUES` it belongs to."""
         return queue_name(self.nodes, self.gpus)
 
     @property
@@ -174,6 +183,11 @@ class Job:
         return self.log.removesuffix("log") + "refused"
 
     @property
+    def number(self) -> str:
+        """The file with the number of the last Slurm job that ran it."""
+        return self.log.removesuffix("log") + "number"
+
+    @property
     def stop(self) -> str:
         """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
         return self.log.removesuffix("log") + "stop"
@@ -191,9 +205,16 @@ class Job:
         """Return whether what it makes is all there."""
         return self.kind.complete([folder / path for path in self.makes])
 
-    def has_failures(self, folder: Path) -> bool:
-        """Return whether it is complete by what is recorded as failed."""
-        return self.is_complete(folder) and not _all_there([folder / path for path in self.makes])
+    def failures(self, folder: Path) -> list[Path]:
+        """Return the records of its runs that failed."""
+        if self.kind.complete is not _done_or_failed:
+            return []
+        return [path.with_name(RUN) for path in (folder / name for name in self.makes) if _failed(path)]
+
+
+def queue_name(nodes: int, gpus: int) -> str:
+    """Return which of `QUEUES` a job of so many nodes with so many GPUs belongs to."""
+    return QUEUES[min(2, nodes * gpus)]
 
 
 def marker(kind: str, name: str) -> str:
@@ -214,7 +235,7 @@ class Workflow:
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `workflow.site_file.QUEUES` asks Slurm for, by the names of Snakemake's resources."""
+    """What each of `QUEUES` asks Slurm for, by the names of Snakemake's resources."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     modules: tuple[str, ...] = ()

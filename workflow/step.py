@@ -29,9 +29,10 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.processes import AGAIN, end_with_parent, ignore_stop_signal, on_stop_signal
 from common.provenance import ROOT
-from container.site import Site
+from container.machine import Machine
 from pretraining.training.slurm import first_host
 from workflow.jobs import Job, Workflow, load, write_marker
+from workflow.slurm import was_cancelled
 
 __all__ = ["MISTAKE", "do", "launcher_of", "prefix_of", "run_until", "seconds_left", "site_environment"]
 
@@ -238,15 +239,13 @@ def _checkpoints(job: Job, folder: Path) -> set[Path]:
 
 def _timed(job: Job, workflow: Workflow, folder: Path) -> int:
     """Do a job and write down what it took."""
-    started, code = time.monotonic(), MISTAKE
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started, before, code = time.monotonic(), _cpu_seconds(), MISTAKE
     try:
         code = do(job, workflow, folder)
     finally:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         took = {
             "seconds": round(time.monotonic() - started, 1),
-            "cpu_seconds": round(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime, 2),
+            "cpu_seconds": round(_cpu_seconds() - before, 2),
             "gpus": job.nodes * job.gpus,
             "code": code,
         }
@@ -257,9 +256,14 @@ def _timed(job: Job, workflow: Workflow, folder: Path) -> int:
     return code
 
 
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _requeue() -> None:
     """Put this Slurm job back into the queue, and wait until Slurm ends it, where that is allowed."""
-    code, text = Site().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
+    code, text = Machine().output(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], seconds=300)
     if code:
         log.warning("the job cannot be put back into the queue: %s", text)
     else:
@@ -270,8 +274,8 @@ def main(argv: Sequence[str]) -> int:
     """Do the job of the current folder's workflow that has the marker `argv[0]`."""
     *finished, marker = argv or [""]
     folder = Path.cwd()
-    inside = "SLURM_JOB_ID" in os.environ
-    if not inside:
+    number = os.environ.get("SLURM_JOB_ID", "")
+    if not number:
         # Slurm ends what a killed job started; here nobody else does.
         end_with_parent()
     workflow = load(folder)
@@ -284,12 +288,9 @@ def main(argv: Sequence[str]) -> int:
         log.error("%s %s: the same mistake would end it again", job.kind.name, job.name)
         return MISTAKE
     try:
-        if workflow.image and not Path(workflow.image).is_file():
-            raise UserError(f"{workflow.image} does not exist; build it: make image-full")
-        if workflow.image and Site().which("apptainer") is None and Site().which("singularity") is None:
-            raise UserError("apptainer is not on this node's PATH; add its module to the site's `modules`")
+        _refuse_what_cannot_start(job, workflow, folder, number)
         while (code := _timed(job, workflow, folder)) == RESUME:
-            if inside:
+            if number:
                 _requeue()
                 return AGAIN
             log.info("%s %s: starting it again", job.kind.name, job.name)
@@ -297,6 +298,21 @@ def main(argv: Sequence[str]) -> int:
     except UserError as error:
         write_text(folder / job.refused, f"{error}\n")
         raise
+
+
+def _refuse_what_cannot_start(job: Job, workflow: Workflow, folder: Path, number: str) -> None:
+    """Raise a `UserError` where the image cannot be run, or where somebody has ended this job by scancel."""
+    if workflow.image and not Path(workflow.image).is_file():
+        raise UserError(f"{workflow.image} does not exist; build it: make image-full")
+    if workflow.image and Machine().which("apptainer", "singularity") is None:
+        raise UserError("apptainer is not on this node's PATH; add its module to the site's `modules`")
+    if number:
+        path = folder / job.number
+        before = path.read_text("utf-8").strip() if path.is_file() else number
+        # Put back into the queue, a job keeps its number; submitted again by Snakemake, it has another.
+        if before != number and was_cancelled(before):
+            raise UserError(f"Slurm job {before} was cancelled; the next call starts {job.name} again")
+        write_text(path, f"{number}\n")
 
 
 def _finished(job: Job, folder: Path) -> int:

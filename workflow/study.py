@@ -22,9 +22,8 @@ from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
 from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
 from pretraining.plan.study_file import Study, load_study
-from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker
+from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name
 from workflow.settings import Settings
-from workflow.site_file import queue_name
 
 __all__ = [
     "cell_runs", "models_of", "place_stand_ins", "study_of", "train_command", "tuning_gpu_hours", "workflow_of",
@@ -136,16 +135,15 @@ def workflow_of(target: str, settings: Settings, image: str = "") -> Workflow:
     packs = [tuple(sources)] if settings.tuning_gpus > 1 else [(source,) for source in sources]
     jobs += [_cells(model, pack, datasets, study, settings) for model in models for pack in packs]
     cells = [job for job in jobs if job.kind.part == "fine-tuning"]
-    site = settings.profile
     return Workflow(
         target=target,
         jobs=by_marker([*jobs, _analysis(target, cells, models, settings)]),
         image=image,
-        binds=(*_outside(settings), *site.binds),
-        queues={name: queue.resources() for name, queue in site.queues.items()},
-        gres=site.gres,
-        modules=site.modules,
-        environ=site.variables(),
+        binds=(*_outside(settings), *settings.binds),
+        queues={name: queue.resources() for name, queue in settings.jobs.items()},
+        gres=settings.gres,
+        modules=settings.modules,
+        environ=settings.variables(),
     )
 
 
@@ -165,7 +163,7 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
         "gpus": gpus,
         "cpus": settings.cpus * max(1, gpus),
         "memory_gb": settings.memory_gb * max(1, gpus),
-        "limit_hours": settings.profile.queues[queue_name(nodes, gpus)].hours,
+        "limit_hours": settings.hours(queue_name(nodes, gpus)),
     }
 
 
@@ -194,7 +192,7 @@ def _data(settings: Settings) -> Job:
         commands=(words,),
         makes=tuple(f"data/{name}/manifest.json" for name in settings.needed_datasets),
         description={"made up with": _deciding(settings.make_datasets)},
-        limit_hours=settings.profile.queues["cpu"].hours,
+        limit_hours=settings.hours("cpu"),
     )
 
 

@@ -9,11 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from common.errors import UserError
-from container import build as images
 from container import doctor as machine
-from container import verify as verification
+from container import image as images
 from container.apptainer import launch, stream
-from container.build import IMAGES
+from container.image import IMAGES
 
 __all__ = ["build", "doctor", "run", "test", "verify"]
 
@@ -86,7 +85,7 @@ def verify(image: str, /, *, file: Annotated[Path | None, Parameter(metavar="FIL
         image: analysis or full
         file: the image file (build/IMAGE.sif)
     """
-    return _reported(verification.verify(IMAGES[image], file))
+    return _reported(images.verify(IMAGES[image], file))
 
 
 def doctor(*, study: Annotated[Path, Parameter(metavar="DIR")] = Path()) -> int:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from common.errors import UserError, nearest
-from common.locks import holder_of
 from common.manifest import CRATE
 from common.settings import describe_settings
-from workflow.detached import start_detached
-from workflow.engine import LEASE, PROFILES, prefix_of, run_workflow
+from workflow import engine
+from workflow.crate import write_crate
+from workflow.engine import PROFILES, run_workflow
 from workflow.jobs import Job
-from workflow.reports import study_status
-from workflow.reports.crate import write_crate
-from workflow.reports.summary import summary
+from workflow.progress import Progress, progress_of
 from workflow.settings import Settings, check_requirements, load_settings
-from workflow.slurm.live_jobs import queued
-from workflow.slurm.site_check import refuse_what_slurm_refuses
-from workflow.study import models_of, place_stand_ins, study_of, workflow_of
+from workflow.slurm import refuse_what_slurm_refuses
+from workflow.study import place_stand_ins, workflow_of
 
 __all__ = ["archive", "cancel", "detach", "status", "study"]
 
@@ -59,7 +54,7 @@ def study(
         profile: where jobs run: local or slurm
         dir_: the study's folder
         settings: settings (TOML); the paper's without
-        site: the site's profile: a name of workflow/sites, or a TOML file
+        site: the site: a name of workflow/sites, or a TOML file
         image: image the jobs run in; this environment without
         dry_run: print jobs, GPU hours and disk, ask Slurm whether it would take them, and stop
         retry_failed: do runs again that are recorded as failed
@@ -73,8 +68,6 @@ def study(
         raise UserError(f"unknown profile {profile!r}{known}; profiles are {', '.join(PROFILES)}")
     folder = dir_.resolve()
     values, whole = _settings(target, settings, folder, site), "all" if target == "tiny" else target
-    if retry_failed:
-        values = replace(values, tuning_options=(*values.tuning_options, "--retry-failed"))
     file = "" if image is None else str(image.resolve())
     workflow = workflow_of(whole, values, file)
     if not dry_run:
@@ -84,10 +77,14 @@ def study(
     if target == "tiny" and profile == "slurm":
         # Its jobs last seconds: their state is asked for as often.
         words = (*_OFTEN, *words)
-    models = len(models_of(whole, study_of(values)))
 
     def announce(todo: list[Job]) -> None:
-        sys.stdout.write(summary(workflow, todo, values, folder, models))
+        sys.stdout.write(Progress(workflow=workflow, folder=folder, todo=tuple(todo)).text())
+        if values.gpus_per_node:
+            sys.stdout.write(
+                f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device} at "
+                f"{values.mfu:.0%} of their peak rate; --settings FILE says what your site has\n"
+            )
         sys.stdout.flush()
 
     place_stand_ins(folder, whole)
@@ -133,25 +130,21 @@ def status(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study
     Args:
         dir_: the study's folder
     """
-    found = study_status.study_status(dir_.resolve())
-    sys.stdout.write(study_status.status_text(found))
+    found = progress_of(dir_.resolve())
+    caller = f"{found.caller} works here" if found.caller else "nobody works here: the same call resumes it"
+    sys.stdout.write(f"{found.text()}{caller}\n")
     return found.code
 
 
 def cancel(*, dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study")) -> None:
-    """End a study's jobs on Slurm, queued and running; what they saved stays.
+    """End a study: the call that works in its folder, and its jobs on Slurm, queued and running; what they saved stays.
 
     example: python -m workflow cancel --dir /scratch/me/study
 
     Args:
         dir_: the study's folder
     """
-    folder = dir_.resolve()
-    if holder := holder_of(folder / LEASE):
-        raise UserError(f"a call works in {folder} ({holder}) and would submit them again; end it first")
-    numbers = [job.number for job in queued(prefix_of(folder))]
-    if numbers:
-        subprocess.run(["scancel", *numbers], check=True)
+    numbers = engine.cancel(dir_.resolve())
     sys.stdout.write(f"{len(numbers)} jobs ended{': ' if numbers else ''}{' '.join(numbers)}\n")
 
 
@@ -161,7 +154,7 @@ def detach(
     *words: Annotated[str, Parameter(show=False)],
     dir_: Annotated[Path, Parameter(name="--dir")] = Path("build/study"),
 ) -> None:
-    """Run a study so that it survives logout: in tmux where it is installed, else by nohup.
+    """Run a study in the background, so that it survives logout.
 
     example: python -m workflow detach figure3 --dir /scratch/me/study -- --profile slurm --settings mine.toml
     words after -- are those of the study's own call
@@ -172,12 +165,7 @@ def detach(
     """
     _refuse_without_dashes(words)
     folder = dir_.resolve()
-    if holder := holder_of(folder / LEASE):
-        raise UserError(f"a call works in {folder} already ({holder})")
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "controller.log"
-    command = [sys.executable, "-m", "workflow", target, "--dir", str(folder), *words]
-    sys.stdout.write(start_detached(command, prefix_of(folder), log) + f"\nits output: {log}\n")
+    sys.stdout.write(f"{engine.detach([target, '--dir', str(folder), *words], folder)}\n")
 
 
 def archive(

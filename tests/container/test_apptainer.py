@@ -14,7 +14,7 @@ from common.errors import UserError
 from common.provenance import ROOT
 from container import doctor
 from container.apptainer import apptainer, command, launch, passed_on, stream, version_of
-from container.site import Site
+from container.machine import Machine
 
 
 def _program(folder: Path, text: str) -> Path:
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_one_that_answers_is_asked_once_and_its_output_comes_as_lines(folder: Path) -> None:
-    assert version_of(Site()) == (str(folder / "apptainer"), "apptainer version 1.4.5")
+    assert version_of(Machine()) == (str(folder / "apptainer"), "apptainer version 1.4.5")
     assert apptainer() == str(folder / "apptainer")
     assert "".join(stream(["test", "x.sif"])).strip() == "test x.sif"
     with pytest.raises(UserError, match="apptainer build ended with code 7"):
@@ -53,15 +53,15 @@ def test_one_that_hangs_fails_or_is_missing_is_one_sentence(
     with pytest.raises(
         UserError, match=r"code 124: no answer within 1 s, so nothing can run in an image here"
     ):
-        version_of(Site(), 1.0)
+        version_of(Machine(), 1.0)
     monkeypatch.setattr(doctor, "version_of", lambda site: version_of(site, 1.0))
-    line = doctor.apptainer(Site())
+    line = doctor.apptainer(Machine())
     assert line.status == "fail" and "user namespaces" in line.advice
     _program(folder, "echo starter: permission denied; exit 13")
     with pytest.raises(UserError, match=r"ended with code 13: starter: permission denied"):
-        version_of(Site())
+        version_of(Machine())
     with pytest.raises(UserError, match=r"apptainer is not on PATH; load your site's module"):
-        version_of(Site(environ={"PATH": str(folder.parent)}))
+        version_of(Machine(environ={"PATH": str(folder.parent)}))
 
 
 @pytest.mark.parametrize("words", [("run", "x.sif", "analysis"), ("test", "analysis")])
@@ -72,10 +72,10 @@ def test_every_command_says_it_in_one_sentence(folder: Path, words: tuple[str, .
     # The image has to seem to be there, and the limit is the real one but for its length.
     code = (
         "import sys, pathlib\n"
-        "from container import apptainer, build, __main__ as m\n"
+        "from container import apptainer, image, __main__ as m\n"
         "from common.cli import run\n"
         "apptainer.version_of.__defaults__ = (1.0,)\n"
-        "build.BUILD = pathlib.Path.cwd()\n"
+        "image.BUILD = pathlib.Path.cwd()\n"
         "run(m.main, sys.argv[1:])\n"
     )
     answer = subprocess.run(
@@ -104,7 +104,7 @@ def test_the_line_mounts_no_home_and_binds_the_folder_and_the_scratch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    site = Site(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
+    site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path / "s")}, root=tmp_path)
     text = " ".join(command(Path("x.sif"), ["analysis", "--help"], site, ["/data"]))
     assert text.startswith(f"run --no-home --cleanenv --pwd {tmp_path} --bind")
     assert f"--bind {tmp_path} --bind {tmp_path / 's'} --bind /data x.sif analysis --help" in text
@@ -116,7 +116,7 @@ def test_the_driver_comes_in_where_there_is_a_gpu(tmp_path: Path, device: str, o
     (tmp_path / "dev" / device).touch()
 
     def line(**more: str) -> list[str]:
-        site = Site(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
+        site = Machine(environ={"CLM_OR_MLM_SCRATCH": str(tmp_path), **more}, root=tmp_path)
         return command(Path("x.sif"), [], site)
 
     assert option in line()

@@ -10,27 +10,28 @@ import pytest
 
 from container import doctor
 from container.doctor import Line, report
-from container.site import Site
+from container.machine import Machine
 
 Answers = dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FakeSite(Site):
+class FakeMachine(Machine):
     """A machine whose programs answer what a test says."""
 
     answers: Answers = field(default_factory=dict)
     """Exit code and output by the first words of a command."""
 
-    def which(self, program: str) -> str | None:
-        return f"/usr/bin/{program}" if any(words.split()[0] == program for words in self.answers) else None
+    def which(self, *programs: str) -> str | None:
+        known = {words.split()[0] for words in self.answers}
+        return next((f"/usr/bin/{program}" for program in programs if program in known), None)
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         line = " ".join([Path(command[0]).name, *command[1:]])
         return next((answer for words, answer in self.answers.items() if line.startswith(words)), (127, ""))
 
 
-Maker = Callable[..., FakeSite]
+Maker = Callable[..., FakeMachine]
 
 
 @pytest.fixture
@@ -39,20 +40,19 @@ def machine(tmp_path: Path) -> Maker:
     for name in ("dev/shm", "tmp", "home/me", "study"):
         (tmp_path / name).mkdir(parents=True)
 
-    def make(environ: dict[str, str] | None = None, answers: Answers | None = None) -> FakeSite:
-        return FakeSite(
+    def make(environ: dict[str, str] | None = None, answers: Answers | None = None) -> FakeMachine:
+        return FakeMachine(
             environ={"HOME": str(tmp_path / "home/me"), "CLM_OR_MLM_SCRATCH": str(tmp_path / "tmp")}
             | (environ or {}),
             root=tmp_path,
-            study=tmp_path / "study",
             answers={"apptainer --version": (0, "apptainer version 1.4.5")} | (answers or {}),
         )
 
     return make
 
 
-def _folders(site: Site) -> dict[str, Line]:
-    return {line.what: line for line in doctor.folders(site)}
+def _folders(site: Machine) -> dict[str, Line]:
+    return {line.what: line for line in doctor.folders(site, site.root / "study")}
 
 
 def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
@@ -68,7 +68,7 @@ def test_a_healthy_machine_has_no_fail(machine: Maker) -> None:
     [(None, "fail"), ((0, "singularity-ce version 4.1.1"), "warn"), ((1, "no namespaces"), "fail")],
 )
 def test_another_apptainer_or_none(machine: Maker, answer: tuple[int, str] | None, status: str) -> None:
-    site = FakeSite(environ={}, answers={"apptainer --version": answer} if answer else {})
+    site = FakeMachine(environ={}, answers={"apptainer --version": answer} if answer else {})
     line = doctor.apptainer(site)
     assert line.status == status and line.advice
     assert doctor.apptainer(machine({"APPTAINER_CONTAINER": "/x.sif"})).status == "ok"
@@ -80,18 +80,17 @@ def test_folders_that_cannot_be_written(
     (tmp_path / "file").touch()
     found = _folders(machine({"CLM_OR_MLM_SCRATCH": str(tmp_path / "file")}))
     assert found["scratch"].status == "fail" and "CLM_OR_MLM_SCRATCH" in found["scratch"].advice
-    monkeypatch.setattr(Site, "write_problem", lambda self, folder: "disk quota exceeded")
+    monkeypatch.setattr(Machine, "write_problem", lambda self, folder: "disk quota exceeded")
     found = _folders(machine())
     assert {line.status for line in found.values()} == {"fail"}
     assert "quota" in found["home"].seen and "--study" in found["study folder"].advice
 
 
 def test_folders_with_too_little_space(machine: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "free_gb", lambda self, folder: 0.3)
+    monkeypatch.setattr(Machine, "free_gb", lambda self, folder: 0.3)
     found = _folders(machine())
-    assert [what for what, line in found.items() if line.status == "warn"] == [
-        "temporary files", "study folder", "shared memory",
-    ] or found["scratch"].status == "warn"  # fmt: skip
+    warned = {what for what, line in found.items() if line.status == "warn"}
+    assert warned == {"temporary files", "study folder", "shared memory", "scratch"}
     assert "0.3 GB free" in found["shared memory"].seen
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from container.site import Site
+from container.machine import Machine
 from container.start import cache_environment, command_of, driver_problem, scratch_of
 
 
@@ -31,7 +31,7 @@ def test_a_named_place_is_never_replaced_in_silence(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Site, "write_problem", lambda *_: "no space left on device")
+    monkeypatch.setattr(Machine, "write_problem", lambda *_: "no space left on device")
     with pytest.raises(UserError, match="no space left on device"):
         scratch_of({"CLM_OR_MLM_SCRATCH": str(tmp_path)})
 

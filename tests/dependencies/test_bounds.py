@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from common.provenance import ROOT
-from container.inventory import canonical
 
 DECLARED_BY = {"mosaicml", "mosaicml-streaming"}
 """Whose bounds may be lifted (docs/dependencies.md)."""
@@ -23,7 +23,7 @@ def broken_bounds(report: str) -> dict[str, set[str]]:
     for line in report.splitlines():
         match = _BROKEN.match(line)
         assert match is not None, f"the packages do not fit together: {line}"
-        found.setdefault(canonical(match["bound"]), set()).add(canonical(match["package"]))
+        found.setdefault(canonicalize_name(match["bound"]), set()).add(canonicalize_name(match["package"]))
     return found
 
 
@@ -31,7 +31,7 @@ def lifted_bounds() -> set[str]:
     """Return the packages whose declared bounds the lock lifts."""
     lines = (ROOT / "requirements" / "overrides.txt").read_text("utf-8").splitlines()
     names = (re.match(r"[A-Za-z0-9._-]+", line) for line in lines)
-    return {canonical(name[0]) for name in names if name}
+    return {canonicalize_name(name[0]) for name in names if name}
 
 
 @pytest.mark.slow

@@ -50,8 +50,8 @@ def test_every_test_named_exists() -> None:
 
 
 def test_every_bound_lifted_has_a_row_with_the_locked_version() -> None:
-    from container.inventory import read_requirements
     from tests.dependencies.test_bounds import lifted_bounds
+    from tests.locks import read_requirements
 
     pins = read_requirements(ROOT / "requirements" / "full.txt")
     for name in lifted_bounds():

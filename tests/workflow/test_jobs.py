@@ -9,6 +9,7 @@ import pytest
 from common.manifest import manifest_text
 from workflow.jobs import KINDS, WORKFLOW, Job, Kind, load, save
 from workflow.settings import Settings
+from workflow.site import Queue
 from workflow.study import workflow_of
 
 
@@ -17,8 +18,7 @@ def test_a_workflow_survives_the_way_to_the_node(tmp_path: Path) -> None:
         text=("/a/x.jsonl", "/b/*"),
         learning_rates=(1e-4,),
         nodes=2,
-        partition="gpu",
-        slurm_extra="--reservation=x",
+        jobs={"gpus": Queue(partition="gpu", slurm_extra="--reservation=x")},
     )
     workflow = workflow_of("figure3", settings, "/x/full.sif")
     save(workflow, tmp_path)
@@ -71,7 +71,7 @@ def test_a_cell_counts_runs_that_are_recorded_as_failed(record: str, counts: boo
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text(record)
     cell = Job(kind=KINDS["cell"], name="m", makes=("run/results.json",))
-    assert cell.is_complete(tmp_path) == cell.has_failures(tmp_path) == counts
+    assert cell.is_complete(tmp_path) == bool(cell.failures(tmp_path)) == counts
     assert not Job(kind=KINDS["model"], name="m", makes=("run/results.json",)).is_complete(tmp_path)
     (tmp_path / "run/results.json").touch()
-    assert cell.is_complete(tmp_path) and not cell.has_failures(tmp_path)
+    assert cell.is_complete(tmp_path) and not cell.failures(tmp_path)

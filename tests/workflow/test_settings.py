@@ -43,7 +43,7 @@ def test_every_setting_is_described() -> None:
 
 
 def test_a_sites_text_is_a_default_for_the_files(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text("[settings]\ntext = ['hf:a/b']\ncpus = 3\n")
+    (tmp_path / "mine.toml").write_text("text = ['hf:a/b']\ncpus = 3\n")
     (tmp_path / "w.toml").write_text("site = 'mine.toml'\n")
     found = load_settings(tmp_path / "w.toml")
     assert (found.text, found.cpus, found.site) == (("hf:a/b",), 3, str(tmp_path / "mine.toml"))

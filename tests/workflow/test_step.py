@@ -240,6 +240,26 @@ def test_the_sites_variables_are_expanded_in_the_job(tmp_path: Path) -> None:
         site_environment(site, {})
 
 
+def test_a_cancelled_job_that_is_submitted_again_ends_at_once(tmp_path: Path) -> None:
+    """One that Slurm has put back keeps its number, and is done."""
+    words = ("analysis", "table", "2", "--format", "csv", "--out", ".")
+    job = Job(kind=KINDS["shards"], name="a", commands=(words,), makes=("table02.csv",))
+    save(Workflow(target="all", jobs={job.marker: job}), tmp_path)
+    (tmp_path / "sacct").write_text("#!/bin/sh\necho CANCELLED by 0\n")
+    (tmp_path / "sacct").chmod(0o755)
+    environ = ENVIRON | {"PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{ENVIRON['PATH']}"}
+    (tmp_path / job.number).parent.mkdir(parents=True)
+    (tmp_path / job.number).write_text("7\n")
+    command = [sys.executable, "-m", "workflow.step", job.marker]
+    for number, code in (("8", 2), ("7", 0)):
+        (tmp_path / job.refused).unlink(missing_ok=True)
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environ | {"SLURM_JOB_ID": number}, capture_output=True
+        )
+        assert ended.returncode == code, ended.stderr
+        assert (b"Slurm job 7 was cancelled; the next call starts a again" in ended.stderr) == (code == 2)
+
+
 def test_a_users_mistake_is_not_tried_again_by_the_same_call(tmp_path: Path) -> None:
     job = Job(kind=KINDS["shards"], name="a", commands=(("no_such_room",),), makes=("made.txt",))
     save(Workflow(target="all", jobs={job.marker: job}), tmp_path)

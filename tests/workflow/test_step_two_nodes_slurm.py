@@ -27,7 +27,7 @@ MODEL = MODELS[1]
 IMAGE = ROOT / "build" / "full.sif"
 
 SITE = """
-base = "generic"
+site = "generic"
 runtime = "none"
 [environment]
 GLOO_SOCKET_IFNAME = "eth0"

@@ -9,7 +9,7 @@ from common.errors import UserError
 from pretraining.model_names import FIGURES, MODELS
 from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import PAPER_STUDY
-from workflow.reports.summary import summary
+from workflow.progress import Progress
 from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, models_of, place_stand_ins, tuning_gpu_hours, workflow_of
 from workflow.tiny import MODELS as TINY
@@ -63,9 +63,8 @@ def test_a_stage_longer_than_the_limit_is_several_jobs() -> None:
     (trunk,) = workflow.of_kind("stage")
     assert trunk.parts == -(-trunk.hours // 20) > 1
     assert trunk.minutes == 20 * 60
-    text = summary(workflow, list(workflow.jobs.values()), Settings(), Path(), models=1)
-    assert "stages on 1 x 8 H100 at 40% of their peak rate" in text
-    assert "resume in the next" in text
+    text = Progress(workflow=workflow, folder=Path(), todo=tuple(workflow.jobs.values())).text()
+    assert "jobs outlast the limit of 20 h and resume in the next" in text
 
 
 @pytest.mark.parametrize(

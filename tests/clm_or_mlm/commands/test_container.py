@@ -53,7 +53,7 @@ def test_differences_that_make_it_another_image_are_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [ok("file", "sha"), warn("commit", "older")]
-    monkeypatch.setattr(container.verification, "verify", lambda *_: list(lines))
+    monkeypatch.setattr(container.images, "verify", lambda *_: list(lines))
     assert main(["verify", "analysis"]) == 0
     lines.append(fail("packages", "a"))
     assert main(["verify", "analysis"]) == 1

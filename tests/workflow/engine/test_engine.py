@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from common.errors import UserError
+from common.locks import holder_of
 from common.manifest import write_manifest
 from common.provenance import ROOT
-from workflow.engine import LEASE, run_workflow
+from workflow.engine import LEASE, cancel, detach, run_workflow
 from workflow.jobs import KINDS, Job, Workflow, by_marker
 
 
@@ -112,4 +118,61 @@ def test_a_users_mistake_is_not_tried_again_until_the_next_call(tmp_path: Path) 
         assert answer.returncode == 3, text
         assert text.count("shards shards ended with code 2") == 1, text
         assert "none.jsonl" in (tmp_path / "study/logs/shards/shards.refused").read_text()
-        assert "Trying to restart" not in text
+
+
+@pytest.mark.slow
+def test_a_job_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    """As for lack of memory, in the middle of its work, by the local profile's `retries`."""
+    words = ("analysis", "table", "2", "--format", "csv", "--out", "made")
+    job = Job(kind=KINDS["model"], name="m", commands=(words,) * 5, makes=("made/table02.csv",))
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        while not killed:
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    mine = (process / "cwd").readlink() == tmp_path
+                    if mine and "table" in (process / "cmdline").read_text().split("\0"):
+                        os.kill(int(process.name), signal.SIGKILL)
+                        killed.append(int(process.name))
+                        break
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=kill_one, daemon=True)
+    thread.start()
+    assert run_workflow(Workflow(target="m", jobs={job.marker: job}), tmp_path, words=("--quiet",))
+    rows = [json.loads(line) for line in (tmp_path / job.attempts).read_text().splitlines()]
+    assert [row["code"] for row in rows] == [-9, 0]
+
+
+def test_a_detached_call_lives_on_and_cancel_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at a logout: the group of the shell that started it is ended. Then by `cancel`, from another process."""
+    folder = tmp_path / "study"
+    code = "import sys\nfrom pathlib import Path\nfrom workflow.engine import detach\n"
+    code += "print(detach(sys.argv[2:], Path(sys.argv[1])), flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", code, str(folder), "tiny", "--dir", str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    shell = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True, **pipes)  # type: ignore[call-overload]
+    said = shell.stdout.readline()
+    assert said.startswith("runs in the background as process ") and said.endswith("controller.log\n")
+    os.killpg(shell.pid, signal.SIGHUP)
+    shell.kill()
+    shell.communicate()
+    time.sleep(1)
+    assert f"process {said.split()[6].rstrip(';')} on host" in (holder_of(folder / LEASE) or "nobody")
+    with pytest.raises(UserError, match=r"a call works in .* already"):
+        detach(["tiny", "--dir", str(folder)], folder)
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert cancel(folder) == []
+    assert holder_of(folder / LEASE) is None
+    assert "`python -m workflow cancel` ended the call" in (folder / "controller.log").read_text()
+    while found := _works_in(folder):
+        time.sleep(0.1)
+    assert not found
+
+
+def test_a_detached_call_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="it ended with code 2: unknown target 'figure33'; did you mean"):
+        detach(["figure33", "--dir", str(tmp_path)], tmp_path)

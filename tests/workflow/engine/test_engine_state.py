@@ -84,7 +84,7 @@ def _fail(made: Made, number: int) -> Job:
     """Record the first run of a cell as failed."""
     job = made[0].of_kind("cell")[number]
     folder = made[2] / "results" / cell_runs(job.name, made[1])[0].folder
-    (folder / "results.json").unlink()
+    (folder / "results.json").unlink(missing_ok=True)
     write_manifest(folder / "run.json", {"status": "failed", "reason": "NaN"})
     return job
 
@@ -103,7 +103,7 @@ def test_failed_runs_are_tried_again_where_that_is_asked_for_also_after_a_kill(
 
     def killed_once(workflow: Workflow, folder: Path, *_: object) -> int:
         started.append([marker for marker in workflow.jobs if not (folder / marker).is_file()])
-        write_marker(workflow.jobs[started[-1][0]], folder)  # it failed again
+        write_marker(_fail(made, 0 if len(started) == 1 else 3), folder)  # it failed again
         return -9 if len(started) == 1 else 0
 
     monkeypatch.setattr(engine, "_snakemake", killed_once)

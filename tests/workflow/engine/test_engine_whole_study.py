@@ -126,7 +126,9 @@ def test_on_slurm_killed_and_with_jobs_cancelled(tmp_path: Path) -> None:
     second = _start(tmp_path, *words)
     subprocess.run(["scancel", _wait_for(second, "cell")], check=True)
     text, _ = second.communicate()
-    assert second.returncode == 0, text[-6000:]
+    # Where Slurm's accounting says so, what somebody cancelled is left to the next call.
+    assert second.returncode in (0, 3), text[-6000:]
+    _finish(tmp_path, *words)
     _check_repairs(tmp_path, *words)
 
 

@@ -48,7 +48,7 @@ def test_the_study_with_each_sites_profile(slurm: PrivateSlurm, tmp_path: Path, 
     """What differs from the site: jobs are small, folders are here, and `module` only writes down what is loaded."""
     account = "abc" if "abc" in str(SITES[name]) else "abc@h100"
     (tmp_path / "site.toml").write_text(
-        f'base = "{name}"\n[settings]\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
+        f'site = "{name}"\ngpus_per_node = 2\ntuning_gpus = 2\ncpus = 1\nmemory_gb = 0.5\n'
         '[environment]\nCLM_OR_MLM_SCRATCH = "$STAND_IN_SCRATCH"\n'
     )
     settings = tmp_path / "w.toml"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from container.site import Site
+from container.machine import Machine
 from tests.workflow.stand_ins.slurm import PrivateSlurm, private_slurm, why_not
 from workflow.settings import load_settings
-from workflow.slurm.site_check import refuse_what_slurm_refuses
+from workflow.slurm import refuse_what_slurm_refuses
 from workflow.study import workflow_of
 
 pytestmark = [
@@ -23,7 +23,6 @@ pytestmark = [
 
 SITE = """
 modules = []
-[settings]
 gpus_per_node = 2
 cpus = 1
 memory_gb = 1.0
@@ -74,7 +73,7 @@ def _settings(folder: Path, more: str = "") -> Path:
             "slurm_extra '--qos=long': The --quality-of-service option",
         ),
         ('gres = "gpu:h200"', "Requested node configuration is not available"),
-        ("[settings]\ngpus_per_node = 3", "Requested node configuration is not available"),
+        ("gpus_per_node = 3", "Requested node configuration is not available"),
         ("[jobs.gpus]\nhours = 30.0", "the partition gpu takes no jobs longer than 10:00:00"),
     ],
 )
@@ -82,15 +81,15 @@ def test_what_slurm_would_refuse_is_refused_at_once(
     slurm: PrivateSlurm, tmp_path: Path, more: str, message: str
 ) -> None:
     (tmp_path / "base.toml").write_text(SITE)
-    (tmp_path / "site.toml").write_text(f'base = "base.toml"\n{more}\n')
+    (tmp_path / "site.toml").write_text(f'site = "base.toml"\n{more}\n')
     (tmp_path / "w.toml").write_text('site = "site.toml"\n')
     settings = load_settings(tmp_path / "w.toml")
     workflow = workflow_of("610m-clm-42k", settings)
-    site = Site(environ=slurm.environ)
+    site = Machine(environ=slurm.environ)
     with pytest.raises(UserError, match=message):
         refuse_what_slurm_refuses(workflow, site)
 
 
 def test_a_profile_that_fits_is_taken(slurm: PrivateSlurm, tmp_path: Path) -> None:
     workflow = workflow_of("610m-clm-42k", load_settings(_settings(tmp_path)))
-    refuse_what_slurm_refuses(workflow, Site(environ=slurm.environ))
+    refuse_what_slurm_refuses(workflow, Machine(environ=slurm.environ))

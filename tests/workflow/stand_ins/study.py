@@ -95,6 +95,10 @@ class Study:
     def text(self) -> str:
         return (self.notes / "out").read_text()
 
+    def logs(self) -> str:
+        """Return what Slurm's jobs printed."""
+        return "\n".join(path.read_text() for path in self.folder.glob("logs/slurm/**/*.log"))
+
     def events(self, *what: str) -> list[list[str]]:
         path = self.notes / "events"
         rows = [line.split() for line in path.read_text().splitlines()] if path.is_file() else []

@@ -14,8 +14,8 @@ from analysis.tables.provenance import audit_provenance
 from common.errors import UserError
 from common.manifest import CRATE
 from tests.oracle import Oracle
+from workflow.crate import write_crate
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
-from workflow.reports.crate import write_crate
 
 LICENCE = "https://spdx.org/licenses/CC-BY-4.0"
 

@@ -11,14 +11,16 @@ import pytest
 
 from common.errors import UserError
 from workflow.jobs import KINDS, Job, Workflow, by_marker, save
-from workflow.slurm.live_jobs import (
+from workflow.slurm import (
     comment_of,
     forget_ended,
     live_jobs,
     minutes_of,
+    prefix_of,
     queued,
     read_live,
     wait_command,
+    was_cancelled,
     write_live,
 )  # fmt: skip
 
@@ -39,25 +41,26 @@ def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_jobs_are_known_by_their_comments(squeue: Path, tmp_path: Path) -> None:
+    mine = prefix_of(tmp_path)
     rows = (
-        "11|RUNNING|None|1-02:03:00|me-00_uuid|rule_shards_wildcards_m_sst2\n"
-        "12|PENDING|Priority|0:00|me-00_uuid|rule_stage_wildcards_trunk\n"
+        f"11|RUNNING|None|1-02:03:00|{mine}_uuid|rule_shards_wildcards_m_sst2\n"
+        f"12|PENDING|Priority|0:00|{mine}_uuid|rule_stage_wildcards_trunk\n"
         "13|RUNNING|None|0:10|other-00_uuid|rule_stage_wildcards_trunk\n"
-        "14|COMPLETED|None|0:10|me-00_uuid|rule_stage_wildcards_trunk\n"
+        f"14|COMPLETED|None|0:10|{mine}_uuid|rule_stage_wildcards_trunk\n"
     )
     squeue.write_text(rows)
-    assert [job.number for job in queued("me-00")] == ["11", "12"]
-    found = live_jobs(JOBS, tmp_path, "me-00")
+    assert [job.number for job in queued(tmp_path)] == ["11", "12"]
+    found = live_jobs(JOBS, tmp_path)
     assert {marker: job.number for marker, job in found.items()} == {CELL.marker: "11", STAGE.marker: "12"}
     assert found[CELL.marker].minutes == 26 * 60 + 3 and found[STAGE.marker].reason == "Priority"
-    squeue.write_text(rows + "15|PENDING|Priority|0:00|me-00_uuid|\n")
+    squeue.write_text(rows + f"15|PENDING|Priority|0:00|{mine}_uuid|\n")
     with pytest.raises(UserError, match=r"of another target of .* still queued or running \(15\)"):
-        live_jobs(JOBS, tmp_path, "me-00")
+        live_jobs(JOBS, tmp_path)
 
 
 def test_a_slurm_that_does_not_answer_stops_the_call(squeue: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="squeue does not answer"):
-        live_jobs(JOBS, tmp_path, "me-00")
+        live_jobs(JOBS, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -78,22 +81,39 @@ def test_comments_are_those_of_snakemakes_executor() -> None:
 
 
 def test_waiting_ends_with_the_job_and_succeeds_when_its_work_is_there(squeue: Path, tmp_path: Path) -> None:
-    squeue.write_text("11|RUNNING|None|0:10|me-00_uuid|rule_shards_wildcards_m_sst2\n")
-    found = live_jobs(JOBS, tmp_path, "me-00")
+    running = f"11|RUNNING|None|0:10|{prefix_of(tmp_path)}_uuid|rule_shards_wildcards_m_sst2\n"
+    squeue.write_text(running)
+    found = live_jobs(JOBS, tmp_path)
     save(Workflow(target="all", jobs=JOBS), tmp_path)
     write_live(tmp_path, found)
     assert read_live(tmp_path) == {CELL.marker: "11"}
     command = ["bash", "-c", wait_command("11", CELL.marker)]
     environ = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
     for complete, code in ((False, 1), (True, 0)):
+        squeue.write_text(running)
         write_live(tmp_path, found)
         process = subprocess.Popen(command, cwd=tmp_path, env=environ)
         time.sleep(1)
         assert process.poll() is None
         if complete:
             (tmp_path / "made.txt").touch()
-        forget_ended(tmp_path, [])
+        squeue.write_text("")
+        forget_ended(tmp_path)
         assert process.wait(60) == code
         assert (tmp_path / CELL.marker).is_file() == complete
     write_live(tmp_path, {})
     assert read_live(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("CANCELLED by 1000", True), ("PREEMPTED", False), ("", False)]
+)
+def test_a_cancelled_job_is_told_from_a_preempted_one_and_an_unknown(
+    squeue: Path, said: str, expected: bool
+) -> None:
+    accounting = squeue.parent / "bin" / "sacct"
+    accounting.write_text(f"#!/bin/sh\necho {said}\n")
+    accounting.chmod(0o755)
+    assert was_cancelled("7") == expected
+    accounting.unlink()
+    assert not was_cancelled("7")

@@ -7,8 +7,8 @@ import pytest
 
 from common.errors import UserError
 from common.provenance import ROOT
-from container.build import IMAGES, build, mirror_of, snapshot_of
-from container.site import Site
+from container.image import IMAGES, build, mirror_of, snapshot_of
+from container.machine import Machine
 
 
 def _apt(folder: Path, **files: str) -> Path:
@@ -50,7 +50,7 @@ def test_the_recorded_date_is_read(tmp_path: Path) -> None:
 def test_too_little_space_is_found_before_anything_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Site, "free_gb", lambda *_: 1.0)
+    monkeypatch.setattr(Machine, "free_gb", lambda *_: 1.0)
     with pytest.raises(UserError, match=r"has 1.0 GB free and the build needs 20; set APPTAINER_TMPDIR"):
         build(IMAGES["full"], mirror="http://near.example/debian")
 

@@ -10,27 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Site"]
+__all__ = ["Machine"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
-    """One machine, seen from one folder."""
+class Machine:
+    """One machine, seen by one user."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """The user's environment."""
     root: Path = Path("/")
     """Where /proc, /dev and /sys are."""
-    study: Path = Path()
-    """The folder a study will be in."""
 
     def path(self, name: str) -> Path:
         """Return an absolute path of the machine, such as `/dev/shm`."""
         return self.root / name.lstrip("/")
 
-    def which(self, program: str) -> str | None:
-        """Return the path of a program, or None."""
-        return shutil.which(program, path=self.environ.get("PATH"))
+    def which(self, *programs: str) -> str | None:
+        """Return the path of the first of some programs that is there, or None."""
+        found = (shutil.which(program, path=self.environ.get("PATH")) for program in programs)
+        return next(filter(None, found), None)
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
         """Return a command's exit code and what it printed; 127 when it cannot be run, 124 when it hangs."""
@@ -44,9 +43,8 @@ class Site:
             env=self.environ,
         )
         text = answer.stdout.decode("utf-8", "replace").strip()
-        return (
-            answer.returncode,
-            text or f"no answer within {seconds:.0f} s" if answer.returncode == 124 else text,
+        return answer.returncode, text or (
+            f"no answer within {seconds:.0f} s" if answer.returncode == 124 else ""
         )
 
     def free_gb(self, folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""`python -m container build analysis|full`: everything pinned, downloaded here, checked, then built.
+"""The two images: built with everything pinned, and compared with what they were built from.
 
 Packages are downloaded by this machine's own pip and Debian mirror, so its mirrors, proxies, certificates and
 cache are used; the image is then built without network for Python, from files whose hashes the lock holds.
@@ -6,7 +6,6 @@ cache are used; the image is then built without network for Python, from files w
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -22,14 +21,16 @@ from pathlib import Path
 
 from common.errors import UserError
 from common.files import sha256_file, write_text
-from common.manifest import write_manifest
+from common.manifest import FILES, check_files, read_manifest, write_manifest
 from common.provenance import ROOT, git_commit
 from common.registry import Registry
 from container.apptainer import stream
+from container.doctor import Line, fail, ok, warn
+from container.machine import Machine
+from container.packages import LOCK
 from container.same_bytes import labels_of, mksquashfs_words, normalise
-from container.site import Site
 
-__all__ = ["IMAGES", "Image", "build", "mirror_of", "record_of"]
+__all__ = ["IMAGES", "Image", "build", "mirror_of", "record_of", "verify"]
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     snapshot = f"{datetime.now(UTC):%Y%m%d}T000000Z" if relock else snapshot_of(image.debian_lock)
     named = mirror or mirror_of(os.environ)
     temporary = Path(os.environ.get("APPTAINER_TMPDIR") or tempfile.gettempdir())
-    if (free := Site().free_gb(temporary)) < image.needs_gb:
+    if (free := Machine().free_gb(temporary)) < image.needs_gb:
         raise UserError(
             f"{temporary} has {free:.1f} GB free and the build needs {image.needs_gb:.0f}; set APPTAINER_TMPDIR to a "
             "larger folder"
@@ -150,10 +151,11 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         words += ["--build-arg", f"{key}={value}"]
     try:
         _apptainer_build([*words, str(unfinished), str(image.definition)], target.with_suffix(".log"))
-        # Written there and into the image by container/post.sh.
+        # Written there by container/post.sh.
         shutil.copyfile(context / "sbom.json", bom)
         if relock:
-            _write_lock(image, bom, snapshot)
+            head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
+            write_text(image.debian_lock, head + (context / LOCK).read_text("utf-8"))
         normalise(unfinished, seconds)
         unfinished.replace(target)
     finally:
@@ -213,11 +215,40 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
         raise UserError(f"{error}; the end of {log_file}:\n{text}") from None
 
 
-def _write_lock(image: Image, bom: Path, snapshot: str) -> None:
-    rows = [
-        f"{item['name']} {item['version']} {item['hashes'][0]['content']}\n"
-        for item in json.loads(bom.read_text("utf-8"))["components"]
-        if item["purl"].startswith("pkg:deb/")
-    ]
-    head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
-    write_text(image.debian_lock, head + "".join(rows))
+_REMEDY = "build the image again"
+
+
+def verify(image: Image, path: Path | None = None) -> list[Line]:
+    """Return what was compared and what differs: each byte by the record's hash, what it was built from by the locks'.
+
+    A newer commit of the code does not make an image another one: it is a warning.
+
+    Args:
+        image: which of the two it should be.
+        path: the image file; `build/<name>.sif` when left out.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    path = path or image.path
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; build it: python -m container build {image.name}")
+    try:
+        record = read_manifest(record_of(path), _REMEDY)
+        if path.name not in record[FILES]:
+            raise UserError(
+                f"{record_of(path)} is about {', '.join(record[FILES])}; give the file its name back"
+            )
+        check_files(path.parent, record[FILES], _REMEDY)
+    except (FileNotFoundError, UserError) as error:
+        return [fail("file", str(error))]
+    lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
+    if record["image"] != image.name:
+        lines.append(fail("image", f"it is {record['image']}, expected {image.name}", _REMEDY))
+    here, there = git_commit(), record["commit"]
+    for lock, digest in ((image.requirements, record["lock"]), (image.debian_lock, record["debian"]["lock"])):
+        name = str(lock.relative_to(ROOT))
+        changed = f"the image was built from another one: git diff {there} -- {name}"
+        lines.append(ok(name, "as built") if sha256_file(lock) == digest else fail(name, changed, _REMEDY))
+    same = ok("commit", here) if here == there else warn("commit", f"the image holds {there}, here is {here}")
+    return [*lines, same]

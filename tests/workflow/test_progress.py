@@ -1,0 +1,136 @@
+"""How far a study is, as text."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import UserError
+from workflow.jobs import KINDS, Job, Workflow, by_marker, save, write_marker
+from workflow.progress import Progress, critical_hours, progress_of, warnings
+from workflow.settings import Settings
+from workflow.slurm import LiveJob
+from workflow.study import workflow_of
+
+DONE, HALF, BROKEN = (
+    Job(kind=KINDS["cell"], name=f"m/{name}", makes=(f"{name}1", f"{name}2"), gpus=2, gpu_hours=4.0)
+    for name in "abc"
+)
+TABLES = Job(
+    kind=KINDS["analysis"], name="all", makes=("x",), needs=tuple(j.marker for j in (DONE, HALF, BROKEN))
+)
+JOBS = by_marker([DONE, HALF, BROKEN, TABLES])
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One job done in twice its time, one half, one that a mistake ended; no Slurm."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    save(Workflow(target="all", jobs=JOBS), tmp_path)
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / name).touch()
+    write_marker(DONE, tmp_path)
+    (tmp_path / "logs/cell").mkdir(parents=True)
+    (tmp_path / DONE.attempts).write_text(
+        '{"seconds": 7200.0, "gpus": 2, "code": 75}\n{"seconds": 7200.0, "gpus": 2, "code": 0}\n{"sec'
+    )
+    (tmp_path / BROKEN.refused).write_text("error: no data\n")
+    return tmp_path
+
+
+def _row(progress: Progress, title: str) -> list[str]:
+    """Return a row's jobs, done, running, queued, failed, left, GPU hours, node hours, disk, files."""
+    lines = progress.text().splitlines()[2:]
+    return next(line for line in lines if line.startswith(f"{title} "))[len(title) :].split()
+
+
+def test_what_is_done_left_and_failed_is_counted_and_nothing_is_changed(study: Path) -> None:
+    before = sorted(path.name for path in study.rglob("*"))
+    found = progress_of(study)
+    assert _row(found, "all")[:6] == ["4", "1", "0", "0", "1", "2"]
+    assert "failed      done/cell/m/c.json: error: no data" in found.text()
+    # Twice as long as planned: 2 GPUs, 4 h; half of one job and all of another are left.
+    assert found.hours_used(DONE) == 8.0
+    assert found.pace() == {"cell": 2.0}
+    assert found.share(HALF) == 0.5
+    assert _row(found, "all")[6:8] == ["12.0", "6.0"]
+    assert "8.0 hours of GPUs (of nodes, for jobs without any) used\nat least 4.0 h until" in found.text()
+    assert not found.caller and found.code == 3
+    assert sorted(path.name for path in study.rglob("*")) == before
+
+
+def test_jobs_in_the_queue_are_shown_with_why_they_wait(study: Path) -> None:
+    live = {
+        HALF.marker: LiveJob(number="7", state="RUNNING", reason="None", comment="", minutes=3.0),
+        BROKEN.marker: LiveJob(number="8", state="PENDING", reason="Priority", comment="", minutes=0.0),
+    }
+    found = replace(progress_of(study), live=live, failed={}, caller="process 1 on host x")
+    assert "running           7  cell m/b for 3 min of" in found.text()
+    assert "pending           8  cell m/c, Priority" in found.text()
+    assert _row(found, "all")[:6] == ["4", "1", "1", "1", "0", "1"]
+    assert found.code == 4
+
+
+def _planned(folder: Path, *todo: Job, settings: Settings | None = None) -> Progress:
+    return Progress(workflow=workflow_of("210m-clm-42k", settings or Settings()), folder=folder, todo=todo)
+
+
+CELL, *CELLS = workflow_of("210m-clm-42k", Settings()).of_kind("cell")
+
+
+def test_before_it_starts_jobs_are_counted_by_kind_and_in_all() -> None:
+    found = _planned(Path("x"), CELL, *CELLS[:2])
+    assert _row(found, "cells of fine-tunings")[:6] == ["10", "7", "0", "0", "0", "3"]
+    assert _row(found, "shards")[:2] == ["1", "1"]
+    hours = f"{CELL.gpu_hours + sum(job.gpu_hours for job in CELLS[:2]):.1f}"
+    assert _row(found, "all")[6] == _row(found, "cells of fine-tunings")[6] == hours
+
+
+def test_finished_runs_are_subtracted_and_what_does_not_suffice_is_said(tmp_path: Path) -> None:
+    for path in CELL.makes[: len(CELL.makes) // 2]:
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    assert _row(_planned(tmp_path, CELL), "all")[6] == f"{CELL.gpu_hours / 2:.1f}"
+    found = warnings(_planned(tmp_path, replace(CELL, disk_bytes=1e18, files=10**15)))
+    assert any("GB free and the study leaves 500,000,000 GB" in line for line in found)
+    assert any("files more and the study makes 1,000,000,000,000,000" in line for line in found)
+    (shards,) = workflow_of("210m-clm-42k", Settings()).of_kind("shards")
+    (line,) = warnings(_planned(tmp_path, replace(shards, gpu_hours=50.0, disk_bytes=0.0, files=0)))
+    assert line.startswith("shards shards takes about 50.0 h and cannot resume, the limit is 20 h")
+
+
+def test_hours_follow_what_finished_jobs_took(tmp_path: Path) -> None:
+    (tmp_path / CELL.attempts).parent.mkdir(parents=True)
+    (tmp_path / CELL.attempts).write_text('{"seconds": 3600.0, "gpus": 1, "code": 0}\n{"seco')
+    found = _planned(tmp_path, *CELLS)
+    assert _row(found, "all")[6] == f"{len(CELLS):.1f}"
+    assert "at least 1.0 h until the last job ends, with no waiting, at the pace so far" in found.text()
+
+
+def test_a_folder_without_a_study_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no study; name its folder"):
+        progress_of(tmp_path)
+
+
+@given(st.data())
+def test_the_longest_of_all_chains_counts(data: st.DataObject) -> None:
+    size = data.draw(st.integers(0, 6))
+    needs = {n: tuple(m for m in range(n) if data.draw(st.booleans())) for n in range(size)}
+    jobs = [
+        Job(
+            kind=KINDS["stage"], name=str(n), needs=tuple(f"done/stage/{m}.json" for m in (*needs[n], "gone"))
+        )
+        for n in range(size)
+    ]
+    hours = {job.marker: float(data.draw(st.integers(1, 9))) for job in jobs}
+    chains = [0.0]
+    for length in range(1, size + 1):
+        for chain in itertools.combinations(range(size), length):
+            if all(first in needs[second] for first, second in itertools.pairwise(chain)):
+                chains.append(sum(hours[jobs[n].marker] for n in chain))
+    assert critical_hours(jobs, hours) == max(chains)

@@ -1,0 +1,193 @@
+"""How far a study is and what is left of it: jobs by kind, hours, disk, files; before it starts and while it runs.
+
+Nothing is changed and nothing is locked. What runs and waits on Slurm comes from Slurm, the rest from the folder; hours
+follow what this study's own jobs took so far.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from common.errors import UserError
+from common.locks import holder_of
+from common.tables import plain_table
+from workflow.engine import LEASE, reconcile
+from workflow.jobs import WORKFLOW, Job, Workflow, load
+from workflow.slurm import LiveJob, live_jobs
+
+__all__ = ["Progress", "critical_hours", "progress_of", "warnings"]
+
+_HEAD = (
+    "jobs",
+    "done",
+    "running",
+    "queued",
+    "failed",
+    "left",
+    "GPU hours",
+    "node hours",
+    "disk, GB",
+    "files",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A study's jobs by how far they are."""
+
+    workflow: Workflow
+    """All jobs."""
+    folder: Path
+    """Where it is."""
+    todo: tuple[Job, ...]
+    """Jobs that are not done."""
+    live: Mapping[str, LiveJob] = field(default_factory=dict)
+    """Those in Slurm's queue, by marker."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Why others ended, by marker, for those that a mistake ended."""
+    caller: str = ""
+    """Who works in the folder, `process 12 on host x`; empty when nobody does."""
+
+    @property
+    def code(self) -> int:
+        """0 when all is done, 3 when jobs failed and nobody works on them, 4 when some are left."""
+        return 0 if not self.todo else 3 if self.failed and not self.caller else 4
+
+    def pace(self) -> dict[str, float]:
+        """Return by kind of job how much longer finished jobs took than estimated; kinds with none are left out."""
+        left = {job.marker for job in self.todo}
+        found = {}
+        for kind in self.workflow.kinds:
+            done = (job for job in self.workflow.of_kind(kind.name) if job.marker not in left)
+            done = [job for job in done if (self.folder / job.attempts).is_file()]
+            if planned := sum(job.gpu_hours for job in done):
+                found[kind.name] = sum(map(self.hours_used, done)) / planned
+        return found
+
+    def hours_used(self, job: Job) -> float:
+        """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
+        hours, path = 0.0, self.folder / job.attempts
+        for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
+            try:
+                row = json.loads(line)
+            except ValueError:  # a line that a full disk cut short
+                continue
+            hours += row["seconds"] / 3600 * max(1, row["gpus"])
+        return hours
+
+    def share(self, job: Job) -> float:
+        """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
+        if job.checkpoints or not job.makes:
+            return 1.0
+        return sum(not (self.folder / path).is_file() for path in job.makes) / len(job.makes)
+
+    def text(self) -> str:
+        """Return a table by kind, the jobs in the queue, failures, hours used and left, and what does not suffice."""
+        jobs, pace = list(self.workflow.jobs.values()), self.pace()
+        hours = {job.marker: job.hours * self.share(job) * pace.get(job.kind.name, 1.0) for job in self.todo}
+        rows = [["", *_HEAD], *(self._row(kind.title, self.workflow.of_kind(kind.name), hours)
+                                for kind in self.workflow.kinds), self._row("all", jobs, hours)]  # fmt: skip
+        lines = [f"{self.workflow.target} in {self.folder}"]
+        lines += plain_table(rows, numbers=range(1, len(_HEAD) + 1))
+        for marker, live in sorted(self.live.items(), key=lambda item: not _runs(item[1])):
+            job = self.workflow.jobs[marker]
+            why = f" for {live.minutes:.0f} min of {job.minutes}" if _runs(live) else f", {live.reason}"
+            lines.append(f"{live.state.lower():10} {live.number:>8}  {job.kind.name} {job.name}{why}")
+        lines += [f"failed      {marker}: {why.splitlines()[-1]}" for marker, why in self.failed.items()]
+        if used := sum(map(self.hours_used, jobs)):
+            lines.append(f"{used:,.1f} hours of GPUs (of nodes, for jobs without any) used")
+        if self.todo:
+            measured = "at the pace so far" if pace else "as planned"
+            least = critical_hours(self.todo, hours)
+            lines.append(f"at least {least:,.1f} h until the last job ends, with no waiting, {measured}")
+        if parts := [job for job in self.todo if job.parts > 1]:
+            most = max(parts, key=lambda job: job.parts)
+            lines.append(
+                f"{len(parts)} jobs outlast the limit of {most.limit_hours:g} h and resume in the next: {most.name} "
+                f"takes {most.hours:.0f} h in {most.parts} parts"
+            )
+        return "\n".join([*lines, *(f"warning: {line}" for line in warnings(self))]) + "\n"
+
+    def _row(self, title: str, jobs: list[Job], hours: Mapping[str, float]) -> list[str]:
+        todo = [job for job in jobs if job.marker in hours]
+        live = [self.live[job.marker] for job in todo if job.marker in self.live]
+        running, failed = sum(map(_runs, live)), sum(job.marker in self.failed for job in todo)
+        counts = [running, len(live) - running, failed]
+        counts = [len(jobs), len(jobs) - len(todo), *counts, len(todo) - sum(counts)]
+        amounts = [
+            sum(hours[job.marker] * job.nodes * job.gpus for job in todo),
+            sum(hours[job.marker] * job.nodes for job in todo),
+            sum(job.disk_bytes * self.share(job) for job in todo) / 1e9,
+        ]
+        files = sum(job.files for job in todo)
+        return [title, *map(str, counts), *(f"{amount:,.1f}" for amount in amounts), f"{files:,}"]
+
+
+def progress_of(folder: Path) -> Progress:
+    """Return how far the study in a folder is.
+
+    Raises:
+        UserError: no call has ever started there.
+    """
+    if not (folder / WORKFLOW).is_file():
+        raise UserError(f"{folder} holds no study; name its folder: --dir DIR")
+    workflow = load(folder)
+    todo = reconcile(workflow, folder, change=False)
+    live = live_jobs(workflow.jobs, folder) if shutil.which("squeue") else {}
+    refused = {job.marker: folder / job.refused for job in todo if job.marker not in live}
+    return Progress(
+        workflow=workflow,
+        folder=folder,
+        todo=tuple(todo),
+        live=live,
+        failed={
+            marker: path.read_text("utf-8").strip() or "no sentence"
+            for marker, path in refused.items()
+            if path.is_file()
+        },
+        caller=holder_of(folder / LEASE) or "",
+    )
+
+
+def _runs(live: LiveJob) -> bool:
+    return live.state in ("RUNNING", "COMPLETING")
+
+
+def critical_hours(jobs: Iterable[Job], hours: Mapping[str, float]) -> float:
+    """Return the hours of the longest chain of jobs that wait for each other: no number of nodes ends a study sooner.
+
+    Args:
+        jobs: jobs, each after those it waits for; needs among other jobs count as done.
+        hours: how long each takes, by marker.
+    """
+    ends: dict[str, float] = {}
+    for job in jobs:
+        ends[job.marker] = hours[job.marker] + max((ends.get(need, 0.0) for need in job.needs), default=0.0)
+    return max(ends.values(), default=0.0)
+
+
+def warnings(progress: Progress) -> list[str]:
+    """Return what does not suffice for the jobs to do: space, files, a time limit."""
+    lines, todo = [], progress.todo
+    place = next(path for path in (progress.folder, *progress.folder.parents) if path.is_dir())
+    found = os.statvfs(place)
+    free = found.f_bavail * found.f_frsize / 1e9
+    needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
+    if needed > free:
+        lines.append(f"{place} has {free:,.0f} GB free and the study leaves {needed:,.0f} GB")
+    # Some file systems do not count files: they say 0 of 0.
+    files = sum(job.files for job in todo)
+    if found.f_files and files > found.f_favail:
+        lines.append(f"{place} takes {found.f_favail:,} files more and the study makes {files:,}")
+    stuck = [job for job in todo if job.parts > 1 and not job.checkpoints and job.kind.part != "fine-tuning"]
+    for job in stuck:
+        lines.append(
+            f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume, the limit is "
+            f"{job.limit_hours:g} h: raise limit_hours, or cpus"
+        )
+    return lines

@@ -1,1 +1,0 @@
-"""What a study will do, does and has done, for its user."""

@@ -1,0 +1,211 @@
+"""What a site is: its GPUs, time limits and partitions, the folders that images show, what each job is asked for.
+
+A site's file holds a part of a study's settings, and a study's file may hold all of it:
+
+    site = "whole-node"        # another file to start from: a name of `workflow/sites/`, or a path
+    account = "abc"
+    gres = "gpu:h100"          # what Slurm calls a GPU
+    modules = ["apptainer"]    # loaded before each job
+    binds = ["/scratch"]       # folders that images show
+    [environment]              # variables of every job; $NAME is expanded in the job
+    [jobs]                     # all jobs: partition, account, qos, constraint, hours, slurm_extra
+    [jobs.cpu]                 # jobs without a GPU; jobs.gpu: of one GPU; jobs.gpus: of more
+
+`{account}` in the tables stands for `account`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from common.errors import UserError, nearest
+from common.settings import need_table, read_settings, read_toml
+from pretraining.plan.flops import PEAK_FLOPS
+from workflow.jobs import QUEUES
+
+__all__ = ["SITES", "Queue", "Site", "read_site"]
+
+SITES = Path(__file__).resolve().parent / "sites"
+"""Where the sites are that come with this package."""
+
+S = TypeVar("S", bound="Site")
+
+_PATHS = ("study", "data", "tokenizer", "text")
+"""Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """What Slurm is asked for one kind of jobs; what is empty is left to the site's default."""
+
+    partition: str = ""
+    """Slurm partition."""
+    account: str = ""
+    """Slurm account, where it is not `account`."""
+    qos: str = ""
+    """Quality of service."""
+    constraint: str = ""
+    """Features of the nodes, as sbatch's --constraint takes them."""
+    hours: float = 0.0
+    """Longest job; 0: limit_hours."""
+    slurm_extra: str = ""
+    """More words for sbatch, such as --reservation=NAME."""
+
+    def resources(self) -> dict[str, str]:
+        """Return what of it is set, by the names that Snakemake's Slurm executor gives it."""
+        names = {"slurm_partition": self.partition, "slurm_account": self.account, "qos": self.qos}
+        names |= {"constraint": self.constraint, "slurm_extra": self.slurm_extra}
+        return {name: value for name, value in names.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One cluster, or the machine here."""
+
+    site: str = ""
+    """Site to start from: a name of `workflow/sites/` or a file of your own."""
+    title: str = ""
+    """What it is, in a few words."""
+    checked: str = ""
+    """How far it was tried."""
+    account: str = ""
+    """Slurm account; the site's default when empty."""
+    gres: str = "gpu"
+    """What Slurm calls a GPU: `gpu`, or with its type, `gpu:h100`."""
+    modules: tuple[str, ...] = ()
+    """Environment modules that each job loads."""
+    binds: tuple[str, ...] = ()
+    """Folders that images show; $NAME is expanded in the job, and what does not exist there is left out."""
+    runtime: Literal["", "nvidia", "rocm", "none"] = ""
+    """GPU runtime of images; found out on the node when empty."""
+    offline: bool = False
+    """Whether compute nodes see no network outside the site."""
+    hub: str = ""
+    """Folder of files brought from a hub (HF_HOME) for jobs."""
+    device: str = "H100"
+    """GPU that hours are counted for: a name of `pretraining.plan.flops.PEAK_FLOPS`."""
+    mfu: float = 0.4
+    """Share of the GPU's peak rate that pretraining reaches."""
+    gpus_per_node: int = 8
+    """GPUs of a node, all of which a pretraining job takes; 0 computes on CPUs."""
+    nodes: int = 1
+    """Nodes of a pretraining job."""
+    cpus: int = 8
+    """CPU cores for each GPU, or for each job without GPUs."""
+    memory_gb: float = 64.0
+    """Memory for each GPU, or for each job without GPUs."""
+    limit_hours: float = 20.0
+    """Longest job the site allows; longer stages are saved and resume in the next job."""
+    tuning_gpus: int = 1
+    """GPUs of a fine-tuning job, all kept busy: 1 makes a job for each cell, more make a job for each model."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables of every job; $NAME is expanded in the job."""
+    jobs: dict[str, Queue] = field(default_factory=dict)
+    """What jobs of each kind (`cpu`, `gpu`, `gpus`) are asked for; in a file, [jobs] is for all kinds."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be."""
+        if self.device not in PEAK_FLOPS:
+            raise UserError(
+                f"device {self.device!r} is unknown{nearest(self.device, PEAK_FLOPS)}; "
+                f"known are {', '.join(PEAK_FLOPS)}"
+            )
+        for key in ("nodes", "cpus"):
+            if getattr(self, key) < 1:
+                raise UserError(f"{key} must be at least 1, not {getattr(self, key)}")
+        if self.gpus_per_node < 0 or self.limit_hours <= 0 or not 0 < self.mfu <= 1 or self.memory_gb <= 0:
+            raise UserError(
+                "gpus_per_node, limit_hours, mfu and memory_gb must be positive, and mfu at most 1"
+            )
+        if self.tuning_gpus < 1 or self.tuning_gpus > max(1, self.gpus_per_node):
+            raise UserError(
+                f"tuning_gpus must be 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a fine-tuning "
+                "job runs on one node"
+            )
+
+    def hours(self, queue: str) -> float:
+        """Return the longest job of one of `workflow.jobs.QUEUES`."""
+        return (self.jobs[queue].hours if queue in self.jobs else 0.0) or self.limit_hours
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of every job, with those that follow from other fields."""
+        found = {"CLM_OR_MLM_GPU": self.runtime, "HF_HOME": self.hub}
+        return {key: value for key, value in found.items() if value} | self.environment
+
+
+def read_site(kind: type[S], path: Path | None, site: str = "") -> S:
+    """Return the settings of a file over those of the site that it names.
+
+    Args:
+        kind: `Site`, or a class with more settings.
+        path: the file; None: none of your own.
+        site: a site, in place of the one that the file names.
+
+    Raises:
+        UserError: a file that cannot be read, an unknown site or key, a value of another type, or no account where the
+            site needs it.
+    """
+    settings, tables = _read(kind, path, site, ())
+
+    def fill(text: str) -> str:
+        if "{account}" in text and not settings.account:
+            name = Path(settings.site).stem
+            raise UserError(f"the site {name} needs the project's account: set account = ... in the settings")
+        return text.replace("{account}", settings.account)
+
+    jobs: dict[str, Any] = tables["jobs"]
+    kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
+    if unknown := [name for name in kinds if name not in QUEUES]:
+        raise UserError(f"unknown kind of jobs {unknown[0]!r}; kinds are {', '.join(QUEUES)}")
+    shared = {"account": settings.account} | {key: jobs[key] for key in jobs if key not in kinds}
+    queues = {}
+    for name in QUEUES:
+        queue = read_settings(Queue, shared | kinds.get(name, {}), f"jobs.{name}")
+        queues[name] = replace(queue, account=fill(queue.account))
+    environment = {key: fill(str(value)) for key, value in tables["environment"].items()}
+    return replace(settings, jobs=queues, environment=environment)
+
+
+def _read(
+    kind: type[S], path: Path | None, site: str, before: tuple[Path, ...]
+) -> tuple[S, dict[str, dict[str, Any]]]:
+    """Return a file's settings and its tables, over those of the files that it starts from."""
+    if path in before:
+        raise UserError(f"{path} is its own base, by {', '.join(map(str, before))}")
+    folder = Path() if path is None else path.parent.resolve()
+    values = {} if path is None else read_toml(path)
+    tables = {key: need_table(path or folder, key, values.pop(key, {})) for key in ("jobs", "environment")}
+    settings, start = kind(), site or values.get("site")
+    if start:
+        named = _path(str(start), Path() if site else folder)
+        values["site"] = str(start) if named.parent == SITES else str(named)
+        settings, found = _read(kind, named, "", (*before, *([path] if path else [])))
+        tables = {key: _merged(found[key], table) for key, table in tables.items()}
+    settings = read_settings(kind, values, str(path or ""), base=settings)
+    paths = {key: _absolute(folder, getattr(settings, key)) for key in _PATHS if values.get(key)}
+    return replace(settings, **paths), tables
+
+
+def _path(site: str, folder: Path) -> Path:
+    known = sorted(path.stem for path in SITES.glob("*.toml"))
+    if site.endswith(".toml"):
+        path = folder / Path(site).expanduser()
+        if not path.is_file():
+            raise UserError(f"{path} does not exist; a site is a TOML file or one of {', '.join(known)}")
+        return path
+    if site not in known:
+        raise UserError(f"unknown site {site!r}{nearest(site, known)}; sites are {', '.join(known)}")
+    return SITES / f"{site}.toml"
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    both = {key: _merged(old[key], new[key]) for key in new if isinstance(old.get(key), dict)}
+    return old | new | both
+
+
+def _absolute(folder: Path, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(word if word.startswith("hf:") else _absolute(folder, word) for word in value)
+    return str(folder / Path(value).expanduser())

@@ -1,0 +1,195 @@
+"""What the workflow asks of Slurm: which of its jobs are queued or running, and whether it would take the others.
+
+Snakemake's executor submits jobs, and watches those that it submitted. What it cannot know are the jobs of a call that
+was killed: it names jobs after its own run, and which job of the study each is stands in the job's comment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+from common.errors import UserError
+from common.files import write_text
+from container.machine import Machine
+from workflow.jobs import Job, Workflow
+
+__all__ = [
+    "LiveJob", "forget_ended", "live_jobs", "minutes_of", "prefix_of", "queued", "read_live",
+    "refuse_what_slurm_refuses", "wait_command", "was_cancelled", "write_live",
+]  # fmt: skip
+
+_LIVE = "live"
+_ENDED = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveJob:
+    """A job in Slurm's queue."""
+
+    number: str
+    """Slurm's number."""
+    state: str
+    """`RUNNING`, `PENDING`, `COMPLETING` ..."""
+    reason: str
+    """Why it waits; `None` when it does not."""
+    comment: str
+    """What Snakemake says it is."""
+    minutes: float
+    """How long it has run."""
+
+
+def prefix_of(folder: Path) -> str:
+    """Return what the names of the folder's Slurm jobs start with: its own name and a number that follows from it."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
+    return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+
+
+def queued(folder: Path) -> list[LiveJob]:
+    """Return this user's jobs in Slurm's queue that belong to a study's folder.
+
+    Raises:
+        UserError: Slurm does not answer.
+    """
+    command = ["squeue", "--me", "--noheader", "--format=%i|%T|%r|%M|%j|%k"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode:
+        last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise UserError(
+            f"squeue does not answer ({last[0]}): without it live jobs cannot be distinguished from lost ones"
+        )
+    rows = [line.split("|", 5) for line in answer.stdout.splitlines()]
+    return [
+        LiveJob(number=number, state=state, reason=reason, minutes=minutes_of(used), comment=comment)
+        for number, state, reason, used, name, comment in rows
+        if name.startswith(prefix_of(folder)) and state not in _ENDED
+    ]
+
+
+def minutes_of(text: str) -> float:
+    """Return the minutes of Slurm's `[days-][hours:]minutes:seconds`."""
+    days, _, clock = text.rpartition("-")
+    parts = [float(part) for part in clock.split(":") if part.isdecimal()]
+    seconds = sum(value * 60.0**power for power, value in enumerate(reversed(parts)))
+    return (float(days) * 1440 if days.isdecimal() else 0.0) + float(seconds) / 60
+
+
+def comment_of(job: Job) -> str:
+    """Return what Snakemake's Slurm executor writes as the comment of a job."""
+    return f"rule_{job.kind.name}_wildcards_{job.name.replace('/', '_')}"
+
+
+def live_jobs(jobs: Mapping[str, Job], folder: Path) -> dict[str, LiveJob]:
+    """Return the study's jobs in Slurm's queue by marker.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: the study's folder.
+
+    Raises:
+        UserError: Slurm does not answer, or has jobs of this folder that are not of this target.
+    """
+    by_comment = {comment_of(job): marker for marker, job in jobs.items()}
+    found = queued(folder)
+    if strange := " ".join(job.number for job in found if job.comment not in by_comment):
+        raise UserError(
+            f"jobs of another target of {folder} are still queued or running ({strange}): let them end, or end them: "
+            f"scancel {strange}"
+        )
+    return {by_comment[job.comment]: job for job in found}
+
+
+def write_live(folder: Path, live: Mapping[str, LiveJob]) -> None:
+    """Write a file for each live job, with its marker; it goes once the job is gone."""
+    shutil.rmtree(folder / _LIVE, ignore_errors=True)
+    for marker, job in live.items():
+        write_text(folder / _LIVE / job.number, marker)
+
+
+def read_live(folder: Path) -> dict[str, str]:
+    """Return the numbers of live jobs by marker, as `write_live` wrote them."""
+    return {path.read_text("utf-8"): path.name for path in (folder / _LIVE).glob("*")}
+
+
+def forget_ended(folder: Path) -> None:
+    """Remove the files of jobs that are no longer in Slurm's queue; `UserError` when it does not answer."""
+    numbers = {job.number for job in queued(folder)}
+    for path in (folder / _LIVE).glob("*"):
+        if path.name not in numbers:
+            path.unlink(missing_ok=True)
+
+
+def wait_command(number: str, marker: str) -> str:
+    """Return the shell command that waits for a live job, and succeeds when it left its work complete."""
+    check = f"exec {shlex.quote(sys.executable)} -m workflow.step --finished {shlex.quote(marker)}"
+    return f"while [ -e {_LIVE}/{number} ] && kill -0 $PPID 2>/dev/null; do sleep 2; done; {check}"
+
+
+def was_cancelled(number: str) -> bool:
+    """Return whether somebody ended a Slurm job; False where there is no accounting to ask."""
+    command = ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={number}"]
+    code, text = Machine().output(command)
+    return code == 0 and text.startswith("CANCELLED")
+
+
+def refuse_what_slurm_refuses(workflow: Workflow, machine: Machine | None = None) -> None:
+    """Ask Slurm about the longest job of every kind to the site, before anything is submitted.
+
+    Raises:
+        UserError: it would not take one of them; the sentence says which, what was asked and why not.
+    """
+    longest = {job.queue: job for job in sorted(workflow.jobs.values(), key=lambda job: job.minutes)}
+    for name, job in longest.items():
+        queue = workflow.queue(job)
+        words = _sbatch_words(queue, workflow.gres, job)
+        if why := _refusal(words, queue.get("slurm_extra", ""), machine or Machine()):
+            raise UserError(
+                f"Slurm takes no jobs of the kind {name} as they would be asked for ({why}): sbatch {' '.join(words)}; "
+                f"correct [jobs.{name}] of the site or the settings (docs/hpc.md); `sinfo -o '%R %l %f %G'` shows what "
+                "the site has"
+            )
+
+
+def _sbatch_words(queue: Mapping[str, str], gres: str, job: Job) -> list[str]:
+    """Return what sbatch is asked for a job, as Snakemake's Slurm executor asks."""
+    options = {"slurm_partition": "-p", "slurm_account": "-A", "qos": "--qos", "constraint": "-C"}
+    words = [word for key, option in options.items() if queue.get(key) for word in (option, queue[key])]
+    words += ["-t", str(job.minutes), "--mem", str(round(1000 * job.memory_gb)), f"--nodes={job.nodes}"]
+    words += [f"--cpus-per-task={job.cpus}", f"--ntasks={job.nodes}"]
+    words += [f"--gres={gres}:{job.gpus}"] if job.gpus else []
+    return [*words, *queue.get("slurm_extra", "").split()]
+
+
+def _refusal(words: Sequence[str], extra: str, machine: Machine) -> str | None:
+    """Return why a job would not be taken, or would never start, or None; nothing is submitted."""
+    # Snakemake is where studies are run, not where they are planned.
+    from snakemake_executor_plugin_slurm.validation import validate_slurm_extra  # type: ignore[import-untyped]
+    from snakemake_interface_common.exceptions import WorkflowError
+
+    try:
+        validate_slurm_extra(SimpleNamespace(resources=SimpleNamespace(slurm_extra=extra)))
+    except WorkflowError as error:
+        return f"slurm_extra {extra!r}: {error}"
+    code, text = machine.output(["sbatch", "--test-only", *words, "--wrap=true"])
+    if code:
+        lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in text.splitlines()]
+        said = [line for line in lines if line.strip() and not line.startswith("Try ")]
+        return said[-1] if said else f"sbatch ends with {code}"
+    # A job longer than its partition's limit is taken, and waits for ever.
+    partition = words[words.index("-p") + 1] if "-p" in words else ""
+    _, text = machine.output(["sinfo", "--noheader", "--format=%R|%P|%l"])
+    for name, shown, limit in (line.split("|") for line in text.splitlines() if line.count("|") == 2):
+        mine = name in partition.split(",") or (not partition and shown.endswith("*"))
+        if mine and ":" in limit and minutes_of(limit) < int(words[words.index("-t") + 1]):
+            return f"the partition {name} takes no jobs longer than {limit}"
+    return None

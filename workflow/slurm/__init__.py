@@ -1,1 +1,0 @@
-"""What the workflow says to Slurm and asks of it."""
