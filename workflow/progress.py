@@ -63,8 +63,11 @@ class Progress:
         left = {job.marker for job in self.todo}
         found = {}
         for kind in self.workflow.kinds:
-            done = (job for job in self.workflow.of_kind(kind.name) if job.marker not in left)
-            done = [job for job in done if (self.folder / job.attempts).is_file()]
+            done = [
+                job
+                for job in self.workflow.of_kind(kind.name)
+                if job.marker not in left and (self.folder / job.attempts).is_file()
+            ]
             if planned := sum(job.gpu_hours for job in done):
                 found[kind.name] = sum(map(self.hours_used, done)) / planned
         return found
