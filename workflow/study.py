@@ -168,7 +168,7 @@ def _takes(settings: Settings, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
 
 
 _FREE = (
-    "--adopt", "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--workers",
+    "--device", "--exact-micro-batches", "--positions", "--retry-failed", "--workers",
 )  # fmt: skip
 """Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.jobs`)."""
 

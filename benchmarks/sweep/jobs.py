@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +20,20 @@ from benchmarks.datasets.local_dataset import read_manifest
 from benchmarks.finetuning.device import PRECISIONS, choose_kind
 from benchmarks.finetuning.heads import HEADS, POOLINGS
 from benchmarks.finetuning.model_files import resolve, tokenizer_hash, weights_hash
-from benchmarks.protocol import PROTOCOL_VERSION, format_lr
-from benchmarks.runs import RESULTS_VERSION, RunKey, found_keys, record_of
+from benchmarks.protocol import PROTOCOL_VERSION
+from benchmarks.runs import RESULTS, RESULTS_VERSION, RUN, RunKey, cell_keys, found_keys
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import Stamp, claim_path, failure, fault, folder_of, is_done, record_stamp
+from benchmarks.sweep.run_state import claim_path, folder_of, state_of
 from common.description import difference
 from common.errors import UserError
 from common.plain_text import redacted
 
-__all__ = [
-    "FineTuningKey", "Job", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of", "pending",
-]  # fmt: skip
+__all__ = ["Job", "check_finished", "check_sources", "compared_jobs", "descriptions", "jobs_of"]
 
 log = logging.getLogger(__name__)
 
 _OF_MODEL = ("weights", "tokenizer")
 """What all runs of a model share, whatever the dataset."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FineTuningKey:
-    """One fine-tuning of a job: learning rate and seed."""
-
-    lr: float
-    seed: int
-
-    def __str__(self) -> str:
-        return f"lr{format_lr(self.lr)}_sd{self.seed}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,34 +48,36 @@ class Job:
     """The datasets that are evaluated: itself, or retrieval datasets."""
     descriptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """For each dataset what its runs are made from (`descriptions`)."""
-    tried: Mapping[RunKey, Stamp] = field(default_factory=dict, repr=False, compare=False)
-    """Failures that are tried again: those whose records are still as they were when the call began."""
 
     def __str__(self) -> str:
         return f"{self.request.name} on {self.trained_on}"
 
     @property
-    def fine_tunings(self) -> list[FineTuningKey]:
-        """All fine-tunings, learning rates outermost."""
-        return [FineTuningKey(lr=lr, seed=seed) for lr in self.request.lrs for seed in self.request.seeds]
+    def fine_tunings(self) -> list[tuple[RunKey, ...]]:
+        """The runs of each fine-tuning, one a dataset; learning rates outermost, then seeds."""
+        asked = self.request
+        cells = [cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds) for name in self.datasets]
+        return list(zip(*cells, strict=True))
 
-    @property
-    def keys(self) -> list[RunKey]:
-        """The job's runs: learning rates outermost, then seeds, then datasets."""
-        return [key for fine_tuning in self.fine_tunings for key in self.keys_of(fine_tuning)]
-
-    def keys_of(self, fine_tuning: FineTuningKey) -> list[RunKey]:
-        """Return the runs of a fine-tuning."""
-        lr, seed, known = fine_tuning.lr, fine_tuning.seed, self.request.known
-        return [
-            RunKey(model=self.request.name, dataset=name, lr=lr, seed=seed, task=known[name].task)
-            for name in self.datasets
-        ]
-
-    def claim_path(self, fine_tuning: FineTuningKey) -> Path:
-        """Return the file whose lock a process holds while it works on a fine-tuning."""
-        key = self.keys_of(fine_tuning)[0]
+    def claim_path(self, runs: Iterable[RunKey]) -> Path:
+        """Return the file whose lock a process holds while it works on the fine-tuning of these runs."""
+        key = next(iter(runs))
         return claim_path(self.request.store, key, self.request.known[key.dataset])
+
+    def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
+        """Return which runs of the job, or of these of its runs, are still to be done."""
+        keys = [key for each in self.fine_tunings for key in each] if runs is None else runs
+        return [key for key in keys if self._is_pending(key)]
+
+    def _is_pending(self, key: RunKey) -> bool:
+        state = state_of(self.request.store, key)
+        if state.done or state.reason is None:
+            return not state.done
+        # A failure under other settings is no reason not to try.
+        before = state.description
+        return (
+            before is not None and difference(before, self.descriptions.get(key.dataset, before)) is not None
+        )
 
 
 def jobs_of(request: Request, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Job]:
@@ -96,28 +85,10 @@ def jobs_of(request: Request, descriptions: Mapping[str, Mapping[str, Any]] | No
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
-    jobs = [
+    return [
         Job(request=request, trained_on=name, datasets=tuple(own), descriptions=descriptions or {})
         for name, own in groups.items()
     ]
-    if not request.retry_failed:
-        return jobs
-    return [replace(job, tried={key: record_stamp(request.store, key) for key in job.keys}) for job in jobs]
-
-
-def pending(job: Job, fine_tuning: FineTuningKey | None = None) -> list[RunKey]:
-    """Return the runs of a job, or of one of its fine-tunings, that are still to be done."""
-    keys = job.keys if fine_tuning is None else job.keys_of(fine_tuning)
-    return [key for key in keys if not is_done(job.request.store, key) and not _failed(job, key)]
-
-
-def _failed(job: Job, key: RunKey) -> bool:
-    """Return whether a run failed under these settings, and is not to be tried again."""
-    store = job.request.store
-    if failure(store, key) is None or (key in job.tried and job.tried[key] == record_stamp(store, key)):
-        return False
-    before = record_of(folder_of(store, key)).get("description")
-    return before is None or difference(before, job.descriptions.get(key.dataset, before)) is None
 
 
 def check_sources(request: Request) -> None:
@@ -143,6 +114,8 @@ def check_sources(request: Request) -> None:
 def compared_jobs(request: Request) -> list[Job]:
     """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
 
+    Where runs that failed are tried again, what is recorded of them is gone afterwards.
+
     Raises:
         UserError: as `descriptions` and `check_finished`.
     """
@@ -150,9 +123,13 @@ def compared_jobs(request: Request) -> list[Job]:
     wanted = descriptions(request)
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
-    for key in (key for job in jobs for key in job.keys):
-        if (reason := fault(request.store, key)) is not None:
-            log.warning("%s %s; the run is made again", folder_of(request.store, key), reason)
+    for key in (key for job in jobs for runs in job.fine_tunings for key in runs):
+        state, folder = state_of(request.store, key), folder_of(request.store, key)
+        if state.fault is not None:
+            log.warning("%s %s; the run is made again", folder, state.fault)
+        if request.retry_failed and state.reason is not None:
+            for name in (RESULTS, RUN):
+                (folder / name).unlink(missing_ok=True)
     return jobs
 
 
@@ -190,61 +167,46 @@ def descriptions(request: Request) -> dict[str, dict[str, Any]]:
 
 
 def check_finished(request: Request, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """Compare every finished run of a request's cells with what is asked for, also when nothing is left to do.
+    """Compare every finished run of a request's model with what is asked for, also when nothing is left to do.
 
     Args:
         request: what is asked for.
-        wanted: `descriptions(request)`.
+        wanted: `descriptions(request)`. Of other datasets' runs, weights and tokenizer are compared.
 
     Raises:
-        UserError: a run was made from something else, or does not say what from and `request.adopt` is off.
+        UserError: a run was made from something else, or does not say what from.
     """
-    unsaid: list[RunKey] = []
-    anywhere = next(iter(wanted.values()))
-    for key in _finished(request):
-        before, now = record_of(folder_of(request.store, key)).get("description"), wanted.get(key.dataset)
-        if before is None:
-            unsaid += [key] if now else []
-            continue
-        if now is None:
-            before, now = ({name: of[name] for name in _OF_MODEL} for of in (before, anywhere))
-        if (found := difference(before, now)) is not None:
-            _refuse(request, key, *found)
-    if not unsaid:
-        return
-    first = request.store / "results" / unsaid[0].folder
-    if not request.adopt:
-        raise UserError(
-            f"{first} and {len(unsaid) - 1} more finished runs do not say what they were made from, so that nobody "
-            f"knows whether {request.model} would give the same: use another --name or --out, or count them as done "
-            "with --adopt"
-        )
-    log.warning(
-        "%s and %d more finished runs do not say what they were made from; they are counted as done (--adopt)",
-        first, len(unsaid) - 1,
-    )  # fmt: skip
-
-
-def _finished(request: Request) -> Iterator[RunKey]:
-    """Yield the finished runs of a request's model, by dataset and folder."""
+    of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
-        keys = found_keys(request.store, request.name, dataset)
-        yield from (key for key in keys if is_done(request.store, key))
+        now = wanted.get(dataset.name)
+        for key in found_keys(request.store, request.name, dataset):
+            state = state_of(request.store, key)
+            if not state.done or (state.description is None and now is None):
+                continue
+            folder = folder_of(request.store, key)
+            if state.description is None:
+                raise UserError(
+                    f"{folder} does not say what it was made from, so that nobody knows whether "
+                    f"{redacted(request.model)} would give the same: use another --name or --out"
+                )
+            before = state.description
+            if now is None:
+                found = difference({name: before.get(name) for name in _OF_MODEL}, of_model)
+            else:
+                found = difference(before, now)
+            if found is not None:
+                raise UserError(
+                    f"{folder} {_differs(request, state.source, *found)}: use another --name or --out"
+                )
 
 
-def _refuse(request: Request, key: RunKey, name: str, old: Any, new: Any) -> None:
-    folder = folder_of(request.store, key)
+def _differs(request: Request, source: str, name: str, old: Any, new: Any) -> str:
     if name in _OF_MODEL:
-        source = str(record_of(folder).get("model_source"))[:300]
-        raise UserError(
-            f"{folder} was made from {source} with the {name} {_short(old)}, this command has "
-            f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ: use another --name or "
-            "--out"
+        return (
+            f"was made from {source[:300]} with the {name} {_short(old)}, this command has "
+            f"{redacted(request.model)} with {_short(new)}; runs of one model must not differ"
         )
-    raise UserError(
-        f"{folder} was made with {name} {_short(old)}, this command has {_short(new)}; runs of one cell must not "
-        "differ: use another --name or --out"
-    )
+    return f"was made with {name} {_short(old)}, this command has {_short(new)}; runs of one cell must not differ"
 
 
 def _short(value: Any) -> str:

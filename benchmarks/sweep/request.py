@@ -38,8 +38,6 @@ class Computation:
     """compute the 8 micro-batches of 4 one by one, as the paper's code does (slower, same gradient)"""
     workers: int | None = None
     """runs at a time: on a CPU by cores (or OMP_NUM_THREADS) and memory, else 1; they take the GPUs in turn"""
-    threads: int = 1
-    """threads of each run on a CPU; another number changes rounding"""
     trust_remote_code: bool = False
     """run the code that comes with the model (read it first)"""
 
@@ -66,11 +64,9 @@ class Request(Computation):
     """Hyper-parameters."""
     retry_failed: bool = False
     """Whether runs that failed are tried again."""
-    adopt: bool = False
-    """Whether runs that do not say what they were made from count as done, and new ones are put next to them."""
 
     def __post_init__(self) -> None:
-        for option in ("positions", "workers", "threads"):
+        for option in ("positions", "workers"):
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise UserError(f"--{option} {value} must be at least 1")

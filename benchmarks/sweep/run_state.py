@@ -1,4 +1,4 @@
-"""The state of single runs in a store: done, failed with a reason, or missing; and what they took. Light: no torch.
+"""The state of single runs in a store: done, failed with a reason, or missing. Light: no torch.
 
 Done means: results.json parses, is complete, agrees with itself, and all files are what the run's manifest says.
 """
@@ -7,29 +7,41 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.protocol import Dataset, format_lr, get_dataset
+from benchmarks.protocol import Dataset, format_lr
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run, record_of
+from benchmarks.runs import AGAIN, DETAILS, RESULTS, RUN, RunKey, read_run
 from common.errors import UserError
 from common.manifest import FILES, check_files
 
-__all__ = [
-    "Stamp", "claim_path", "failure", "fault", "folder_of", "is_done", "read_score", "record_stamp",
-    "timings",
-]  # fmt: skip
-
-Stamp = tuple[int, ...] | None
-"""What a file looks like from outside: the same stamp means the same content; None for no file."""
+__all__ = ["RunState", "claim_path", "folder_of", "state_of"]
 
 
-class _Looked(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class RunState:
     """What a look into a run's folder found."""
 
-    scores: tuple[float, float] | None
-    fault: str | None
+    scores: tuple[float, float] | None = None
+    """Validation and test score of a run that is done."""
+    fault: str | None = None
+    """Why the results that are there cannot be used."""
+    reason: str | None = None
+    """Why the run failed, of one that did."""
+    description: Mapping[str, Any] | None = None
+    """What the run was made from, where its manifest says it; the release has no manifests."""
+    source: str = ""
+    """The model as the run's command named it."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What the run took, by part."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the results are there and can be believed."""
+        return self.scores is not None
 
 
 def folder_of(store: Path, key: RunKey) -> Path:
@@ -37,52 +49,18 @@ def folder_of(store: Path, key: RunKey) -> Path:
     return store / "results" / key.folder
 
 
-def is_done(store: Path, key: RunKey) -> bool:
-    """Return whether a run's results are there and can be believed."""
-    return _look(store, key).scores is not None
-
-
-def fault(store: Path, key: RunKey) -> str | None:
-    """Return why the results that are there cannot be used; None for good ones, and where there are none."""
-    return _look(store, key).fault
-
-
-def read_score(store: Path, key: RunKey) -> tuple[float, float] | None:
-    """Return the validation and test score of a run; None when it is not done."""
-    return _look(store, key).scores
-
-
-def failure(store: Path, key: RunKey) -> str | None:
-    """Return the recorded reason of a run that failed; None for any other."""
-    if is_done(store, key):
-        return None
-    record = record_of(folder_of(store, key))
-    return str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
-
-
-def timings(store: Path, key: RunKey) -> dict[str, float]:
-    """Return the seconds that a run took, by part; empty where nothing says it."""
-    seconds: dict[str, float] = record_of(folder_of(store, key)).get("seconds", {})
-    return seconds
-
-
-def record_stamp(store: Path, key: RunKey) -> Stamp:
-    """Return the stamp of a run's manifest."""
-    return _stamp(folder_of(store, key) / RUN)
-
-
-def claim_path(store: Path, key: RunKey, dataset: Dataset | str) -> Path:
+def claim_path(store: Path, key: RunKey, dataset: Dataset) -> Path:
     """Return the file whose lock a process holds while it works on the fine-tuning of a run of `dataset`."""
-    trained_on = get_dataset(dataset).trained_on
-    return store / "locks" / f"{key.model}__{trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
+    return store / "locks" / f"{key.model}__{dataset.trained_on}__lr{format_lr(key.lr)}_sd{key.seed}.lock"
 
 
-def _look(store: Path, key: RunKey) -> _Looked:
+def state_of(store: Path, key: RunKey) -> RunState:
+    """Return the state of a run; a folder is read again only when its files look different."""
     folder = folder_of(store, key)
-    return _looked(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
+    return _look(folder, *(_stamp(folder / name) for name in (RESULTS, RUN, DETAILS)))
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> tuple[int, ...] | None:
     try:
         found = path.stat()
     except OSError:
@@ -91,18 +69,24 @@ def _stamp(path: Path) -> Stamp:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _looked(folder: Path, results: object, *_: object) -> _Looked:
-    """Look into a folder; the stamps of its files make a look at other files another one."""
-    if results is None and not os.path.lexists(folder / RESULTS):
-        return _Looked(None, None)
+def _look(folder: Path, *stamps: object) -> RunState:
+    there = os.path.lexists(folder / RESULTS)
     try:
-        record: dict[str, Any] = read_run(folder)
-        files = dict(record.get(FILES, {}))
-        # The release has no manifests.
+        record = read_run(folder)
+    except (UserError, OSError) as error:
+        return RunState(fault=str(error) if there else None)
+    said = {
+        "description": record.get("description"),
+        "source": str(record.get("model_source")),
+        "seconds": record.get("seconds", {}),
+    }
+    reason = str(record.get("reason", "unknown")) if record.get("status") == "failed" else None
+    if not there:
+        return RunState(reason=reason, **said)
+    files = dict(record.get(FILES, {}))
+    try:
         found = read_results(folder / RESULTS, files.pop(RESULTS, "") if record else None)
         check_files(folder, files, AGAIN)
-    except ResultsError as error:
-        return _Looked(None, error.sentence)
-    except (UserError, OSError) as error:
-        return _Looked(None, str(error))
-    return _Looked((found.validation.score, found.test.score), None)
+    except (ResultsError, UserError, OSError) as error:
+        return RunState(fault=str(error), reason=reason, **said)
+    return RunState(scores=(found.validation.score, found.test.score), **said)

@@ -11,19 +11,18 @@ from statistics import fmean
 
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
 from benchmarks.runs import RESULTS, cell_keys, found_keys
-from benchmarks.sweep.run_state import claim_path, failure, is_done, timings
+from benchmarks.sweep.run_state import claim_path, state_of
 from common.errors import UserError, nearest
 from common.locks import is_locked
 from common.tables import plain_table
 
 __all__ = [
-    "CellStatus",
-    "grid_status",
-    "status_code",
-    "status_json",
-    "status_table",
-    "unknown_cells",
-]
+    "BUSY", "COMPLETE", "FAILED", "CellStatus", "cell_status", "duration", "grid_status", "status_code", "status_json",
+    "status_table", "unknown_cells",
+]  # fmt: skip
+
+COMPLETE, FAILED, BUSY = 0, 3, 4
+"""Exit codes: all runs are done; some failed; some are missing, as those that another process does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +50,23 @@ class CellStatus:
         return self.runs - self.done - len(self.failed)
 
 
-def _cell_status(
-    store: Path, model: str, dataset: Dataset, lrs: Sequence[float], seeds: Sequence[int], others: bool
+def cell_status(
+    store: Path,
+    model: str,
+    dataset: Dataset,
+    lrs: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    others: bool = False,
 ) -> CellStatus:
+    """Return how far a cell is; `others` counts runs of other learning rates and seeds that are there, too."""
     keys = cell_keys(model, dataset, lrs, seeds)
     if others:
         keys = list(dict.fromkeys([*keys, *found_keys(store, model, dataset)]))
-    done = [key for key in keys if is_done(store, key)]
-    undone = [key for key in keys if not is_done(store, key)]
-    failed = {key.folder.name: reason for key in undone if (reason := failure(store, key)) is not None}
-    times = [sum(seconds.values()) for key in done if (seconds := timings(store, key))]
+    states = {key: state_of(store, key) for key in keys}
+    failed = {key.folder.name: state.reason for key, state in states.items() if state.reason is not None}
+    done = [state for state in states.values() if state.done]
+    times = [sum(state.seconds.values()) for state in done if state.seconds]
     missing = len(keys) - len(done) - len(failed)
     return CellStatus(
         model=model,
@@ -68,7 +74,7 @@ def _cell_status(
         runs=len(keys),
         done=len(done),
         failed=failed,
-        running=any(is_locked(claim_path(store, key, dataset)) for key in undone),
+        running=any(is_locked(claim_path(store, key, dataset)) for key in keys if not states[key].done),
         seconds_left=missing * fmean(times) if times else (0.0 if not missing else None),
     )
 
@@ -96,7 +102,7 @@ def grid_status(
         UserError: the store has no runs, or not that model.
     """
     return [
-        _cell_status(store, model, dataset, lrs, seeds, others)
+        cell_status(store, model, dataset, lrs, seeds, others=others)
         for model in _models(store, models)
         for dataset in datasets
     ]
@@ -128,10 +134,17 @@ def status_json(cells: Sequence[CellStatus]) -> str:
 
 
 def status_code(cells: Sequence[CellStatus]) -> int:
-    """Return 0 when all runs are done, 3 when some failed, 4 when some are missing."""
+    """Return `COMPLETE`, `FAILED` or `BUSY`."""
     if any(cell.missing for cell in cells):
-        return 4
-    return 3 if any(cell.failed for cell in cells) else 0
+        return BUSY
+    return FAILED if any(cell.failed for cell in cells) else COMPLETE
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, of the unit that suits it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _models(store: Path, wanted: Sequence[str]) -> list[str]:
@@ -169,6 +182,5 @@ def _word(cell: CellStatus) -> str:
 
 def _left(cells: Sequence[CellStatus]) -> str:
     known = [cell.seconds_left for cell in cells if cell.seconds_left is not None]
-    hours = sum(known) / 3600
-    words = f"{hours:.1f} h" if hours >= 1 or not hours else f"{hours * 60:.0f} min"
+    words = duration(sum(known))
     return words if len(known) == len(cells) else f"{words} + ?"

@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from benchmarks.datasets.local_dataset import LocalDataset
 from benchmarks.datasets.local_dataset import load as load_data
-from benchmarks.finetuning.device import PRECISIONS, DeviceKind, Precision, choose_kind
-from benchmarks.finetuning.encoders import Encoder, LoadedModel, load
+from benchmarks.finetuning.device import PRECISIONS, Precision, choose_kind
+from benchmarks.finetuning.encoders import LoadedModel, load
 from benchmarks.finetuning.heads import HEADS, POOLINGS, HeadKind, Pooling
 from benchmarks.finetuning.tokenization import encode_texts, end_of_text
 from benchmarks.sweep.jobs import check_finished, check_sources, descriptions, jobs_of
+from benchmarks.sweep.memory import run_bytes
 from benchmarks.sweep.request import Request
-from benchmarks.sweep.run_state import is_done
 from benchmarks.sweep.work import check_labels
 from benchmarks.tasks.base import TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps
 from common.errors import UserError, first_line
 from common.progress import progress
 
-__all__ = ["Workload", "activation_bytes", "check_special_tokens", "dry_run", "validate", "workload"]
+__all__ = ["check_special_tokens", "dry_run", "validate"]
 
 _SAMPLE = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """Tokens that one run of a cell processes."""
-
-    steps: int
-    """Optimiser steps."""
-    trained: int
-    """Tokens in fine-tuning."""
-    evaluated: int
-    """Tokens in evaluation."""
-    longest: int
-    """Longest sampled input, in tokens."""
 
 
 def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
@@ -56,7 +40,7 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
-    _ = POOLINGS[request.pooling]
+    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
     kind = choose_kind(request.device)
     precision = PRECISIONS[kind.precision if request.precision == "auto" else request.precision]
     check_sources(request)
@@ -72,27 +56,13 @@ def validate(request: Request, tflops: float | None = None) -> Iterator[str]:
         max_length=request.fine_tuning.max_length,
     )
     check_special_tokens(loaded)
-    pooling, head = POOLINGS[request.pooling], HEADS[request.head]
     # Datasets of one form differ in the number of labels alone.
     for dataset in {sets[name].dataset.form: sets[name] for name in request.datasets}.values():
         dry_run(dataset, loaded, precision, pooling, head)
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
-    rate = 1e12 * (tflops or kind.tflops or _measured_tflops())
-    yield from _describe(request, loaded, precision, kind)
-    yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
-    total = 0.0
-    for job in jobs_of(request):
-        for number, name in enumerate(job.datasets):
-            work = workload(sets[job.trained_on], sets[name], loaded, request)
-            left = sum(not is_done(request.store, key) for key in job.keys if key.dataset == name)
-            # The fine-tuning that retrieval datasets share counts once.
-            flops = _flops(loaded.encoder, 0 if number else work.trained, work.evaluated)
-            hours = left * flops / rate / 3600
-            total += hours
-            yield (f"{name:14}{work.steps:7}{work.trained:12,}{work.evaluated:12,}{work.longest:9}"
-                   f"{left:6}{hours:8.2f}")  # fmt: skip
-    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything a run needs is there"
+    yield from _describe(request, loaded, precision, request.positions or kind.positions)
+    yield from _estimate(request, sets, loaded, 1e12 * (tflops or kind.tflops or _measured_tflops()))
 
 
 def check_special_tokens(loaded: LoadedModel) -> None:
@@ -162,7 +132,7 @@ def dry_run(
         for parameter in model.parameters():
             parameter.data = parameter.data.to(precision.weights)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
-            out: Tensor = model.eval()(ids, torch.tensor([length]))
+            out = model.eval()(ids, torch.tensor([length]))
     except (IndexError, RuntimeError, ValueError, TypeError) as error:
         raise UserError(
             f"{loaded.source} cannot read {length} tokens, the most of an input of {dataset.name}: "
@@ -181,54 +151,9 @@ def dry_run(
     return length
 
 
-def workload(
-    trained_on: LocalDataset, dataset: LocalDataset, loaded: LoadedModel, request: Request
-) -> Workload:
-    """Count the tokens of one run on samples of the splits."""
-    family = family_of(dataset.dataset)
-    steps = fine_tuning_steps(trained_on, request.fine_tuning)
-    train = _lengths(trained_on, "train", trained_on.train, loaded)
-    parts = [
-        (_lengths(dataset, name, table, loaded), table.num_rows)
-        for name, table in family.evaluated(dataset).items()
-    ]
-    return Workload(
-        steps=steps,
-        trained=round(steps * request.fine_tuning.batch * train.mean()),
-        evaluated=round(family.evaluations * sum(size * lengths.mean() for lengths, size in parts)),
-        longest=int(max(lengths.max() for lengths in (train, *(lengths for lengths, _ in parts)))),
-    )
-
-
-def activation_bytes(encoder: Encoder, precision: Precision, length: int = 64) -> int:
-    """Return the bytes that one token position keeps for the backward pass, counted in a small pass on the CPU."""
-    seen: dict[int, int] = {}
-    weights = {parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    ids = torch.zeros((1, length), dtype=torch.long)
-    lengths = torch.tensor([length])
-    outputs = []
-    with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
-    ):
-        outputs.append(encoder(ids, lengths))
-    return sum(seen.values()) // length
-
-
-def _describe(request: Request, loaded: LoadedModel, precision: Precision, kind: DeviceKind) -> Iterator[str]:
+def _describe(request: Request, loaded: LoadedModel, precision: Precision, positions: int) -> Iterator[str]:
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
-    positions = request.positions or kind.positions
-    # Weights, the copy they are reset from, gradients, and AdamW's two moments.
-    fixed = parameters * 5 * precision.weights.itemsize
-    moving = activation_bytes(loaded.encoder, precision) * positions
-    each = " (each of the runs that --workers computes side by side)" if not kind.gpu else ""
+    model, moving = (f"{size / 2**30:.2f} GiB" for size in run_bytes(loaded.encoder, precision, positions))
     base = type(loaded.encoder.base).__name__
     direction = "causal mask lifted" if loaded.encoder.lifted else "bidirectional"
     yield (
@@ -236,9 +161,37 @@ def _describe(request: Request, loaded: LoadedModel, precision: Precision, kind:
         f"{direction}, inputs up to {loaded.limits.labelled} tokens"
     )
     yield (
-        f"memory: {_gigabytes(fixed)} for weights, gradients and optimiser in {precision.name}, "
-        f"{_gigabytes(moving)} for the activations of {positions:,} positions (--positions){each}"
+        f"memory: {model} for weights, gradients and optimiser in {precision.name}, {moving} for the activations of "
+        f"{positions:,} positions (--positions), of each of the runs that --workers computes side by side"
     )
+
+
+def _estimate(
+    request: Request, sets: Mapping[str, LocalDataset], loaded: LoadedModel, rate: float
+) -> Iterator[str]:
+    """Yield a line for each dataset with the tokens and hours of its runs, at so many operations a second."""
+    encoder = loaded.encoder
+    embedding = encoder.base.get_input_embeddings().weight.numel()  # type: ignore[operator]
+    body = float(sum(p.numel() for p in encoder.parameters()) - embedding)
+    yield f"{'dataset':14}{'steps':>7}{'trained':>12}{'evaluated':>12}{'longest':>9}{'runs':>6}{'hours':>8}"
+    total = 0.0
+    for job in jobs_of(request):
+        source = sets[job.trained_on]
+        steps = fine_tuning_steps(source, request.fine_tuning)
+        lengths = _lengths(source, "train", source.train, loaded)
+        trained, longest = round(steps * request.fine_tuning.batch * lengths.mean()), lengths.max()
+        for number, name in enumerate(job.datasets):
+            family, evaluated = family_of(sets[name].dataset), 0.0
+            for part, table in family.evaluated(sets[name]).items():
+                lengths = _lengths(sets[name], part, table, loaded)
+                evaluated += family.evaluations * table.num_rows * lengths.mean()
+                longest = max(longest, lengths.max())
+            left = sum(key.dataset == name for key in job.pending())
+            # The fine-tuning that retrieval datasets share counts once.
+            hours = left * body * ((0 if number else 6 * trained) + 2 * evaluated) / rate / 3600
+            total += hours
+            yield f"{name:14}{steps:7}{trained:12,}{evaluated:12,.0f}{longest:9}{left:6}{hours:8.2f}"
+    yield f"about {total:.2f} hours in all at {rate / 1e12:.3g} TFLOP/s; everything a run needs is there"
 
 
 def _lengths(
@@ -254,12 +207,6 @@ def _lengths(
     return total
 
 
-def _flops(encoder: Encoder, trained: int, evaluated: int) -> float:
-    embedding = encoder.base.get_input_embeddings().weight.numel()  # type: ignore[operator]
-    body = sum(p.numel() for p in encoder.parameters()) - embedding
-    return float(body) * (6.0 * trained + 2.0 * evaluated)
-
-
 def _measured_tflops() -> float:
     """Return a quarter of the rate of large matrix products on this CPU: about what fine-tuning sustains."""
     matrix = torch.randn(1_024, 1_024)
@@ -268,7 +215,3 @@ def _measured_tflops() -> float:
     for _ in range(4):
         matrix @ matrix
     return 2 * 1_024**3 / (time.perf_counter() - start) / 1e12
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 2**30:.2f} GiB"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -21,12 +21,11 @@ from benchmarks.datasets.schema import FORMS
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
-from benchmarks.finetuning.trainer import FineTuningError, Objective, Watch, fine_tune
+from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, Objective, Watch, fine_tune
 from benchmarks.protocol import PAPER, PROTOCOLS, Dataset
 from benchmarks.runs import DETAILS, RESULTS, RUN, SPLITS, RunKey, results_text
-from benchmarks.sweep.finetuned_weights import FinetunedWeights
-from benchmarks.sweep.jobs import FineTuningKey, Job, pending
-from benchmarks.sweep.run_state import folder_of, is_done
+from benchmarks.sweep.jobs import Job
+from benchmarks.sweep.run_state import folder_of
 from benchmarks.tasks.base import Evaluator, TaskModel
 from benchmarks.tasks.families import family_of, fine_tuning_steps, objective_of
 from common.description import description_hash
@@ -34,11 +33,10 @@ from common.errors import UserError
 from common.files import sha256_bytes, write_text
 from common.manifest import write_manifest
 from common.plain_text import redacted
-from common.progress import progress
 from common.provenance import provenance
 from pretraining.model.modeling import EuroBertModel
 
-__all__ = ["Outcome", "Prepared", "ResettableModel", "check_labels", "prepare"]
+__all__ = ["Prepared", "ResettableModel", "check_labels", "prepare"]
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "seqeval", "pytrec-eval-terrier")
 
@@ -71,15 +69,6 @@ class ResettableModel:
         """Return weights and buffers, those that no checkpoint holds too."""
         return {**self.loaded.encoder.state_dict(), **dict(self.loaded.encoder.named_buffers())}
 
-    @property
-    def run_bytes(self) -> int:
-        """About what one more run on the same CPU needs: weights, gradients, AdamW's moments, activations."""
-        config = self.loaded.encoder.base.config
-        layers = int(getattr(config, "num_hidden_layers", 12))
-        parameters = sum(parameter.numel() for parameter in self.loaded.encoder.parameters())
-        activations = 40 * layers * self.loaded.encoder.hidden_size * self.device.train_positions
-        return 4 * (4 * parameters + activations) + 2**28
-
     @torch.no_grad()
     def reset(self, dataset: Dataset, seed: int) -> TaskModel:
         """Return the model as loaded, with a new head for the dataset."""
@@ -97,21 +86,13 @@ class ResettableModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How one fine-tuning with its evaluations ended."""
-
-    words: str
-    """The scores, or why there are none."""
-    seconds: float
-    """What it took."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A job with all that its runs share: the model, tokenised data and evaluation batches."""
 
     job: Job
     """What to do."""
+    runs: frozenset[RunKey]
+    """The runs that it is prepared for."""
     resettable: ResettableModel
     """The model."""
     objective: Objective
@@ -123,64 +104,54 @@ class Prepared:
     provenance: dict[str, object]
     """Code, versions and command, as each run records them."""
 
-    def run(self, fine_tuning: FineTuningKey, watch: Watch | None = None) -> Outcome:
-        """Do one fine-tuning, evaluate it on each dataset and write its runs, as failed ones if it cannot end."""
-        keys, start = pending(self.job, fine_tuning), time.perf_counter()
+    def run(self, keys: Sequence[RunKey], watch: Watch = iter) -> str:
+        """Do one fine-tuning, write its run on each dataset, failed ones if it cannot end; return scores in words."""
+        words: list[str] = []
         try:
-            words = self._one(keys, fine_tuning, watch)
-        except FineTuningError as error:
-            words = f"failed: {error}"
-            for key in keys:
-                if not is_done(self.job.request.store, key):
-                    self._write(key, {"status": "failed", "reason": str(error)}, {})
-        return Outcome(words=words, seconds=time.perf_counter() - start)
-
-    def _one(self, keys: list[RunKey], fine_tuning: FineTuningKey, watch: Watch | None) -> str:
-        """Do one fine-tuning, evaluate it on each dataset, write the runs, and return the scores in words."""
-        job, device = self.job, self.resettable.device
-        what = f"{job.trained_on} {fine_tuning}"
-        weights = FinetunedWeights.of(job.request.store, keys[0], job.descriptions[keys[0].dataset])
-        model = self.resettable.reset(job.request.known[keys[0].dataset], fine_tuning.seed)
-        start = time.perf_counter()
-        record = weights.restore(model)
-        if record is None:
-            record = fine_tune(
+            start = time.perf_counter()
+            model = self.resettable.reset(self.job.request.known[keys[0].dataset], keys[0].seed)
+            done = fine_tune(
                 model,
                 self.objective,
-                device,
-                lr=fine_tuning.lr,
-                seed=fine_tuning.seed,
+                self.resettable.device,
+                lr=keys[0].lr,
+                seed=keys[0].seed,
                 steps=self.steps,
-                fine_tuning=job.request.fine_tuning,
-                watch=watch or (lambda steps: progress(steps, what, unit="step")),
+                fine_tuning=self.job.request.fine_tuning,
+                watch=watch,
             )
-            if len(keys) > 1:
-                weights.save(model, record)
-        tuned = time.perf_counter() - start
-        words = []
-        for key in keys:
-            start = time.perf_counter()
-            evaluations = self.evaluators[key.dataset].evaluate(model, device)
-            scores = {split: evaluations[split].scores for split in SPLITS}
-            content = {
-                "status": "complete",
-                "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
-                "standard": {split: evaluations[split].standard for split in SPLITS},
-                "limits": dataclasses.asdict(self.resettable.loaded.limits),
-                "steps": record.steps,
-                "seconds": {"tuning": round(tuned, 3), "evaluation": round(time.perf_counter() - start, 3)},
-                "machine": {**device.description, "train_positions": record.train_positions},
-            }
-            details = {
-                "losses": [round(loss, 6) for loss in record.losses],
-                "standard": {split: evaluations[split].instances for split in SPLITS},
-            }
-            texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
-            self._write(key, content, texts)
-            means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)
-            words.append(f"{key.dataset} {', '.join(means)}")
-        weights.remove()
+            seconds = time.perf_counter() - start
+            for key in keys:
+                words.append(self._evaluate(key, model, done, seconds))
+        except FineTuningError as error:
+            for key in keys[len(words) :]:
+                self._write(key, {"status": "failed", "reason": str(error)}, {})
+            words.append(f"failed: {error}")
         return "; ".join(words)
+
+    def _evaluate(self, key: RunKey, model: TaskModel, done: FineTuningLog, tuning_seconds: float) -> str:
+        """Evaluate a fine-tuned model on a dataset, write the run, and return its scores in words."""
+        start = time.perf_counter()
+        evaluations = self.evaluators[key.dataset].evaluate(model, self.resettable.device)
+        seconds = time.perf_counter() - start
+        scores = {split: evaluations[split].scores for split in SPLITS}
+        content = {
+            "status": "complete",
+            "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
+            "standard": {split: evaluations[split].standard for split in SPLITS},
+            "limits": dataclasses.asdict(self.resettable.loaded.limits),
+            "steps": done.steps,
+            "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
+            "machine": {**self.resettable.device.description, "train_positions": done.train_positions},
+        }
+        details = {
+            "losses": [round(loss, 6) for loss in done.losses],
+            "standard": {split: evaluations[split].instances for split in SPLITS},
+        }
+        texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
+        self._write(key, content, texts)
+        means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)
+        return f"{key.dataset} {', '.join(means)}"
 
     def _write(self, key: RunKey, content: Mapping[str, Any], texts: Mapping[str, str]) -> None:
         """Write a run's files, results.json last: where that is whole, so are the others."""
@@ -209,7 +180,7 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     Raises:
         UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
     """
-    todo = pending(job)
+    todo = job.pending()
     names = dict.fromkeys((job.trained_on, *job.datasets))
     sets = {name: load(job.request.data, job.request.known[name]) for name in names}
     for dataset in sets.values():
@@ -219,6 +190,7 @@ def prepare(job: Job, resettable: ResettableModel) -> Prepared:
     seeds = sorted({key.seed for key in todo})
     return Prepared(
         job=job,
+        runs=frozenset(todo),
         resettable=resettable,
         objective=objective_of(sets[job.trained_on], loaded, fine_tuning, seeds=seeds, pooling=pooling),
         evaluators={

@@ -18,7 +18,7 @@ from benchmarks.runs import (
     results_text,
     write_results,
 )
-from benchmarks.sweep.run_state import fault, is_done
+from benchmarks.sweep.run_state import state_of
 from common.errors import UserError
 
 
@@ -67,10 +67,11 @@ def test_a_manifest_that_is_gone_is_missed(tmp_path: Path) -> None:
     """The release has none; a run of this package, which left its details, had one."""
     key = RunKey(model="m", dataset="sst2", lr=1e-4, seed=0)
     path = write_results(tmp_path, key, {"validation": [1], "test": [0]})
-    assert read_run(path.parent) == {} and is_done(tmp_path, key)
+    assert read_run(path.parent) == {} and state_of(tmp_path, key).done
     (path.parent / DETAILS).write_text("{}")
     with pytest.raises(UserError, match=r"lacks the run\.json"):
         read_run(path.parent)
-    assert not is_done(tmp_path, key) and fault(tmp_path, key)
+    state = state_of(tmp_path, key)
+    assert not state.done and state.fault
     path.unlink()
     assert read_run(path.parent) == {}, "it is being written"

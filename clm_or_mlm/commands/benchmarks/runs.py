@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import AVERAGE, FINE_TUNING, Dataset
-from benchmarks.runs import RunKey
+from benchmarks.runs import cell_keys
 from benchmarks.sweep.request import (
     Computation,
     Request,
@@ -25,7 +25,7 @@ from benchmarks.sweep.request import (
     seeds_of,
     store_of,
 )
-from benchmarks.sweep.run_state import read_score
+from benchmarks.sweep.run_state import state_of
 from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, unknown_cells
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
@@ -72,8 +72,6 @@ class RunOptions(GridOptions, Computation):
     """model folder, or hub id OWNER/NAME[@REVISION]"""
     revision: Annotated[str | None, Parameter(parse=False)] = None
     """what follows the @ of a hub id"""
-    threads: Annotated[int, Parameter(parse=False)] = 1
-    """another number would change rounding"""
     name: str | None = None
     """the model's name in the store (default: the folder's name)"""
     data: Path = DATA
@@ -83,7 +81,7 @@ class RunOptions(GridOptions, Computation):
     max_length: int | None = None
     """longest input in tokens (default 2028)"""
 
-    def request(self, *, retry_failed: bool = False, adopt: bool = False) -> Request:
+    def request(self, *, retry_failed: bool = False) -> Request:
         """Return what these options ask for.
 
         Raises:
@@ -110,7 +108,6 @@ class RunOptions(GridOptions, Computation):
             store=store_of(self.out),
             fine_tuning=replace(FINE_TUNING, **changed),
             retry_failed=retry_failed,
-            adopt=adopt,
         )
 
 
@@ -118,7 +115,6 @@ def run(
     *,
     options: RunOptions,
     retry_failed: bool = False,
-    adopt: bool = False,
     dry_run: bool = False,
     tflops: float | None = None,
 ) -> int:
@@ -134,11 +130,10 @@ def run(
 
     Args:
         retry_failed: try runs that failed again
-        adopt: count finished runs that do not say what they were made from as done, and put new ones next to them
         dry_run: check model, data and settings without using a GPU and estimate time and memory, within a factor of two
         tflops: sustained TFLOP/s of the device, for the estimate (default: 100 on a GPU, measured on a CPU)
     """
-    request = options.request(retry_failed=retry_failed, adopt=adopt)
+    request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     if dry_run:
         from benchmarks.sweep.validate import validate
@@ -148,24 +143,27 @@ def run(
     # torch takes seconds to import: what is not there is reported at once.
     from benchmarks.sweep.queue import run_grid
 
-    state = run_grid(request)
-    for key, reason in state.failed.items():
-        log.warning("failed: %s: %s", key.folder, reason)
-    lines = list(score_lines(request.store, state.done))
-    lines.sort(key=lambda line: request.datasets.index(line.split()[0]))
-    done, failed = len(state.done), len(state.failed)
-    total = done + failed + state.missing
-    lines.append(f"{request.name}: {done} of {total} runs done, {failed} failed, {state.missing} left")
+    cells = run_grid(request)
+    for cell in cells:
+        for name, reason in cell.failed.items():
+            log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
+    lines = [*score_lines(request)]
+    total, done = sum(cell.runs for cell in cells), sum(cell.done for cell in cells)
+    failed, left = sum(len(cell.failed) for cell in cells), sum(cell.missing for cell in cells)
+    lines.append(f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left")
     sys.stdout.write("\n".join(lines) + "\n")
-    return state.exit_code
+    return status_code(cells)
 
 
-def score_lines(store: Path, keys: Sequence[RunKey]) -> Iterator[str]:
+def score_lines(request: Request) -> Iterator[str]:
     """Yield a line for each dataset with its score by the paper's rule, from the runs that are done."""
+    cells = [
+        cell_keys(request.name, request.known[name], request.lrs, request.seeds) for name in request.datasets
+    ]
     rows = [
         {"model": key.model, "task": key.task, "dataset": key.dataset, "lr": key.lr, "seed": key.seed,
-         "validation_score": score[0], "test_score": score[1]}
-        for key in keys if (score := read_score(store, key)) is not None
+         "validation_score": pair[0], "test_score": pair[1]}
+        for keys in cells for key in keys if (pair := state_of(request.store, key).scores) is not None
     ]  # fmt: skip
     if not rows:
         return
@@ -174,8 +172,9 @@ def score_lines(store: Path, keys: Sequence[RunKey]) -> Iterator[str]:
     from analysis.statistics.interval_kinds import PAPER
     from analysis.statistics.scores_table import Settings, run_scores
 
-    scores = run_scores(pd.DataFrame(rows), Settings(interval=PAPER.name), source=str(store))
-    for row in scores[scores["dataset"] != AVERAGE].to_dict("records"):
+    scores = run_scores(pd.DataFrame(rows), Settings(interval=PAPER.name), source=str(request.store))
+    found = scores[scores["dataset"] != AVERAGE].to_dict("records")
+    for row in sorted(found, key=lambda row: request.datasets.index(row["dataset"])):
         half = f" +- {(row['high'] - row['low']) / 2:.2f}" if row["n_seeds"] > 1 else ""
         over = f"{row['n_seeds']} seeds, each" if row["n_seeds"] > 1 else "1 seed,"
         yield f"{row['dataset']:14}{row['mean']:6.2f}{half}  ({over} at its best validation score)"

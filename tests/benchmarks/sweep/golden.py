@@ -21,7 +21,7 @@ from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RESULTS_VERSION, RunKey
-from benchmarks.sweep.run_state import read_score
+from benchmarks.sweep.run_state import state_of
 from tests.benchmarks.sweep.stores import details, record, run
 from tests.benchmarks.tiny import make_config, make_tokenizer
 
@@ -50,7 +50,7 @@ def ends(folder: Path) -> dict[str, Any]:
         where = str(key.folder)
         runs[name] = {
             "losses": details(folder, where)["losses"],
-            "scores": read_score(folder, key),
+            "scores": state_of(folder, key).scores,
             "standard": record(folder, where)["standard"]["test"],
         }
     return {"results_version": RESULTS_VERSION, "runs": runs}

@@ -21,11 +21,13 @@ from benchmarks.own_datasets.definitions import known_datasets
 from benchmarks.protocol import DATASETS
 from benchmarks.runs import RunKey
 from benchmarks.sweep import queue
-from benchmarks.sweep.jobs import FineTuningKey, compared_jobs
-from benchmarks.sweep.queue import BUSY, COMPLETE, FAILED, run_on
+from benchmarks.sweep.jobs import compared_jobs
+from benchmarks.sweep.queue import run_grid
 from benchmarks.sweep.run_state import claim_path
+from benchmarks.sweep.status import BUSY, COMPLETE, FAILED, status_code
 from common.errors import UserError
 from common.locks import try_lock
+from common.processes import cores
 from common.provenance import ROOT
 from tests.benchmarks.sweep.stores import (
     details,
@@ -61,7 +63,7 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
             assert all(0 <= score <= 1 for score in split["scores_i"])
     sst2 = json.loads(found["tiny/SC/sst2/lr5e-04_sd0"])
     assert {len(sst2[split]["scores_i"]) for split in ("validation", "test")} == {24}
-    assert not list((tmp_path / "tuned").rglob("*.*")) and not locks(tmp_path)
+    assert not locks(tmp_path)
     expected = {"SC": "accuracy", "TC": "entity_f1", "QA": "exact_match", "IR": "ndcg_at_10"}
     for folder in found:
         recorded, more = record(tmp_path, folder), details(tmp_path, folder)
@@ -75,7 +77,7 @@ def test_all_twelve_datasets_run_and_are_written_as_the_release_has_them(
 
 
 def test_a_run_does_not_depend_on_the_runs_beside_it_or_on_how_many_are_computed_side_by_side(
-    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    arguments: list[str], tmp_path: Path
 ) -> None:
     """One after another, three at a time, and one alone in a store of its own: the same bytes, losses included."""
     grid = [*arguments, "--dataset", "mnli_m", "uner_en", "msmarco", "nq"]
@@ -84,10 +86,8 @@ def test_a_run_does_not_depend_on_the_runs_beside_it_or_on_how_many_are_computed
     alone = results(tmp_path)
     assert len(alone) == 16 and len(set(alone.values())) > 5
     threads = torch.get_num_threads()
-    with caplog.at_level("INFO"):
-        words = replaced(replaced(grid, "--workers", 3), "--out", tmp_path / "together")
-        assert run([*words, *both]) == COMPLETE
-    assert "tiny on mnli_m: 4 fine-tunings of 3 steps, 3 side by side" in caplog.messages
+    words = replaced(replaced(grid, "--workers", 3), "--out", tmp_path / "together")
+    assert run([*words, *both]) == COMPLETE
     assert results(tmp_path / "together") == alone
     assert torch.get_num_threads() == threads and not locks(tmp_path / "together")
     run([*replaced(grid, "--out", tmp_path / "single"), "--lr", "5e-3", "--seed", "1"])
@@ -106,7 +106,7 @@ def test_a_fine_tuning_that_another_process_holds_is_left_to_it(
 ) -> None:
     """Its neighbours in the cell are done all the same."""
     grid = ["--dataset", "uner_en", "--lr", "1e-3", "--seed", "0", "1"]
-    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0), "uner_en")
+    held = claim_path(tmp_path, RunKey(model="tiny", dataset="uner_en", lr=1e-3, seed=0), DATASETS["uner_en"])
     with try_lock(held) as mine:
         assert mine
         assert run([*arguments, *grid]) == BUSY
@@ -126,10 +126,9 @@ def test_a_claim_is_checked_once_more_for_what_was_done_meanwhile(
     assert run(grid) == FAILED
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.json")}
     (job,) = compared_jobs(request)
-    retried = FineTuningKey(lr=5e-3, seed=0)
-    assert [len(queue.pending(job, each)) for each in job.fine_tunings] == [0, 1]
-    assert run([*grid, "--retry-failed"]) == FAILED, "another worker of the call tries it"
-    assert not queue.pending(job, retried), "and it is not tried again in this call"
+    assert [len(job.pending(each)) for each in job.fine_tunings] == [0, 1]
+    assert run(grid) == FAILED, "another worker of the call tries it"
+    assert not job.pending(), "and it is not tried again in this call"
     assert {path for path, when in before.items() if path.stat().st_mtime_ns != when} == {
         tmp_path / "results/tiny/SC/sst2/lr5e-03_sd0/run.json"
     }
@@ -208,28 +207,8 @@ def test_several_processes_share_every_cell_and_do_no_run_twice(arguments: list[
     os.kill(calls[0].pid, signal.SIGKILL)
     logs = [call.communicate()[1] for call in calls]
     assert run(grid) == COMPLETE and len(results(tmp_path)) == 12
-    written = [line.split(" [")[0] for log in logs for line in log.splitlines() if "test " in line]
+    written = [line.split(" validation")[0] for log in logs for line in log.splitlines() if "test " in line]
     assert 0 < len(written) == len(set(written)) <= 12
-
-
-@pytest.mark.slow
-def test_workers_with_a_device_each_make_the_same_bytes(
-    arguments: list[str], data: Path, tmp_path: Path
-) -> None:
-    """Two processes that share a store, as with two GPUs; here each on a CPU. They know the store's own datasets."""
-    assert run([*arguments, "--dataset", "sst2", "uner_en", "--lr", "1e-3", "--seed", "0"]) == COMPLETE
-    request = request_of(arguments[1], data, tmp_path / "several", datasets=("sst2", "uner_en"))
-    run_on(["cpu", "cpu:0"], request)
-    assert results(tmp_path / "several") == results(tmp_path)
-    with pytest.raises(UserError, match="unknown pooling 'meen'; did you mean 'mean'"):
-        run_on(["cpu", "cpu"], replace(request, pooling="meen", store=tmp_path / "none"))
-    file, store = tmp_path / "my.toml", tmp_path / "own"
-    file.write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
-    known = known_datasets(read_definitions(file))
-    make_synthetic(tmp_path / "data", known["mine"], train=96, evaluation=24)
-    own = request_of(arguments[1], tmp_path / "data", store, datasets=("mine",), known=known)
-    run_on(["cpu", "cpu:0"], own)
-    assert list(results(store)) == ["tiny/SC/mine/lr1e-03_sd0"]
 
 
 class Pretended(DeviceKind):
@@ -239,16 +218,34 @@ class Pretended(DeviceKind):
         return 2
 
 
-def test_workers_take_the_devices_in_turn_and_make_the_same_bytes(
+def test_workers_with_a_device_each_make_the_same_bytes(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fresh processes that share a store, as on two GPUs; here on a CPU. They know the datasets of one's own."""
+    file, data = tmp_path / "my.toml", tmp_path / "data"
+    file.write_text('[mine]\nkind = "text"\nlabels = ["a", "b"]\n')
+    known = known_datasets(read_definitions(file))
+    for name in ("sst2", "mine"):
+        make_synthetic(data, known[name], train=96, evaluation=24)
+    alone = request_of(arguments[1], data, tmp_path, datasets=("sst2", "mine"), known=known)
+    assert status_code(run_grid(alone)) == COMPLETE
+    monkeypatch.setitem(DEVICES, "cpu", Pretended(**{**vars(DEVICES["cpu"]), "gpu": True}))
+    request = replace(alone, store=tmp_path / "several", workers=3)
+    assert queue._devices(request) == ["cpu:0", "cpu:1", "cpu:0"]
+    with pytest.raises(UserError, match="leave out --device cpu:1"):
+        queue._devices(replace(request, device="cpu:1"))
+    monkeypatch.setattr(queue, "_devices", lambda request: ["cpu:0", "cpu"])
+    assert status_code(run_grid(request)) == COMPLETE
+    assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2
+
+
+def test_workers_follow_cores_and_memory(
     arguments: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = Pretended(**{**vars(DEVICES["cpu"]), "gpu": True})
-    monkeypatch.setitem(DEVICES, "cpu", kind)
-    request = request_of(arguments[1], data, tmp_path / "several", lrs=(1e-3, 2e-3), workers=3)
-    assert queue._devices(request, kind) == ["cpu:0", "cpu:1", "cpu:0"]
-    with pytest.raises(UserError, match="leave out --device cpu:1"):
-        queue._devices(replace(request, device="cpu:1"), kind)
-    run_on(["cpu:0", "cpu:0"], request)
-    monkeypatch.undo()
-    run([*arguments, "--dataset", "sst2", "--lr", "1e-3", "2e-3", "--seed", "0"])
-    assert results(tmp_path / "several") == results(tmp_path) and len(results(tmp_path)) == 2
+    request = request_of(arguments[1], data, tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    assert queue._devices(request) == ["auto"] * 6
+    monkeypatch.setattr(queue, "run_bytes", lambda *arguments: (2**60, 0))
+    assert queue._devices(request) == ["auto"]
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert len(queue._devices(replace(request, workers=cores()))) == cores()

@@ -18,7 +18,8 @@ from benchmarks.finetuning.device import PRECISIONS
 from benchmarks.finetuning.encoders import Encoder, load
 from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS
 from benchmarks.protocol import DATASETS
-from benchmarks.sweep.validate import activation_bytes, check_special_tokens, dry_run
+from benchmarks.sweep.memory import run_bytes
+from benchmarks.sweep.validate import check_special_tokens, dry_run
 from common.errors import UserError
 from tests.benchmarks.sweep.stores import run, validate
 from tests.benchmarks.tiny import make_config
@@ -41,9 +42,10 @@ def test_activations_are_counted_per_position() -> None:
     encoders = [
         Encoder(AutoModel.from_config(make_config("ours", vocab=300, layers=layers))) for layers in (1, 3)
     ]
-    one, three = (activation_bytes(encoder, PRECISIONS["fp32"]) for encoder in encoders)
-    assert 32 * 4 * 6 < one < three < 3 * one
-    assert activation_bytes(encoders[0], PRECISIONS["fp32"], length=128) == pytest.approx(one, rel=0.1)
+    (model, one), (_, three) = (run_bytes(encoder, FP32, 100) for encoder in encoders)
+    assert 100 * 32 * 4 * 6 < one < three < 3 * one
+    assert model == 20 * sum(parameter.numel() for parameter in encoders[0].parameters())
+    assert run_bytes(encoders[0], BF16, 100)[0] == model / 2
 
 
 @pytest.mark.parametrize("name", ["sst2", "uner_en", "squad", "msmarco"])

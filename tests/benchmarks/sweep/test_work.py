@@ -17,11 +17,11 @@ from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, get_dataset
 from benchmarks.sweep import work
-from benchmarks.sweep.queue import COMPLETE, FAILED
+from benchmarks.sweep.status import COMPLETE, FAILED
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import RUN_OF_UNER, fail_at_5e_3, record, replaced, results, run, status
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, fail_at_5e_3, record, replaced, run, status
 
 
 def test_weights_come_back_and_the_head_follows_the_seed(model_folder: Callable[..., Path]) -> None:
@@ -116,22 +116,6 @@ def at_the_second_dataset(monkeypatch: pytest.MonkeyPatch, error: type[BaseExcep
     monkeypatch.setattr(RetrievalEvaluator, "evaluate", fail)
 
 
-def test_a_retrieval_fine_tuning_survives_a_crash_between_its_datasets(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grid = [*arguments, "--dataset", "IR", "--lr", "1e-3", "--seed", "0"]
-    run(replaced(grid, "--out", tmp_path / "whole"))
-    at_the_second_dataset(monkeypatch, KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run(grid)
-    assert len(results(tmp_path)) == 1
-    (kept,) = (tmp_path / "tuned").rglob("*.safetensors")
-    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
-    assert run(grid) == COMPLETE
-    assert not list(kept.parent.iterdir())
-    assert results(tmp_path) == results(tmp_path / "whole")
-
-
 def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +126,6 @@ def test_a_failed_evaluation_leaves_the_other_datasets_runs_alone(
         for path in tmp_path.rglob("run.json")
     }
     assert statuses == {"nq": "complete", "mldr_en": "failed"}
-    assert not list((tmp_path / "tuned").rglob("*.safetensors"))
 
 
 def test_a_label_set_that_is_not_the_heads_is_refused(
