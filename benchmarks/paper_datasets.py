@@ -214,8 +214,7 @@ DATASETS: Registry[Dataset] = Registry(
             "nq",
             title="NQ",
             paired=False,
-            reader="nq",
-            originals="queries, corpus and test judgements of BEIR's NQ, or a file of questions with gold passages",
+            originals="queries, corpus and test judgements of BEIR's NQ",
             pins=(
                 *_pinned("BeIR/nq", _NQ, _NQ_HASHES, queries="queries/*.parquet", corpus="corpus/*.parquet"),
                 *_pinned("BeIR/nq-qrels", _NQ_QRELS, _NQ_HASHES, test="test.tsv"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,11 +49,9 @@ def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
     splits = f"at most {train:,} rows of train and {rest:,} of the others, at even distances, of: {manifest.splits}"
     write(
         out,
-        found.dataset,
+        replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
         Content(tables=tables, labels=found.labels, splits=splits, notes=manifest.notes),
         source={"kind": "sample", "files": [], "content": found.content_hash, "of": dict(manifest.source)},
-        licence=manifest.licence,
-        citation=manifest.citation,
     )
 
 

@@ -87,8 +87,7 @@ def make(dataset: Dataset, files: Mapping[str, Sequence[Path]], data: Path, *, s
     own = {role: tuple(paths) for role, paths in files.items()}
     content = read_originals(Inputs(dataset=dataset, files=own, reading=Reading(skip_bad=skip_bad)))
     content = replace_fields(content, notes=(*content.notes, *overlaps(FORMS[dataset.form], content.tables)))
-    about = {"licence": dataset.licence, "citation": dataset.citation}
-    return write(data, dataset, content, source=source, **about, replace=replace)
+    return write(data, dataset, content, source=source, replace=replace)
 
 
 def overlaps(form: LocalForm, tables: Mapping[str, pa.Table]) -> Iterator[str]:

@@ -6,9 +6,8 @@ version or differs from its hashes is a `UserError` that says what to run.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +29,8 @@ from benchmarks.datasets.schema import (
 )
 from benchmarks.protocol import Dataset, get_dataset
 from common.errors import UserError, first_line
-from common.files import remove_leftovers, sha256_file, temporary_name, write_text
+from common.files import atomic_folder, sha256_file
 from common.manifest import check_files
-from common.reading import read_bounded
 
 __all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
 
@@ -49,10 +47,6 @@ class Content:
     """How the splits were made, in one sentence."""
     notes: tuple[str, ...] = ()
     """What was dropped, repaired or assumed."""
-    licence: str = ""
-    """The licence of a stand-in for the dataset; empty: the dataset's own."""
-    citation: str = ""
-    """Whom to cite for a stand-in; empty: the dataset's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +126,9 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
 
 
-def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], licence: str,
-          citation: str, replace: bool = False) -> Manifest:  # fmt: skip
+def write(
+    data: Path, dataset: Dataset, content: Content, *, source: Mapping[str, Any], replace: bool = False
+) -> Manifest:
     """Write a dataset's folder whole or not at all, and return its manifest.
 
     Writing what is already there changes nothing.
@@ -144,47 +139,43 @@ def write(data: Path, dataset: Dataset, content: Content, *, source: Mapping[str
     """
     for name in table_names(dataset):
         _check(dataset, name, content)
-    folder = data / dataset.name
-    data.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder)
-    temporary = data / temporary_name(dataset.name)
-    temporary.mkdir()
+    folder, manifest = data / dataset.name, None
     try:
-        infos = {name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)}
-        manifest = Manifest(
-            dataset=dataset.name,
-            task=dataset.task,
-            content=_content_hash(content.labels, infos),
-            tables=infos,
-            counts=_counts(content.tables),
-            labels=content.labels,
-            splits=content.splits,
-            source=dict(source),
-            licence=content.licence or licence,
-            citation=content.citation or citation,
-            notes=content.notes,
-        )
-        write_text(temporary / MANIFEST, manifest.to_json())
-        if folder.exists():
-            if _same(data, dataset, manifest):
-                return manifest
-            if not replace:
-                raise UserError(
-                    f"{folder} holds another version of {dataset.name}; add --replace to put this one in its place"
-                )
-            old = temporary.with_name(f"{temporary.name}.old")
-            folder.rename(old)
-            temporary.rename(folder)
-            shutil.rmtree(old)
-        else:
-            try:
-                temporary.rename(folder)
-            except OSError:  # another process has just written it
-                if not _same(data, dataset, manifest):
-                    raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
+            infos = {
+                name: _write_table(temporary, name, content.tables[name]) for name in table_names(dataset)
+            }
+            manifest = Manifest(
+                dataset=dataset.name,
+                task=dataset.task,
+                content=_content_hash(content.labels, infos),
+                tables=infos,
+                counts=_counts(content.tables),
+                labels=content.labels,
+                splits=content.splits,
+                source=dict(source),
+                licence=dataset.licence,
+                citation=dataset.citation,
+                notes=content.notes,
+            )
+            (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+            if folder.exists():
+                if _same(data, dataset, manifest):
+                    raise _ThereError
+                if not replace:
+                    raise UserError(
+                        f"{folder} holds another version of {dataset.name}; add --replace to put this one in its "
+                        "place"
+                    )
+    except OSError:  # another process may have just written it
+        if manifest is None or not _same(data, dataset, manifest):
+            raise
+    assert manifest is not None
     return manifest
+
+
+class _ThereError(Exception):
+    """What is to be written is there already."""
 
 
 def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
@@ -195,7 +186,7 @@ def read_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     """
     known = get_dataset(dataset)
     path = _manifest_path(data, known)
-    manifest = Manifest.from_json(read_bounded(path), path)
+    manifest = Manifest.read(path)
     if (manifest.dataset, tuple(manifest.tables)) != (known.name, table_names(known)):
         raise UserError(
             f"{path} is the manifest of {manifest.dataset} with the tables {', '.join(manifest.tables)}; fetch or "
@@ -282,8 +273,6 @@ def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
         pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
     except pa.ArrowInvalid as error:
         raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
     return TableInfo(
         rows=rows.num_rows, bytes=path.stat().st_size, sha256=sha256_file(path), content=_rows_hash(rows)
     )

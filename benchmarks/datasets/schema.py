@@ -13,14 +13,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from benchmarks.protocol import Dataset
 from common.errors import UserError
-from common.manifest import DamagedError, manifest_text, parse_manifest
-from common.reading import BadJsonError, strict_json
+from common.manifest import manifest_text, read_manifest
 from common.registry import Registry
 
 __all__ = [
@@ -183,22 +183,15 @@ class Manifest:
         return manifest_text(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls, text: bytes, where: object) -> Manifest:
-        """Read `manifest.json`; `UserError` names `where` for a broken file or another schema version."""
+    def read(cls, path: Path) -> Manifest:
+        """Read a `manifest.json`; `UserError` for a damaged one or another version of the local form."""
         remedy = "fetch or import the dataset again with --replace"
-        try:
-            content = strict_json(text)
-            found = content["schema"]
-            if found != SCHEMA_VERSION:
-                raise UserError(
-                    f"{where} has version {found!r:.40} of the local form, this package reads version "
-                    f"{SCHEMA_VERSION}; {remedy}"
-                )
-            content = parse_manifest(text)
-        except DamagedError as error:
-            raise UserError(f"{where} is damaged ({error}); {remedy}") from None
-        except (BadJsonError, KeyError, TypeError) as error:
-            raise UserError(f"{where} is not a dataset's manifest ({str(error)[:200]}); {remedy}") from None
+        content = read_manifest(path, remedy)
+        if (found := content.get("schema")) != SCHEMA_VERSION:
+            raise UserError(
+                f"{path} has version {found!r:.40} of the local form, this package reads version "
+                f"{SCHEMA_VERSION}; {remedy}"
+            )
         tables, counts = content["tables"], content["counts"]
         content["tables"] = {name: TableInfo(**tables[name]) for name in _ORDER if name in tables}
         content["counts"] = {split: counts[split] for split in SPLIT_TABLES if split in counts}

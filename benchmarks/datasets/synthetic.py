@@ -6,6 +6,7 @@ downloaded. Their scores show that everything runs, and say nothing about a mode
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,9 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
     dataset = get_dataset(dataset)
     return write(
         data,
-        dataset,
+        dataclasses.replace(dataset, licence="made up, free to use", citation="none"),
         synthetic(dataset, train=train, evaluation=evaluation, seed=seed),
         source={"kind": "synthetic", "seed": seed, "train": train, "evaluation": evaluation, "files": []},
-        licence="made up, free to use",
-        citation="none",
         replace=replace,
     )
 

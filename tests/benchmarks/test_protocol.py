@@ -46,7 +46,7 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
         _ = TASKS["NER"]
 
 
-def test_pins_and_labels_are_whole() -> None:
+def test_pins_are_whole() -> None:
     for dataset in DATASETS.values():
         for pin in dataset.pins:
             assert pin.role in ROLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers import beir, mldr, ner, squad, texts
+from benchmarks.datasets.readers import beir, ner, squad, texts
 from benchmarks.datasets.readers.reader import Inputs
 
 __all__ = ["READERS", "read_originals"]
@@ -18,9 +18,8 @@ READERS: dict[str, Callable[[Inputs], Content]] = {
     "QA": squad.read,
     "IR": beir.read,
     "record": squad.read_record,
-    "nq": beir.read_nq,
     "msmarco": beir.read_msmarco,
-    "mldr": mldr.read,
+    "mldr": beir.read_mldr,
 }
 """What makes a dataset of its files, by `Dataset.reader`."""
 

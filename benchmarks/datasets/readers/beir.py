@@ -1,4 +1,4 @@
-"""Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form; MS MARCO and NQ.
+"""Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form, or MLDR's.
 
 Only documents that a judgement of either split names are written, in the order of the judgements, as in the
 release. The 8.8 million passages are read once, a batch at a time.
@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.datasets.local_dataset import Content, table
 from benchmarks.datasets.readers.original_files import (
-    BadRowError,
     Reading,
     Row,
     is_json,
@@ -34,7 +33,7 @@ from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
-    "Judgement", "judgements", "pairs", "read", "read_msmarco", "read_nq", "retrieval", "wanted_texts",
+    "Judgement", "judgements", "pairs", "read", "read_mldr", "read_msmarco", "retrieval", "wanted_texts",
 ]  # fmt: skip
 
 Judgement = tuple[str, str, int]
@@ -235,53 +234,36 @@ def _complete(
         )
 
 
-def read_msmarco(inputs: Inputs) -> Content:
-    """Read MS MARCO."""
+def read(inputs: Inputs, *, titles: bool = True) -> Content:
+    """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is.
+
+    Args:
+        inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
+        titles: whether documents have theirs.
+    """
     splits = {
-        role: [found for path in inputs.need(role, what) for found in judgements(path, inputs.reading)]
-        for role, what in (
-            ("validation", "the judgements of the dev queries"),
-            ("test", "the judgements of the 43 test queries (TREC DL 2019)"),
-        )
+        role: [found for path in inputs.of(role) for found in judgements(path, inputs.reading)]
+        for role in ("validation", "test")
     }
-    tables = {"pairs": pairs(inputs.need("train", "pairs to train on"), inputs)}
-    # The paper's MS MARCO documents are their texts only; BEIR's empty titles would add nothing either.
-    tables |= _from_files(splits, inputs, titles=False)
-    return Content(
-        tables=tables, splits="validation is dev, test is BEIR's test split", notes=inputs.reading.notes()
-    )
-
-
-def read(inputs: Inputs) -> Content:
-    """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is."""
-    queries = inputs.need("test", "the judgements of the test queries")
-    test = [found for path in queries for found in judgements(path, inputs.reading)]
-    given = [found for path in inputs.of("validation") for found in judgements(path, inputs.reading)]
-    splits = {"validation": given, "test": test} if given else _halves(test)
+    inputs.need("test", "the judgements of the test queries")
+    how = "as given: judgements of two splits"
+    if not splits["validation"]:
+        splits = _halves(splits["test"])
+        how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     tables = {}
     if inputs.dataset.trained_on == inputs.dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "pairs to train on"), inputs)
-    tables |= _from_files(splits, inputs, titles=True)
-    how = "as given: judgements of two splits"
-    if not given:
-        how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
+    everything = [item for found in splits.values() for item in found]
+    queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
+    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything), titles=titles)
+    tables |= retrieval(splits, queries, docs, inputs.reading)
     return Content(tables=tables, splits=how, notes=inputs.reading.notes())
 
 
-def read_nq(inputs: Inputs) -> Content:
-    """Read BEIR's NQ, or questions that bring their gold passages along."""
-    paths = inputs.need("test", "the judgements of the test queries")
-    if not is_text(paths[0]) and not inputs.of("corpus"):
-        found, queries, docs = _passages(paths, inputs.reading)
-        tables = retrieval(_halves(found), queries, docs, inputs.reading)
-    else:
-        found = [item for path in paths for item in judgements(path, inputs.reading)]
-        tables = _from_files(_halves(found), inputs, titles=True)
-    splits = (
-        f"validation is half of the test queries, random.Random({HALVES_SEED}).sample of their sorted ids, test the "
-        f"other half; the release draws another half in every run"
-    )
-    return Content(tables=tables, splits=splits, notes=inputs.reading.notes())
+def read_msmarco(inputs: Inputs) -> Content:
+    """Read MS MARCO, whose documents are their texts only in the paper; BEIR's empty titles would add nothing."""
+    inputs.need("validation", "the judgements of the dev queries")
+    return read(inputs, titles=False)
 
 
 def _halves(found: list[Judgement]) -> dict[str, list[Judgement]]:
@@ -292,34 +274,29 @@ def _halves(found: list[Judgement]) -> dict[str, list[Judgement]]:
     }
 
 
-def _from_files(
-    splits: Mapping[str, list[Judgement]], inputs: Inputs, *, titles: bool
-) -> dict[str, pa.Table]:
-    everything = [item for found in splits.values() for item in found]
-    queries = _query_texts(inputs, dict.fromkeys(query for query, _, _ in everything))
-    docs = _documents(inputs, dict.fromkeys(doc for _, doc, _ in everything), titles=titles)
-    return retrieval(splits, queries, docs, inputs.reading)
-
-
-def _passages(
-    paths: Sequence[Path], reading: Reading
-) -> tuple[list[Judgement], dict[str, str], dict[str, Row]]:
-    """Read questions that bring their gold passages along: rows of `question` and `ctxs` of `title` and `text`."""
-    reading.note("made from questions with their gold passages, not from BEIR's NQ: a stand-in")
-    found: list[Judgement] = []
+def read_mldr(inputs: Inputs) -> Content:
+    """Read MLDR: queries that name their positive passages, and a corpus where these come without text."""
+    splits: dict[str, list[Judgement]] = {}
     queries: dict[str, str] = {}
     docs: dict[str, Row] = {}
-    ids: dict[tuple[str | None, str], str] = {}
-    for path in paths:
-        for where, row in records(path, reading):
-            with reading.row(where):
-                gold = [(part.get("title"), part["text"]) for part in row["ctxs"] if part.get("isgold", True)]
-                if not gold:
-                    raise BadRowError("the question has no gold passage in `ctxs`")
-                query = f"q{len(queries)}"
-                queries[query] = str(row["question"])
-                for title, text in gold:
-                    doc = ids.setdefault((title, text), f"d{len(ids)}")
-                    docs[doc] = {"title": title, "text": text}
-                    found.append((query, doc, 1))
-    return found, queries, docs
+    for split in ("validation", "test"):
+        paths = inputs.need(split, f"the queries of its {split} split with their positive passages")
+        splits[split] = []
+        for where, row in (item for path in paths for item in records(path, inputs.reading)):
+            with inputs.reading.row(where):
+                query, passages = str(row["query_id"]), row["positive_passages"]
+                found = [(str(passage["docid"]), passage.get("text")) for passage in passages]
+                queries[query] = row["query"]
+                splits[split] += [(query, doc, 1) for doc, _ in found]
+                docs |= {doc: {"title": None, "text": text} for doc, text in found if text is not None}
+    wanted = dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
+    for path in inputs.of("corpus"):
+        for _, identity, _, text in wanted_texts(path, wanted, inputs.reading):
+            docs[identity] = {"title": None, "text": text}
+    if not wanted.keys() <= docs.keys():
+        _complete(wanted, docs, "document", inputs.need("corpus", "the texts of its positive passages"))
+    return Content(
+        tables=retrieval(splits, queries, docs, inputs.reading),
+        splits="validation is dev, test is test; the corpus holds the positive documents of both",
+        notes=inputs.reading.notes(),
+    )

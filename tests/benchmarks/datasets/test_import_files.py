@@ -181,7 +181,6 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
         {"train": ["record/train.jsonl"], "validation": ["record/train.jsonl"]},
         {"train": 30, "validation": 2, "test": 32},
     ),
-    "nq": ({"test": ["natural_questions/nq-open-oracle.jsonl.gz"]}, {"validation": 1_328, "test": 1_327}),
     "msmarco": (
         {
             "train": [MARCO + "triplets/raw.tsv"],
@@ -191,10 +190,6 @@ CASES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
             "test": [MARCO + "qrel/qrel.json"],
         },
         {"train": 100, "validation": 9, "test": 9},
-    ),
-    "mldr_en": (
-        {"validation": ["qmsum/val.jsonl.zst"], "test": ["qmsum/test.jsonl.zst"]},
-        {"validation": 237, "test": 244},
     ),
 }
 

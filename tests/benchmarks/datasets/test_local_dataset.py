@@ -30,8 +30,6 @@ def write_sst2(data: Path, content: Content, *, replace: bool = False) -> str:
         get_dataset("sst2"),
         content,
         source={"kind": "import", "files": []},
-        licence="none",
-        citation="nobody",
         replace=replace,
     ).content
 
@@ -162,7 +160,7 @@ def test_a_changed_manifest_is_noticed(tmp_path: Path) -> None:
     whole = path.read_text()
     for old, new in (('"labels"', '"label"'), ('"SC"', '"TC"'), ('"seal": "', '"seal": "0')):
         path.write_text(whole.replace(old, new))
-        with pytest.raises(UserError, match=r"sst2/manifest\.json is damaged"):
+        with pytest.raises(UserError, match=r"sst2/manifest\.json: is damaged"):
             load(tmp_path, "sst2")
     record = {key: value for key, value in json.loads(whole).items() if key != SEAL}
     for change in ({"tables": {"../../x": record["tables"]["test"]}}, {"tables": {}}, {"dataset": "qqp"}):

@@ -1,4 +1,4 @@
-"""MLDR, and QMSum in its form."""
+"""MLDR."""
 
 from __future__ import annotations
 
@@ -28,32 +28,14 @@ def test_mldr(put: Put) -> None:
         {"id": "doc2", "title": None, "text": "long 2"},
     ]
     with pytest.raises(
-        UserError, match=r"1 positive passages, the first 'doc1', come without text; .* --corpus"
+        UserError, match="mldr_en needs the texts of its positive passages: name the file with --corpus FILE"
     ):
         read("mldr_en", validation=dev, test=test)
-
-
-def test_qmsum_in_mldr_form(put: Put) -> None:
-    meeting = {
-        "meeting_transcripts": [{"speaker": "A", "content": "hello"}, {"speaker": "B", "content": "bye"}],
-        "general_query_list": [{"query": "Summarise", "answer": "x"}],
-        "specific_query_list": [{"query": "who left?", "answer": "B"}, {"query": "who came?", "answer": "A"}],
-    }
-    path = put("val.jsonl", [meeting])
-    content = read("mldr_en", validation=path, test=path)
-    assert rows(content, "corpus")[0] == {"id": "validation-0", "title": None, "text": "A: hello\nB: bye"}
-    assert [row["text"] for row in rows(content, "queries")] == ["who left?", "who came?"] * 2
-    assert any("stand-in" in note for note in content.notes)
 
 
 def asked(number: int, *docs: str, **text: str) -> dict[str, Any]:
     passages = [{"docid": doc, **text} for doc in docs]
     return {"query_id": f"q{number}", "query": f"ask {number}", "positive_passages": passages}
-
-
-def meeting(*queries: str) -> dict[str, Any]:
-    said = [{"speaker": "A", "content": " and ".join(queries)}]
-    return {"meeting_transcripts": said, "specific_query_list": [{"query": query} for query in queries]}
 
 
 def test_every_positive_passage_is_judged_relevant_once(put: Put) -> None:
@@ -70,7 +52,7 @@ def test_every_positive_passage_is_judged_relevant_once(put: Put) -> None:
         ("validation", "q2", "ask 2"),
         ("test", "q3", "ask 3"),
     ]
-    assert (content.licence, content.citation, content.notes) == ("", "", ())
+    assert content.notes == ()
 
 
 def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
@@ -81,12 +63,9 @@ def test_the_corpus_gives_the_texts_of_wanted_documents_only(put: Put) -> None:
 
 
 def test_passages_without_text_are_counted_and_the_first_is_named(put: Put) -> None:
-    path = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")])
-    with pytest.raises(UserError) as caught:
-        read("mldr_en", validation=path, test=path)
-    assert str(caught.value) == (
-        "3 positive passages, the first 'c', come without text; name the corpus with --corpus FILE"
-    )
+    path, corpus = put("dev.jsonl", [asked(1, "c"), asked(2, "a", "b")]), put("corpus.tsv", "a\tlong\n")
+    with pytest.raises(UserError, match=r"2 judged document ids, the first 'c', are not in .*corpus\.tsv"):
+        read("mldr_en", validation=path, test=path, corpus=corpus)
 
 
 def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
@@ -95,26 +74,6 @@ def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
         read("mldr_en", validation=path, test=path)
     content = read("mldr_en", validation=path, test=path, skip_bad=True)
     assert [row["id"] for row in rows(content, "queries")] == ["q1", "q1"]
-
-
-def test_meetings_of_several_files_keep_apart(put: Put) -> None:
-    files = put("product.jsonl", [meeting("who?", "why?")]), put("academic.jsonl", [meeting("when?")])
-    content = read("mldr_en", validation=files, test=put("test.jsonl", [meeting("where?")]))
-    assert [(row["query_id"], row["doc_id"], row["relevance"]) for row in rows(content, "qrels")] == [
-        ("validation-0-0", "validation-0", 1),
-        ("validation-0-1", "validation-0", 1),
-        ("validation-1-0", "validation-1", 1),
-        ("test-0-0", "test-0", 1),
-    ]
-    assert [row["text"] for row in rows(content, "queries")] == ["who?", "why?", "when?", "where?"]
-    assert [row["text"] for row in rows(content, "corpus")] == ["A: who? and why?", "A: when?", "A: where?"]
-
-
-def test_a_stand_in_has_its_own_licence_and_citation(put: Put) -> None:
-    path = put("val.jsonl", [meeting("who?")])
-    content = read("mldr_en", validation=path, test=path)
-    assert content.licence == "MIT for the set; AMI and ICSI transcripts CC BY 4.0"
-    assert content.citation == "Zhong et al. 2021, QMSum (NAACL)"
 
 
 def test_what_is_declared_is_what_the_page_says() -> None:
