@@ -57,8 +57,11 @@ def test_every_command_helps_with_examples_that_it_takes(capsys: pytest.CaptureF
                 app.parse_args(given, print_error=False, exit_on_error=False)
 
 
-def test_jobs_are_given_words_that_their_commands_take(tmp_path: Path) -> None:
+def test_jobs_are_given_words_that_their_commands_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of every form of the miniature and of a study; what a job may not be asked is seen here, not after hours."""
+    monkeypatch.setattr("miniature.data_source.jsonl", lambda documents: "")  # no command reads the text here
     study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
     jobs = list(study.jobs.values())
     for form in FORMS.values():
