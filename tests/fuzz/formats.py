@@ -25,7 +25,7 @@ from benchmarks.datasets.local_dataset import load, read_manifest
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.hub_files import LockedFile, read_lock, write_lock
 from benchmarks.protocol import get_dataset
-from benchmarks.results_json import ResultsError, parse_results, read_results
+from benchmarks.results_json import read_results
 from benchmarks.runs import RESULTS, RUN, RunKey, results_text, write_results
 from common.errors import UserError
 from common.files import sha256_bytes
@@ -177,32 +177,17 @@ def make_bare_results(folder: Path) -> Path:
 
 
 SST2 = "sentence\tlabel\n" + "".join(f"a film number {i}\t{i % 2}\n" for i in range(40))
-SQUAD = {
-    "data": [
-        {
-            "paragraphs": [
-                {
-                    "context": f"The river {i} is long.",
-                    "qas": [
-                        {"id": str(i), "question": "What?", "answers": [{"text": "river", "answer_start": 4}]}
-                    ],
-                }
-                for i in range(40)
-            ]
-        }
-    ]
-}
-RECORD = "\n".join(
-    json.dumps(
-        {
-            "passage": {"text": f"Oslo met Rome {i}.", "entities": [{"start": 0, "end": 3}]},
-            "qas": [
-                {"idx": i, "query": "@placeholder met", "answers": [{"start": 0, "end": 3, "text": "Oslo"}]}
-            ],
-        }
-    )
-    for i in range(30)
-)
+SQUAD = {"data": [{"paragraphs": [
+    {"context": f"The river {i} is long.", "qas": [
+        {"id": str(i), "question": "What?", "answers": [{"text": "river", "answer_start": 4}]}
+    ]}
+    for i in range(40)
+]}]}  # fmt: skip
+RECORD = "\n".join(json.dumps({
+    "passage": {"text": f"Oslo met Rome {i}.", "entities": [{"start": 0, "end": 3}]},
+    "qas": [{"idx": i, "query": "@placeholder met", "answers": [{"start": 0, "end": 3, "text": "Oslo"}]}],
+}) for i in range(30))  # fmt: skip
+IMPORT = "benchmarks import {dataset} --train {file} --validation {at}/validation{suffix} --out {at}/data --replace"
 
 
 def parquet_rows() -> bytes:
@@ -227,69 +212,51 @@ def originals(dataset: str, ending: str, content: bytes) -> FileFormat:
         import_dataset(get_dataset(dataset), files, path.parent / "data", replace=True)
         return load(path.parent / "data", dataset).train.to_pylist()
 
-    return FileFormat(name=f"{dataset}{ending}", make=make, read=read, sealed=False)
+    command = IMPORT if dataset != "conll2003_en" else f"{IMPORT} --test {{at}}/test{ending}"
+    command = command.replace("{dataset}", dataset).replace("{suffix}", ending)
+    return FileFormat(f"{dataset}{ending}", make, read, command, sealed=False)
 
 
+def table_of(path: Path) -> str:
+    return read_runs(path).to_csv()
+
+
+INGEST, SCORES_OF = "analysis ingest {at} --out {at}/out.parquet", "analysis scores --source {file}"
 FORMATS = [
+    FileFormat("results.json of the release", make_bare_results, read_results, INGEST, sealed=False),
+    FileFormat("results.json", lambda at: two_runs(at) / RESULTS, of_cell("paper"), INGEST),
     FileFormat(
-        name="results.json of the release",
-        make=make_bare_results,
-        read=lambda path: read_results(path),
-        sealed=False,
-        refusals=(ResultsError,),
+        "run.json", lambda at: two_runs(at) / RUN, of_cell("standard"), "analysis scores --source standard:{at}"
     ),
     FileFormat(
-        name="results.json",
-        make=lambda folder: two_runs(folder) / RESULTS,
-        read=of_cell("paper"),
-        sealed=True,
+        "instances", make_instances, instances_of,
+        "analysis scores --source {at}/runs.parquet --interval hierarchical",
+    ),
+    FileFormat("runs.parquet", make_table("runs.parquet"), table_of, SCORES_OF),
+    FileFormat("runs.csv", make_table("runs.csv"), table_of, SCORES_OF),
+    FileFormat("runs.csv of somebody else", make_bare_table, table_of, SCORES_OF, sealed=False),
+    FileFormat(
+        "manifest of runs.csv", lambda at: manifest_path(make_table("runs.csv")(at)),
+        lambda path: table_of(path.with_name("runs.csv")), "analysis scores --source {at}/runs.csv",
     ),
     FileFormat(
-        name="run.json",
-        make=lambda folder: two_runs(folder) / "run.json",
-        read=of_cell("standard"),
-        sealed=True,
-    ),
-    FileFormat(name="instances", make=make_instances, read=instances_of, sealed=True),
-    FileFormat(
-        name="runs.parquet",
-        make=make_table("runs.parquet"),
-        read=lambda p: read_runs(p).to_csv(),
-        sealed=True,
+        "manifest.json of a dataset", make_data("manifest.json"),
+        lambda path: read_manifest(path.parents[1], "uner_en"), "benchmarks datasets verify uner_en --data {at}",
     ),
     FileFormat(
-        name="runs.csv", make=make_table("runs.csv"), read=lambda p: read_runs(p).to_csv(), sealed=True
+        "table of a dataset", make_data("train.parquet"), dataset_of,
+        "benchmarks datasets show uner_en --data {at}",
     ),
+    FileFormat("hub.lock.json", make_lock, locked, "benchmarks fetch sst2 --out {at}", sealed=False),
+    FileFormat("log.jsonl", make_log, losses, "paper_figures 12 --logs {at} --out {at}/out", sealed=False),
     FileFormat(
-        name="runs.csv of somebody else",
-        make=make_bare_table,
-        read=lambda p: read_runs(p).to_csv(),
-        sealed=False,
+        "stand_ins.json", make_stand_ins, lambda path: read_stand_ins(path.parent),
+        "analysis scores --source {at}", sealed=False,
     ),
-    FileFormat(
-        name="manifest of runs.csv",
-        make=lambda folder: manifest_path(make_table("runs.csv")(folder)),
-        read=lambda path: read_runs(path.with_name("runs.csv")).to_csv(),
-        sealed=True,
-    ),
-    FileFormat(
-        name="manifest.json of a dataset",
-        make=make_data("manifest.json"),
-        read=lambda path: read_manifest(path.parents[1], "uner_en"),
-        sealed=True,
-    ),
-    FileFormat(name="table of a dataset", make=make_data("train.parquet"), read=dataset_of, sealed=True),
-    FileFormat(name="hub.lock.json", make=make_lock, read=locked, sealed=False),
-    FileFormat(name="log.jsonl", make=make_log, read=losses, sealed=False),
-    FileFormat(
-        name="stand_ins.json", make=make_stand_ins, read=lambda p: read_stand_ins(p.parent), sealed=False
-    ),
-    FileFormat(name="record of the release", make=make_record, read=recorded, sealed=True),
+    FileFormat("record of the release", make_record, recorded, "analysis scores --source released"),
     originals("sst2", ".tsv", SST2.encode()),
     originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),
     originals("squad", ".json", json.dumps(SQUAD).encode()),
     originals("record", ".jsonl", RECORD.encode()),
     originals("conll2003_en", ".parquet", parquet_rows()),
-]
-
-assert parse_results(results_text(SCORES).encode())
+]  # fmt: skip

@@ -10,14 +10,16 @@ import contextlib
 import json
 import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results_json import ResultsError
 from common.errors import UserError
 
-__all__ = ["QUICK", "SLOW", "FileFormat", "Tally", "attack", "mutants"]
+__all__ = ["QUICK", "SLOW", "FileFormat", "attack", "mutants"]
 
 QUICK, SLOW = 25, 2_500
 """Mutants of a format in `make test`, and in `make test-all`."""
@@ -35,9 +37,9 @@ _VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FileFormat:
-    """A format and the reader that the commands use for it."""
+    """A format, the reader that the commands use for it, and a command that reads it."""
 
     name: str
     """What it is called."""
@@ -45,24 +47,12 @@ class FileFormat:
     """Makes what is read in a folder and returns the file that is mutated."""
     read: Callable[[Path], Any]
     """Reads it, given that file, and returns what can be compared."""
-    sealed: bool
+    command: str = ""
+    """With `{at}`, the folder it was made in, `{file}`, and `{new}`, a folder of the call's own; empty: `train`."""
+    sealed: bool = True
     """Whether no other value than the original's may be returned."""
-    refusals: tuple[type[Exception], ...] = field(default=(UserError,))
-    """What the reader raises for the caller to report."""
-
-
-@dataclass(kw_only=True)
-class Tally:
-    """What became of the mutants of a format."""
-
-    refused: int = 0
-    same: int = 0
-    other: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.refused + self.same + self.other
+    share: float = 1.0
+    """Share of the usual number of mutants; less for formats whose reading takes long."""
 
 
 def mutants(content: bytes, seed: int, count: int) -> Iterator[bytes]:
@@ -76,41 +66,34 @@ def mutants(content: bytes, seed: int, count: int) -> Iterator[bytes]:
             yield _other_bytes(content, draw)
 
 
-def attack(form: FileFormat, folder: Path, *, seed: int, count: int) -> Tally:
-    """Let the reader of a format read mutants of a file of it, and check what it does with each.
+def attack(form: FileFormat, folder: Path, *, seed: int, count: int) -> Counter[str]:
+    """Let the reader of a format read mutants of a file of it; return how many were refused, same and other.
 
     Raises:
         AssertionError: a mutant that was neither refused in a sentence nor read rightly; it is left in `folder`.
     """
     path = form.make(folder)
     content = path.read_bytes()
-    original = form.read(path)
-    tally = Tally()
+    original = repr(form.read(path))
+    tally = Counter[str]()
     for number, mutant in enumerate(mutants(content, seed, count)):
         path.write_bytes(mutant)
         where = f"{form.name}: mutant {number} of seed {seed}, left in {path}"
         try:
             with _limited(where):
-                found = form.read(path)
-        except form.refusals as error:
+                found = repr(form.read(path))
+        except (UserError, ResultsError) as error:
             sentence = str(error)
             assert sentence and "\n" not in sentence and sentence.isprintable(), f"{where}: {sentence!r}"
-            tally.refused += 1
+            tally["refused"] += 1
         except Exception as error:
             raise AssertionError(f"{where}: {type(error).__name__}: {str(error)[:300]}") from error
         else:
-            if _same(found, original):
-                tally.same += 1
-            else:
-                assert not form.sealed, f"{where}: another value was read although there is a seal"
-                tally.other += 1
+            assert found == original or not form.sealed, f"{where}: another value was read although sealed"
+            tally["same" if found == original else "other"] += 1
     path.write_bytes(content)
-    assert _same(form.read(path), original), f"{form.name}: the mutants left something behind"
+    assert repr(form.read(path)) == original, f"{form.name}: the mutants left something behind"
     return tally
-
-
-def _same(one: Any, other: Any) -> bool:
-    return repr(one) == repr(other)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,41 +13,14 @@ from common.cli import run
 from pretraining.__main__ import main as pretraining
 from pretraining.data import build_shards
 from pretraining.training.train import train
-from tests.fuzz import test_pretraining_formats as of_pretraining
+from tests.fuzz import pretraining_formats as of_pretraining
 from tests.fuzz.formats import FORMATS
-from tests.fuzz.mutations import mutants
+from tests.fuzz.mutations import FileFormat, mutants
 from tests.pretraining import small_study
 from tests.pretraining.documents import write_jsonl
 
 CASES = 10
-IMPORT = "benchmarks import {dataset} --train {file} --validation {at}/validation{suffix} --out {at}/data --replace"
-COMMANDS = {
-    "results.json": "analysis ingest {at} --out {at}/out.parquet",
-    "run.json": "analysis ingest {at} --out {at}/out.parquet --protocol standard",
-    "runs.parquet": "analysis scores --source {file}",
-    "runs.csv": "analysis scores --source {file}",
-    "instances": "analysis scores --source {at}/runs.parquet --interval hierarchical",
-    "manifest.json of a dataset": "benchmarks datasets verify uner_en --data {at}",
-    "table of a dataset": "benchmarks datasets show uner_en --data {at}",
-    "hub.lock.json": "benchmarks fetch sst2 --out {at}",
-    "log.jsonl": "paper_figures 12 --logs {at} --out {at}/out",
-    "stand_ins.json": "analysis scores --source {at}",
-    "results.json of the release": "analysis ingest {at} --out {at}/out.parquet",
-    "runs.csv of somebody else": "analysis scores --source {file}",
-    "manifest of runs.csv": "analysis scores --source {at}/runs.csv",
-    "record of the release": "analysis scores --source released",
-    "sst2.tsv": IMPORT,
-    "sst2.tsv.gz": IMPORT,
-    "squad.json": IMPORT,
-    "record.jsonl": IMPORT,
-    "conll2003_en.parquet": f"{IMPORT} --test {{at}}/test.parquet",
-    "index": "pretraining verify {at}/data",
-    "shard": "pretraining verify {at}/data",
-    "manifest": "pretraining verify {at}/data",
-    "study": "pretraining plan --study {file}",
-    "tokenizer": "pretraining tokenizer --convert {file} --out {new}/made",
-}
-"""The command of a format: `at` is the folder that it was made in, `new` a folder of the call's own."""
+BY_COMMAND = [form for form in [*FORMATS, *of_pretraining.FORMATS] if form.command]
 
 
 def ends(words: list[str], capsys: pytest.CaptureFixture[str]) -> object:
@@ -65,41 +37,28 @@ def ends(words: list[str], capsys: pytest.CaptureFixture[str]) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("form", BY_COMMAND, ids=lambda form: form.name)
 def test_a_damaged_file_ends_in_a_sentence(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    form: FileFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLM_OR_MLM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    form = next(form for form in [*FORMATS, *of_pretraining.FORMATS] if form.name == name)
     path = form.make(tmp_path)
-    fields = {
-        "at": tmp_path,
-        "file": path,
-        "suffix": "".join(path.suffixes),
-        "dataset": name.partition(".")[0],
-    }
     for number, mutant in enumerate(mutants(path.read_bytes(), 3, CASES)):
         path.write_bytes(mutant)
         (tmp_path / str(number)).mkdir()
-        ends(shlex.split(COMMANDS[name].format(**fields, new=tmp_path / str(number))), capsys)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """A study that was trained, and the command that did it."""
-
-    out: Path
-    words: list[str]
+        words = form.command.format(at=tmp_path, file=path, new=tmp_path / str(number))
+        ends(shlex.split(words), capsys)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A study that was trained, and the command that did it."""
     folder = tmp_path_factory.mktemp("trained")
     made, data = small_study.make_study(folder), small_study.make_shards(folder)
     assert train(small_study.MODEL, data=data, out=folder / "out", study=made)
     words = f"pretraining train {small_study.MODEL} --data {data} --study {folder / 'mini.toml'} --out"
-    return Trained(out=folder / "out", words=words.split())
+    return folder / "out", words.split()
 
 
 MODEL, STAGE = f"models/{small_study.MODEL}", f"stages/{small_study.MODEL}"
@@ -122,15 +81,16 @@ UNSEALED = {"log of a stage", "timings"}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_TRAIN)
 def test_train_ends_with_a_sentence(
-    name: str, trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, trained: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    content = (trained.out / OF_TRAIN[name]).read_bytes()
+    whole, words = trained
+    content = (whole / OF_TRAIN[name]).read_bytes()
     for number, mutant in enumerate(mutants(content, 2, CASES)):
-        out = Path(shutil.copytree(trained.out, tmp_path / str(number)))
+        out = Path(shutil.copytree(whole, tmp_path / str(number)))
         if OF_TRAIN[name].startswith(STAGE):
             shutil.rmtree(out / MODEL)
         (out / OF_TRAIN[name]).write_bytes(mutant)
-        code = ends([*trained.words, str(out)], capsys)
+        code = ends([*words, str(out)], capsys)
         assert mutant == content or name in UNSEALED or code == 2
 
 
@@ -168,5 +128,6 @@ def test_shards_resume_from_what_is_whole_or_end_with_a_sentence(
 
 
 def test_every_format_goes_through_a_command() -> None:
-    through = set(COMMANDS) | set(OF_TRAIN) - {"log of a stage"} | {"unfinished shards"}
-    assert {form.name for form in [*FORMATS, *of_pretraining.FORMATS]} == through
+    by_train = {form.name for form in of_pretraining.FORMATS if not form.command}
+    assert by_train == set(OF_TRAIN) - {"log of a stage"} | {"unfinished shards"}
+    assert all(form.command for form in FORMATS)

@@ -9,7 +9,6 @@ same, so a killed call resumes.
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import gc
 import hashlib
@@ -75,7 +74,7 @@ def run_tests(files: Sequence[str], mutated: _Mutated | None, said: int) -> int:
     )
 
 
-def forked(module: str, files: Sequence[str], mutated: _Mutated | None, log: Path) -> int:
+def forked(files: Sequence[str], mutated: _Mutated | None, log: Path) -> int:
     """Start the tests in a process of their own and return its id."""
     if number := os.fork():
         return number
@@ -85,54 +84,29 @@ def forked(module: str, files: Sequence[str], mutated: _Mutated | None, log: Pat
         said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         code = run_tests(files, mutated, said)
         if mutated is None:
-            log.with_suffix(".modules").write_text("\n".join(_shared(module_name(module))))
+            others = [
+                name for name in sys.modules if name.split(".")[0] not in OURS and "conftest" not in name
+            ]
+            log.with_suffix(".modules").write_text("\n".join(others))
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _shared(module: str) -> list[str]:
-    """Return the imported modules that do not import `module`, directly or through others: forks may share them."""
-    users, found = {name: _used(name) for name in sys.modules if _is_ours(name)}, {module}
-    while more := {name for name, used in users.items() if used & found} - found:
-        found |= more
-    return [name for name in sys.modules if name not in found and "conftest" not in name]
-
-
-def _used(name: str) -> set[str]:
-    """Return what a module imports, its own packages among it, and all of a package that looks for its modules."""
-    parts = name.split(".")
-    used = {".".join(parts[:count]) for count in range(1, len(parts))}
-    source = Path(getattr(sys.modules[name], "__file__", None) or os.devnull).read_text()
-    if "iter_modules" in source:
-        used |= {other for other in sys.modules if other.startswith(f"{name}.")}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            used |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            used |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return used
-
-
-def _is_ours(name: str) -> bool:
-    return name.split(".")[0] in OURS
-
-
-def prepare(module: str, files: Sequence[str]) -> float:
-    """Run the tests on the module as it is; import what they need; return the seconds that they took after that."""
+def prepare(files: Sequence[str]) -> float:
+    """Run the tests without a mutant; import the packages that they need; return the seconds that they took then."""
     OUT.mkdir(parents=True, exist_ok=True)
     log = OUT / f"unchanged-{os.getpid()}"
     for _ in range(2):
         began = time.monotonic()
-        _, status = os.waitpid(forked(module, files, None, log), 0)
+        _, status = os.waitpid(forked(files, None, log), 0)
         if status:
             raise SystemExit(f"the tests fail without a mutant: {log.read_text()[-2000:]}")
         seconds = time.monotonic() - began
         for name in log.with_suffix(".modules").read_text().split():
             with contextlib.suppress(BaseException):
                 importlib.import_module(name)
-        assert module_name(module) not in sys.modules, "the forks would not import the mutant"
     gc.collect()
     gc.freeze()  # pytest collects garbage at its end, and would look through all of these modules
     log.unlink()
@@ -152,39 +126,27 @@ def test_files(module: str) -> list[str]:
     return [*own, *SETTINGS["tests"].get(module, [])]
 
 
-def _recorded(record: Path) -> dict[str, str]:
-    return dict(json.loads(line) for line in record.read_text().splitlines())
-
-
-def examine(module: str, jobs: int, *, survivors: bool = False) -> dict[str, str]:
-    """Return what became of each mutant of a module: its change, and `killed`, `slow` or `survived`.
-
-    With `survivors`, what any earlier call killed stays killed: right when tests were only added since.
-    """
+def examine(module: str, jobs: int) -> dict[str, str]:
+    """Return what became of each mutant of a module: its change, and `killed`, `slow` or `survived`."""
     from tests.mutation.mutants import mutants
 
     files, source = test_files(module), (ROOT / module).read_text()
     content = [source, *((ROOT / file).read_text() for file in files), *SETTINGS["operators"]]
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:16]
     record = OUT / f"{module.replace('/', '.')}-{key}.jsonl"
-    found = {}
-    if survivors:
-        for earlier in OUT.glob(f"{module.replace('/', '.')}-*.jsonl"):
-            found |= {name: what for name, what in _recorded(earlier).items() if what != "survived"}
-    if record.is_file():
-        found |= _recorded(record)
+    found = dict(json.loads(line) for line in record.read_text().splitlines()) if record.is_file() else {}
     todo = list(mutants(module, source, SETTINGS["operators"]))
     names = [f"{item.line}: {item.change}" for item in todo]
     pending = [(name, item) for name, item in zip(names, todo, strict=True) if name not in found]
     if not pending:
         return {name: found[name] for name in names}
-    limit = 10 + 5 * prepare(module, files)
+    limit = 10 + 5 * prepare(files)
     running: dict[int, tuple[str, float]] = {}
     with record.open("a") as sink:
         while pending or running:
             while pending and len(running) < jobs:
                 name, item = pending.pop()
-                number = forked(module, files, _Mutated(module, item.source), Path(os.devnull))
+                number = forked(files, _Mutated(module, item.source), Path(os.devnull))
                 running[number] = name, time.monotonic()
             for number, (name, began) in list(running.items()):
                 ended, status = os.waitpid(number, os.WNOHANG)
@@ -210,7 +172,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("which", nargs="*", help="rooms of rooms.toml or modules; all without any")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time (default: 2)")
-    parser.add_argument("--survivors", action="store_true", help="try only what survived earlier calls")
     words = parser.parse_args()
     rooms: dict[str, list[str]] = SETTINGS["rooms"]
     known = tomllib.loads(SURVIVORS.read_text()) if SURVIVORS.is_file() else {}
@@ -220,12 +181,7 @@ def main() -> int:
         total = left = 0
         for module in chosen:
             began = time.monotonic()
-            if not (child := os.fork()):  # each module's own, since what one shares another may mutate
-                examine(module, words.jobs, survivors=words.survivors)
-                os._exit(0)
-            if os.waitpid(child, 0)[1]:
-                return 2
-            found = examine(module, words.jobs, survivors=words.survivors)
+            found = examine(module, words.jobs)
             survived = [name for name, what in found.items() if what == "survived"]
             total, left = total + len(found), left + len(survived)
             print(

@@ -1,5 +1,4 @@
-"""Files of pretraining, damaged at random: shards, their index and manifest, checkpoints, models, logs, studies,
-tokenizers, and the record of unfinished shards."""
+"""The formats of pretraining: how a file of each is made, and the reader that commands use."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from pretraining.data.build_shards import build
@@ -31,14 +29,12 @@ from pretraining.plan.plan import plan_of
 from pretraining.plan.study_file import load_study
 from pretraining.training import checkpoints
 from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, read_timings
-from tests.fuzz.mutations import QUICK, SLOW, FileFormat, attack
+from tests.fuzz.mutations import FileFormat
 from tests.pretraining.documents import make_documents, write_jsonl
 from tests.pretraining.small_study import STUDY
 
 DOCUMENTS = make_documents(80)
 REQUEST = {"source": "here"}
-HEAVY = 0.25
-"""Share of the mutants for formats whose reading takes long."""
 
 
 def shards(folder: Path) -> Path:
@@ -54,10 +50,6 @@ def tokens_of(data: Path) -> list[int]:
         stream = TokenStream(data / "train", Path(cache))
         check_split(data, "train", load_manifest(data), stream.entries)
         return [int(token) for token in stream.read(0, stream.tokens)]
-
-
-def index(path: Path) -> list[int]:
-    return tokens_of(path.parent.parent)
 
 
 def tiny() -> tuple[EuroBertForMaskedLM, torch.optim.Optimizer]:
@@ -103,16 +95,10 @@ def log(folder: Path) -> Path:
     writer = LogWriter(folder / LOG)
     for step in range(1, 6):
         row = {
-            "step": step,
-            "split": "train",
-            "objective": "mlm",
-            "ratio": 40,
-            "stage": "a",
-            "loss": 1 / step,
-        }
-        writer.write(
-            row | {"lr": 1e-3, "tokens": step, "batch": "0f", "mfu": 0.4, "memory_gb": 1.5, "device": "cpu"}
-        )
+            "step": step, "split": "train", "objective": "mlm", "ratio": 40, "stage": "a", "loss": 1 / step,
+            "lr": 1e-3, "tokens": step, "batch": "0f", "mfu": 0.4, "memory_gb": 1.5, "device": "cpu",
+        }  # fmt: skip
+        writer.write(row)
     writer.close()
     return folder / LOG
 
@@ -156,53 +142,30 @@ def resumed(path: Path) -> Any:
         return writer.position, joined, entries, sorted(writer._seen)
 
 
-def other(name: str) -> Any:
-    return lambda path: path.with_name(name)
+def tokens_beside(path: Path) -> list[int]:
+    return tokens_of(path.parent.parent)
 
 
+VERIFY = "pretraining verify {at}/data"
 FORMATS = [
-    FileFormat(name="index", make=lambda f: shards(f) / "train/index.json", read=index, sealed=True),
+    FileFormat("index", lambda at: shards(at) / "train/index.json", tokens_beside, VERIFY, share=0.25),
+    FileFormat("shard", lambda at: shards(at) / "train/shard.00000.mds.zstd", tokens_beside, VERIFY, share=0.25),
+    FileFormat("manifest", lambda at: shards(at) / "manifest.json", lambda path: load_manifest(path.parent), VERIFY),
+    FileFormat("state", lambda at: checkpoint(at) / "state.json", restored),
+    FileFormat("weights", lambda at: checkpoint(at) / "model.safetensors", restored, share=0.25),
+    FileFormat("moments", lambda at: checkpoint(at) / "optimizer.safetensors", restored, share=0.25),
+    FileFormat("model", lambda at: model(at) / "model.safetensors", lambda path: check_model(path.parent)),
     FileFormat(
-        name="shard",
-        make=lambda f: shards(f) / "train/shard.00000.mds.zstd",
-        read=lambda path: tokens_of(path.parent.parent),
-        sealed=True,
-    ),
-    FileFormat(
-        name="manifest",
-        make=lambda f: shards(f) / "manifest.json",
-        read=lambda path: load_manifest(path.parent),
-        sealed=True,
-    ),
-    FileFormat(name="state", make=lambda f: checkpoint(f) / "state.json", read=restored, sealed=True),
-    FileFormat(name="weights", make=lambda f: checkpoint(f) / "model.safetensors", read=restored, sealed=True),
-    FileFormat(name="moments", make=lambda f: checkpoint(f) / "optimizer.safetensors", read=restored, sealed=True),
-    FileFormat(
-        name="model", make=lambda f: model(f) / "model.safetensors", read=lambda p: check_model(p.parent), sealed=True
-    ),
-    FileFormat(
-        name="model's manifest", make=lambda f: model(f) / "manifest.json", read=lambda p: check_model(p.parent) or 0,
+        "model's manifest", lambda at: model(at) / "manifest.json", lambda path: check_model(path.parent) or 0,
         sealed=False,
     ),
-    FileFormat(name="config", make=lambda f: model(f) / "config.json", read=config_fields, sealed=False),
-    FileFormat(name="log", make=log, read=read_log, sealed=False),
-    FileFormat(name="timings", make=lambda f: log(f).with_name(TIMINGS), read=read_timings, sealed=False),
-    FileFormat(name="study", make=study, read=read_study, sealed=False),
+    FileFormat("config", lambda at: model(at) / "config.json", config_fields, sealed=False),
+    FileFormat("log", log, read_log, sealed=False),
+    FileFormat("timings", lambda at: log(at).with_name(TIMINGS), read_timings, sealed=False),
+    FileFormat("study", study, read_study, "pretraining plan --study {file}", sealed=False),
     FileFormat(
-        name="tokenizer", make=tokenizer, read=lambda p: load_tokenizer(str(p)).encode_batch(["a b"]), sealed=False
+        "tokenizer", tokenizer, lambda path: load_tokenizer(str(path)).encode_batch(["a b"]),
+        "pretraining tokenizer --convert {file} --out {new}/made", sealed=False, share=0.25,
     ),
-    FileFormat(name="unfinished shards", make=unfinished, read=resumed, sealed=True),
+    FileFormat("unfinished shards", unfinished, resumed, share=0.25),
 ]  # fmt: skip
-SLOWLY = {"index", "shard", "weights", "moments", "unfinished shards", "tokenizer"}
-
-
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
-@pytest.mark.parametrize(
-    ("seed", "count"), [(0, QUICK), pytest.param(1, SLOW, marks=pytest.mark.slow)], ids=["quick", "slow"]
-)
-def test_damaged_files_are_refused_or_read(form: FileFormat, tmp_path: Path, seed: int, count: int) -> None:
-    tally = attack(form, tmp_path, seed=seed, count=int(count * HEAVY) if form.name in SLOWLY else count)
-    print(
-        f"{form.name}: {tally.total} mutants, {tally.refused} refused, {tally.same} the same, {tally.other} other"
-    )
-    assert tally.refused > 0
