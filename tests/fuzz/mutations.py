@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.results_json import ResultsError
 from common.errors import UserError
+from common.plain_text import visible
 
 __all__ = ["QUICK", "SLOW", "FileFormat", "attack", "mutants"]
 
@@ -83,7 +84,7 @@ def attack(form: FileFormat, folder: Path, *, seed: int, count: int) -> Counter[
             with _limited(where):
                 found = repr(form.read(path))
         except (UserError, ResultsError) as error:
-            sentence = str(error)
+            sentence = visible(str(error))  # as a command shows it
             assert sentence and "\n" not in sentence and sentence.isprintable(), f"{where}: {sentence!r}"
             tally["refused"] += 1
         except Exception as error:
