@@ -92,15 +92,6 @@ def test_modules_and_folders_are_of_a_size_that_a_reader_can_hold() -> None:
     assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 
-def test_light_modules_need_little_more_than_the_standard_library() -> None:
-    rooms = {"common", "benchmarks", "pretraining", "__future__"}
-    for names, more in ((LIGHT_MODULES, {"pydantic"}), (SHARED_READERS, {"numpy", "orjson"})):
-        for name in names:
-            path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
-            tops = {module.split(".")[0] for module in imported(path)}
-            assert tops <= set(sys.stdlib_module_names) | rooms | more, name
-
-
 def loaded_after(code: str) -> set[str]:
     """Return the top-level packages that a fresh interpreter has loaded after `code`."""
     script = f"import sys\n{code}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"

@@ -90,10 +90,6 @@ def test_the_installed_command_works_from_any_folder(wheel: Path, tmp_path: Path
     assert wrong.returncode == 2 and "did you mean 'table'" in wrong.stderr
 
 
-def metadata_version(wheel: Path) -> str:
-    return wheel.name.split("-")[1]
-
-
 def test_a_command_without_its_packages_says_what_to_install(tmp_path: Path) -> None:
     """With the analysis alone there is no torch; here it is hidden."""
     code = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,10 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-import tests.oracle
-from common.files import sha256_file
 from tests.locks import read_requirements
-from tests.oracle import LOCK, CannotInstall, Oracle, install
+from tests.oracle import LOCK, Oracle
 
 VERSIONS = """
 import sys, datasets, numpy, sentence_transformers, tokenizers, torch, transformers
@@ -66,50 +63,3 @@ def test_what_is_borrowed_is_not_in_its_lock() -> None:
     assert borrowed and not borrowed & pins
     assert not [name for name in pins if re.match("nvidia|cuda|triton", name)]
     assert borrowed <= set(read_requirements(LOCK.with_name("full.txt")))
-
-
-@pytest.mark.slow
-def test_a_failure_shows_what_the_script_said(oracle: Oracle, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="ValueError: forty-two"):
-        oracle.run("raise ValueError('forty-two')", folder=tmp_path / "run")
-
-
-def test_what_cannot_be_installed_leaves_nothing_and_gives_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = tmp_path / "lock.txt"
-    lock.write_text(f"colorama==0.4.6 --hash=sha256:{'0' * 64}\n")
-    monkeypatch.setattr(tests.oracle, "LOCK", lock)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(CannotInstall, match="No matching distribution found for colorama"):
-        install(tmp_path / "build")
-    assert [path.name for path in (tmp_path / "build").iterdir()] in ([".oracle.lock"], [])
-
-
-@pytest.mark.slow
-def test_two_processes_at_once_end_with_one_folder(tmp_path: Path) -> None:
-    """A wheel made here stands for the lock: neither process disturbs the other."""
-    import zipfile
-
-    wheel = tmp_path / "colorless-1-py3-none-any.whl"
-    info = "colorless-1.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("colorless.py", "")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: colorless\nVersion: 1\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    lock = tmp_path / "lock.txt"
-    lock.write_text(f"colorless==1 --hash=sha256:{sha256_file(wheel)}\n")
-    script = (
-        "import pathlib, sys, tests.oracle as o\n"
-        "o.LOCK = pathlib.Path(sys.argv[1])\n"
-        "print(o.install(pathlib.Path(sys.argv[2])).site)"
-    )
-    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
-    command = [sys.executable, "-c", script, str(lock), str(tmp_path / "build")]
-    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = {process.communicate()[0].strip() for process in both}
-    assert [process.returncode for process in both] == [0, 0]
-    (site,) = said
-    assert (Path(site) / "colorless.py").is_file()
-    assert len(list((tmp_path / "build").glob("*lock-*"))) == 1

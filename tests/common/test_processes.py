@@ -39,12 +39,6 @@ def alive(process: int) -> bool:
         return False
 
 
-def run(code: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-
-
 def test_workers_are_prepared_once_and_answer_in_order() -> None:
     with worker_pool(2, initializer=set_base, arguments=(10,)) as pool:
         assert list(pool.map(add, range(5))) == [10, 11, 12, 13, 14]
@@ -80,33 +74,6 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal
     process.stdout.close()
     deadline = time.monotonic() + 20
     while any(map(alive, workers)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def test_a_forked_child_ends_with_its_parent() -> None:
-    process = run(
-        """
-        import os, time
-        from common.processes import become_worker
-        parent = os.getpid()
-        child = os.fork()
-        if child == 0:
-            become_worker(parent)
-            time.sleep(60)
-        print(child, flush=True)
-        time.sleep(60)
-        """
-    )
-    assert process.stdout is not None
-    child = int(process.stdout.readline())
-    time.sleep(0.3)
-    assert alive(child)
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    deadline = time.monotonic() + 20
-    while alive(child):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from analysis.comparisons import best_report, report, wording
+from analysis.comparisons import best_report, report
 from analysis.comparisons.best import best_of
-from analysis.comparisons.comparison import Comparison
 from analysis.comparisons.comparison import compare as compared
 from clm_or_mlm.options import OutFile, ScoreOptions, SourceOptions
 from common.cli import MANY
 from common.errors import UserError
-from common.files import write_bytes
 from common.tables import PRINTED, write
 from pretraining.model_names import MODELS
 
@@ -31,7 +28,6 @@ def compare(
     score: ScoreOptions = ScoreOptions(),
     margin: Annotated[float | None, Parameter(metavar="POINTS", group=_HOW)] = None,
     rho: Annotated[float, Parameter(group=_HOW)] = 0.0,
-    figure: Annotated[Path | None, Parameter(metavar="FILE.pdf")] = None,
     format: Annotated[str, Parameter(choices=(*PRINTED, "latex"))] = "text",
     out: OutFile = None,
 ) -> None:
@@ -52,7 +48,6 @@ def compare(
         models: names, or shell patterns of models of the source
         margin: differences below it are practically nil (default: 0.5 SC, 0.25 TC, 1 QA, 0.5 IR)
         rho: correlation between seeds that the posterior allows for
-        figure: write a forest plot of two models there (pdf, png or svg)
         format: how it is written
     """
     if margin is not None and not margin > 0:
@@ -62,8 +57,6 @@ def compare(
     named = models if set(models) <= set(MODELS) else None  # patterns take what is there
     opened = source.open(named, need_instances=score.needs_instances())
     result = compared(opened, models, score.settings(opened), margin=margin, rho=rho)
-    if figure is not None:
-        write_bytes(figure, _forest(result, figure))
     write(report.comparison_document(result), format, out)
 
 
@@ -92,25 +85,3 @@ def best(
     opened = source.open(need_instances=score.needs_instances())
     answer = best_of(opened, score.settings(opened), question)
     write(best_report.best_document(answer), format, out)
-
-
-def _forest(result: Comparison, path: Path) -> bytes:
-    if not result.is_pair:
-        raise UserError("--figure draws the forest of two models; name two")
-    from paper_figures.drawing.forest import Row, draw_forest
-    from paper_figures.drawing.style import paper_style
-    from paper_figures.save import FORMATS, picture
-
-    form = FORMATS[path.suffix.removeprefix(".").lower()]
-    rows = [
-        Row(
-            name=one.scope.title, effect=one.effect, low=one.low, high=one.high, region=(-one.margin, one.margin),
-            word=wording.outcome_words(one), is_summary=not one.scope.is_dataset,
-        )
-        for one in result.differences
-    ]  # fmt: skip
-    first, second = (model.name for model in result.models)
-    title = f"{first} minus {second}"
-    caption = " ".join([wording.about(result), *wording.footer(result)])
-    with paper_style():
-        return picture(draw_forest(rows, title, caption), form, title=title, description=caption)

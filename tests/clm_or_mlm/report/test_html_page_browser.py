@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -73,51 +72,12 @@ def test_every_anchor_lands_at_its_place(page: Any) -> None:
         assert wrong == [], size
 
 
-def test_an_address_with_an_anchor_opens_there_and_stays(page: Any, address: str) -> None:
-    for name in ("figure8", "table-16", "F12-why", "coverage"):
-        page.goto("about:blank")
-        page.goto(f"{address}#{name}")
-        page.wait_for_timeout(150)
-        off, shown = page.evaluate(
-            """name => {
-                const room = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop);
-                const target = document.getElementById(name);
-                return [target.getBoundingClientRect().top - room, target.open ?? true];
-            }""",
-            name,
-        )
-        assert abs(off) <= 5 and shown, name
-
-
 def test_every_mark_says_what_the_csv_says_of_it(page: Any, published_content: Content) -> None:
     (picture,) = [one for one in published_content.pictures if one.name == "figure3"]
     rows = list(csv.DictReader(io.StringIO(picture.csv.content)))
     said = page.locator("#figure3 svg [id*='-point-'] > title").all_text_contents()
     assert said == ["\n".join(f"{name}: {value}" for name, value in row.items()) for row in rows]
     assert "model: 610m-mlm40-42k" in said[6] and "mean: 87" in said[6]
-
-
-def test_marks_stand_where_their_numbers_are(page: Any) -> None:
-    """In a panel of Figure 3 the heights of the marks are a line in their means."""
-    points = page.locator("#figure3 svg [id*='-point-']").evaluate_all(
-        """marks => marks.map(mark => {
-            const [, panel, mean] = mark.textContent.match(/panel: (\\w+)[^]*mean: ([\\d.]+)/);
-            const box = mark.querySelector("use").getBoundingClientRect();
-            return [panel, parseFloat(mean), (box.top + box.bottom) / 2];
-        })"""
-    )
-    assert len(points) == 48
-    for panel in ("SC", "TC", "QA", "IR"):
-        (low, down), *_, (high, up) = inside = sorted((mean, y) for name, mean, y in points if name == panel)
-        for mean, y in inside:
-            assert y == pytest.approx(down + (up - down) * (mean - low) / (high - low), abs=2.5)
-
-
-def test_a_picture_can_be_searched_and_saved_as_it_is_seen(page: Any) -> None:
-    assert "Token classification" in page.locator("#figure3 svg").text_content()
-    content = saved(page, "figure3.svg", "#figure3").decode()
-    root = ElementTree.fromstring(content)
-    assert root.tag.endswith("svg") and root.get("font-size") == "7"
 
 
 def test_a_finding_leads_to_figure_rows_and_explanation(page: Any) -> None:

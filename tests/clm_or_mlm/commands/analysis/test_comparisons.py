@@ -66,23 +66,10 @@ def test_instances_widen_the_interval(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "ending", ["svg", *(pytest.param(one, marks=pytest.mark.slow) for one in ("pdf", "png"))]
-)
-def test_the_forest_is_a_picture_with_the_same_bytes_each_time(ending, tmp_path, capsys):
-    paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
-    for path in paths:
-        assert main([*PAIR, "--figure", str(path)]) == 0
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert paths[0].stat().st_size > 5_000
-
-
-@pytest.mark.parametrize(
     ("words", "said"),
     [
         ([*PAIR, "--margin", "0"], "--margin 0"),
         ([*PAIR, "--rho", "1"], "--rho 1"),
-        ([*PAIR, "--figure", "forest.gif"], "unknown format 'gif'"),
-        ([*PAIR, "610m-mlm20-42k", "--figure", "forest.pdf"], "name two"),
         (["compare", "610m-clm-42k"], "two models or more"),
         (["compare"], "MODELS requires"),
     ],

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -130,37 +128,3 @@ def test_the_timing_scripts_store_is_without_fault_and_is_timed(tmp_path: Path) 
     assert re.search(r"ingest with instances, again +\d+\.\d s .* MB", done.stdout)
     ingested = ingest(tmp_path, tmp_path / "runs.parquet")
     assert (ingested.status, kinds(ingested), ingested.runs["model"].nunique()) == (0, [], 2)
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
-def test_a_killed_ingest_takes_its_reading_processes_along(store: Path, tmp_path: Path) -> None:
-    script = (
-        "import multiprocessing, pathlib, time, analysis.store.ingest as i\n"
-        "def stuck(items, *_):\n"
-        "    for item in items:\n"
-        "        print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
-        "        time.sleep(60); yield item\n"
-        "i.progress = stuck\n"
-        "if __name__ == '__main__':\n"
-        f"    i.ingest(pathlib.Path({str(store)!r}), pathlib.Path({str(tmp_path / 'runs.parquet')!r}), jobs=2)\n"
-    )
-    (tmp_path / "script.py").write_text(script)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    line = [sys.executable, str(tmp_path / "script.py")]
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdout is not None
-        readers = process.stdout.readline().split()
-        assert len(readers) == 2
-        process.kill()
-    deadline = time.monotonic() + 20
-    while any(map(alive, readers)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(alive, readers))
-
-
-def alive(pid: bytes) -> bool:
-    try:
-        state = Path(f"/proc/{pid.decode()}/stat").read_text().rsplit(") ", 1)[1][0]
-    except OSError:
-        return False
-    return state not in "ZX"
