@@ -157,27 +157,21 @@ def fill_template(path: Path, **values: object) -> str:
 
 
 def _text(document: Document) -> str:
-    lines: list[str] = []
-    for part in document.body:
-        if isinstance(part, str):
-            lines.append(part)
-        elif isinstance(part, Grid):
-            lines += plain_table(part.rows, part.numbers)
-        else:
-            lines += part.lines if isinstance(part, TextOnly) else [part.text]
-    return "\n".join(lines) + "\n"
+    def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
+        if isinstance(part, Grid):
+            return plain_table(part.rows, part.numbers)
+        return part.lines if isinstance(part, TextOnly) else [part if isinstance(part, str) else part.text]
+
+    return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
 def _markdown(document: Document) -> str:
-    lines: list[str] = []
-    for part in document.body:
-        if isinstance(part, str):
-            lines.append(part)
-        elif isinstance(part, Grid):
-            lines += markdown_table(part.rows, part.numbers)
-        elif isinstance(part, Heading):
-            lines.append(f"## {part.text}")
-    return "\n".join(lines) + "\n"
+    def lines(part: str | Grid | Heading | TextOnly) -> Sequence[str]:
+        if isinstance(part, Grid):
+            return markdown_table(part.rows, part.numbers)
+        return [] if isinstance(part, TextOnly) else [part if isinstance(part, str) else f"## {part.text}"]
+
+    return "".join(f"{line}\n" for part in document.body for line in lines(part))
 
 
 def _latex(document: Document) -> str:

@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from analysis.__main__ import main
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.interval_kinds import INTERVALS, PAPER
-from analysis.statistics.scores_table import Settings
 from analysis.store.runs_table import write_runs
-from analysis.tables.build import build_table
-from analysis.tables.render import table_document
 from clm_or_mlm.rooms import ROOMS
 from common.errors import UserError
-from common.tables import show
 from paper_figures.figure import FIGURES, Inputs
 from paper_figures.words import caption
 from tests.analysis.made_up import made_up_runs
@@ -58,22 +53,6 @@ def test_the_report_names_the_default_and_its_coverage(
     page = render_page(gather(Inputs(source=source), ["2"]), {"source": kind})
     assert f"({DEFAULTS[kind]})" in page and HOLDS.search(page.replace("&nbsp;", " "))
     assert {name for name in INTERVALS if f"({name})" in page} == {DEFAULTS[kind]}
-
-
-def test_few_seeds_are_flagged_wherever_they_are_printed(sources: dict[str, Source]) -> None:
-    runs = sources["runs"].runs
-    assert runs is not None
-    few = Source(label="few", runs=runs[runs["seed"] < 2])
-    scores = few.scores(Settings())
-    assert set(scores["interval"]) == {"t"} and set(scores["n_seeds"]) == {2}
-    text = show(table_document(build_table(3, scores, source=few)), "markdown")
-    assert INTERVALS["t"].caption(2) in text and "n=2" in text
-    inputs = Inputs(source=few)
-    figure = FIGURES["2"].load()
-    assert "Student's t; of 2 simulated seeds" in caption(figure, figure.collect(inputs), inputs).replace(
-        "\u00a0", " "
-    )
-    assert isinstance(scores, pd.DataFrame)
 
 
 SEVERAL = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -87,12 +86,6 @@ def raising(error: BaseException) -> object:
 def test_a_user_error_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     code, err = ended(raising(UserError("a.csv: no header; write one")), capsys)
     assert (code, err) == (2, "error: a.csv: no header; write one\n")
-
-
-def test_a_full_disk_is_reported_with_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    code, err = ended(raising(OSError(28, "No space left on device", "/x/y")), capsys)
-    assert code == 2
-    assert err.startswith("error: /x/y: No space left on device; free some space")
 
 
 def test_a_mistake_of_ours_keeps_its_traceback() -> None:
@@ -197,14 +190,3 @@ def test_messages_hold_no_commands_for_the_terminal_and_no_secrets() -> None:
     done = outcome(code)
     assert done.returncode == 2
     assert done.stderr == b"WARNING: a\\x1b[2J https://***@host/x\nerror: b\\x07 token=*** \\udcff\n"
-
-
-def test_every_refusal_of_the_system_is_one_sentence() -> None:
-    for number, text in (
-        (errno.ENAMETOOLONG, "File name too long"),
-        (errno.EEXIST, "File exists"),
-        (errno.ELOOP, ""),
-    ):
-        done = outcome(f"def main(words):\n    raise OSError({number}, 'x', 'a.txt')")
-        assert done.returncode == 2 and done.stderr.startswith(f"error: a.txt: {text}".encode())
-        assert len(done.stderr.splitlines()) == 1

@@ -129,41 +129,35 @@ _SETS: dict[str, tuple[str, ...]] = {
     **{f"figure{number}": names for number, names in FIGURES.items()},
     **{f"table{number}": names for number, names in TABLES.items() if names},
     "all": tuple(MODELS),
+    **{name: (name,) for name in MODELS},
 }
 
 
 def models_for(what: str) -> tuple[str, ...]:
-    """Return the models that `figure3`, `table10` or `all` needs; `UserError` for anything else."""
+    """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _SETS:
         table1 = "; Table 1 holds settings, no scores" if what == "table1" else nearest(what, _SETS)
         raise UserError(
-            f"--for {what}: no such figure or table{table1}; give figure1 to 12, table2 to 17, or all"
+            f"{what!r}: no such figure, table or model{table1}; give figure1 to 12, table2 to 17, a model, or all"
         )
     return _SETS[what]
 
 
 def fetch_released(
-    *,
-    for_: Annotated[tuple[str, ...], MANY, Parameter(name="--for", metavar="FIGURE|TABLE|all")] = (),
-    model: Annotated[tuple[str, ...], MANY, Parameter(metavar="NAME")] = (),
-    url: str = release.URL,
+    *what: Annotated[str, Parameter(metavar="FIGURE|TABLE|MODEL")], url: str = release.URL
 ) -> int:
     """Bring the authors' result files into the cache by git, at the pinned commit.
 
     What is there is not fetched again, and an interrupted fetch resumes. Afterwards --source released needs no
     network. The cache is CLM_OR_MLM_CACHE, else clm-or-mlm in the user's cache folder.
 
-    example: python -m analysis fetch-released --for figure3 --model 610m-clm-42k
+    example: python -m analysis fetch-released figure3 610m-clm-42k
 
     Args:
-        for_: the models of figure3, table10, ...; repeatable (default, without --model: all)
-        model: this model; repeatable
+        what: the models of figure3, table10, ..., or a model by its name (default: all)
         url: a mirror of the authors' repository
     """
-    for name in model:
-        if name not in MODELS:
-            raise UserError(f"--model {name}: not one of the study's models{nearest(name, MODELS)}")
-    wanted = [*model, *(name for what in for_ for name in models_for(what))] or models_for("all")
+    wanted = [name for one in what or ["all"] for name in models_for(one)]
     store = release.released_store(wanted, url=url, commit=release.COMMIT)
     logger.info("%d released models are in %s", len(release.cached_release(commit=release.COMMIT)), store)
     sys.stdout.write(f"{store}\n")
