@@ -45,7 +45,7 @@ def test_every_test_named_exists() -> None:
         name for path in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }  # fmt: skip
-    assert len(named) > 15
+    assert len(named) > 10
     assert named <= there
 
 
