@@ -37,12 +37,11 @@ _TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
 Entity = dict[str, Any]
 
 
-def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
+def write_crate(folder: Path, *, agent: str, licence: str) -> int:
     """Write `ro-crate-metadata.json` into a finished study's folder and return how many files it lists.
 
     Args:
         folder: the study's.
-        name: the crate's title; that of the target when empty.
         agent: who ran it: a name, or an ORCID's address.
         licence: address of the licence of what is archived.
 
@@ -67,9 +66,8 @@ def write_crate(folder: Path, *, name: str, agent: str, licence: str) -> int:
         for path in progress(paths, "hashing the study's files", unit="file")
     }
     newest = max(path.stat().st_mtime for path in paths if path.name != _SNAKEFILE)
-    graph = _graph(
-        folder, list(workflow.jobs.values()), files, _date(newest), name or workflow.target, agent, licence
-    )
+    jobs = list(workflow.jobs.values())
+    graph = _graph(folder, jobs, files, _date(newest), workflow.target, agent, licence)
     document = {"@context": ["https://w3id.org/ro/crate/1.1/context", _TERMS], "@graph": graph}
     write_text(folder / CRATE, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return len(files)

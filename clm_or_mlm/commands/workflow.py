@@ -186,5 +186,5 @@ def archive(
         licence: licence of what is archived
     """
     folder = dir_.resolve()
-    count = write_crate(folder, name="", agent=agent, licence=licence)
+    count = write_crate(folder, agent=agent, licence=licence)
     sys.stdout.write(f"{folder / CRATE}: {count:,} files\n")

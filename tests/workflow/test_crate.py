@@ -64,7 +64,7 @@ def archived(whole_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (folder / "shards").mkdir()
     (folder / "shards/big").write_text("not archived")
     save(Workflow(target="all", jobs=by_marker([cell, tables])), folder)
-    write_crate(folder, name="A study", agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
+    write_crate(folder, agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
     return folder
 
 
@@ -92,7 +92,7 @@ def test_it_is_a_workflow_run_crate_by_a_validator_that_is_not_ours(
     }
     found = validators.run(VALIDATE, folder=tmp_path / "run", crates=crates)
     files = [row for row in json.loads((archived / CRATE).read_text())["@graph"] if "sha256" in row]
-    assert found.pop("read") == ["A study", "Snakefile", len(files), LICENCE]
+    assert found.pop("read") == ["all", "Snakefile", len(files), LICENCE]
     assert found.pop("good") == []
     assert all(found.values()), found
 
@@ -102,7 +102,7 @@ def test_it_lists_what_is_archived_and_is_the_same_when_written_again(crate: Pat
     listed = {row["@id"] for row in json.loads(before)["@graph"] if "sha256" in row}
     assert {"workflow.json", "Snakefile", "analysis/all/table10.md"} < listed
     assert not any(name.startswith("shards") for name in listed)
-    write_crate(crate, name="A study", agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
+    write_crate(crate, agent="https://orcid.org/0000-0002-1825-0097", licence=LICENCE)
     assert (crate / CRATE).read_bytes() == before
 
 
@@ -170,13 +170,13 @@ def test_audit_looks_at_every_file(crate: Path) -> None:
 def test_what_is_not_finished_is_not_archived(crate: Path, tmp_path: Path) -> None:
     _results(crate).unlink()
     with pytest.raises(UserError, match=r"2 jobs of .* are not done, cell m/sst2 first"):
-        write_crate(crate, name="", agent="x", licence=LICENCE)
+        write_crate(crate, agent="x", licence=LICENCE)
     with pytest.raises(UserError, match="holds no study"):
-        write_crate(tmp_path, name="", agent="x", licence=LICENCE)
+        write_crate(tmp_path, agent="x", licence=LICENCE)
 
 
 def test_links_that_lead_elsewhere_are_not_archived(crate: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     (crate / "analysis" / "secret.md").symlink_to(tmp_path / "secret")
-    write_crate(crate, name="", agent="x", licence=LICENCE)
+    write_crate(crate, agent="x", licence=LICENCE)
     assert "secret.md" not in (crate / CRATE).read_text()

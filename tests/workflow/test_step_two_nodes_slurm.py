@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from common.provenance import PROVENANCE, ROOT, git_commit
-from tests.workflow.stand_ins.slurm import private_slurm, why_not
+from tests.workflow.stand_ins.slurm import NEEDS_SLURM, private_slurm
 from workflow.tiny import DATASETS, MODELS, write_tiny_study
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.slurm,
     pytest.mark.timeout(2400),
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    *NEEDS_SLURM,
     pytest.mark.skipif(shutil.which("ip") is None, reason="ip (iproute2) is not installed"),
 ]
 

@@ -17,15 +17,10 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.stand_ins.apptainer import CONTENT
-from tests.workflow.stand_ins.slurm import PrivateSlurm, private_slurm, why_not
+from tests.workflow.stand_ins.slurm import NEEDS_SLURM, PrivateSlurm, private_slurm
 from tests.workflow.stand_ins.study import ONCE, Study
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.slurm,
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-]
+pytestmark = NEEDS_SLURM
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "munged")
 NODES = ("east", "west")
 
@@ -29,6 +31,15 @@ def why_not() -> str | None:
         return "starting a Slurm of one's own takes root"
     # The socket alone may be that of a munged that was killed.
     return "munged does not run" if subprocess.run(["munge", "-n"], capture_output=True).returncode else None
+
+
+NEEDS_SLURM = [
+    pytest.mark.slow,
+    pytest.mark.slurm,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
+"""Marks of tests that start one."""
 
 
 def _port() -> int:
