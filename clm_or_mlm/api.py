@@ -231,10 +231,6 @@ def figure(
     if not task and ax is None:
         with paper_style():
             return DrawnFigure.of(drawn, inputs).draw()
-    if drawn.draw_panel is None or task not in TASKS:
-        raise UserError(
-            f"{drawn.label} is drawn whole, or by task= one of {', '.join(TASKS)} where it has such panels"
-        )
     if ax is None:
         from matplotlib.figure import Figure as NewFigure
 

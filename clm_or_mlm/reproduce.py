@@ -80,10 +80,9 @@ def reproduce(
             outcome.missing.append((what, str(error)))
     inputs = Inputs(source=source, settings=settings, logs=logs)
     chosen = [figure.load() for figure in (FIGURES.values() if figures is None else figures)]
-    for result in draw_figures(chosen, inputs, out / "figures"):
-        outcome.made += [path.relative_to(out).as_posix() for path in result.files]
-        if result.problem is not None:
-            outcome.missing.append(("a figure", str(result.problem)))
+    files, problems = draw_figures(chosen, inputs, out / "figures")
+    outcome.made += [path.relative_to(out).as_posix() for path in files]
+    outcome.missing += [("a figure", str(problem)) for problem in problems]
     record = {"source": source.name, "made": outcome.made, "missing": outcome.missing}
     text = json.dumps(record, indent=1) + "\n"
     around = {"source_given_as": redacted(source.given_as), **provenance("analysis", PACKAGES)}

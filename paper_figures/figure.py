@@ -1,26 +1,28 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
-The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module that
-defines `FIGURE` and an entry of `FIGURES`.
+The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A new figure is a module with
+`FIGURES` and an entry of `FIGURES` here.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
-from benchmarks.protocol import AVERAGE
-from common.errors import UserError, nearest
+from benchmarks.protocol import AVERAGE, TASKS
+from common.errors import UserError
 from common.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,10 +33,15 @@ if TYPE_CHECKING:
     from analysis.claims.verdicts import Verdict
 
 __all__ = [
-    "COLUMNS", "FIGURES", "FigureSpec", "Inputs", "LazyFigure", "figures_named", "file_stem", "point_id", "x_axis",
-]  # fmt: skip
-
-T = TypeVar("T")
+    "COLUMNS",
+    "FIGURES",
+    "FigureSpec",
+    "Inputs",
+    "LazyFigure",
+    "figures_named",
+    "file_stem",
+    "point_id",
+]
 
 COLUMNS = ["panel", "series", "model", "x", "mean", "low", "high", "n_seeds", "interval", "source"]
 """Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
@@ -115,31 +122,9 @@ class Inputs:
         return scores[scores["dataset"] == AVERAGE].assign(source=self.name)
 
 
-def _same(data: pd.DataFrame) -> pd.DataFrame:
-    return data
-
-
-def _no_details(inputs: Inputs) -> str:
-    del inputs
-    return ""
-
-
-def x_axis(
-    label: str = "", *, log: bool = False, expected: Mapping[str, Sequence[float]] | None = None
-) -> dict[str, Any]:
-    """Return what a figure's x axis shows, for whoever draws its data again.
-
-    Args:
-        label: below it.
-        log: whether it is logarithmic.
-        expected: for each series the x of all its points in the paper: no line is drawn across one that is not there.
-    """
-    return {"label": label, "log": log, "expected": expected or {}}
-
-
 @dataclass(frozen=True, kw_only=True)
-class FigureSpec(Generic[T]):
-    """A figure as data and pure functions: inputs to data of type T, data to a picture and to sentences.
+class FigureSpec(ABC):
+    """A figure: inputs to data, data to a picture and to sentences. A kind of figure is a class, a figure an object.
 
     A figure of the paper, or one like them, shows models: its data have `COLUMNS`.
     """
@@ -148,38 +133,65 @@ class FigureSpec(Generic[T]):
     """The paper's number, or a word."""
     title: str
     """What it shows, in a few words."""
-    collect: Callable[[Inputs], T]
-    """Inputs -> what is drawn; `UserError` where the source does not allow the figure."""
-    draw: Callable[[T, str, str], Figure]
-    """Data, heading and caption -> the picture; call it within `drawing.style.paper_style`."""
-    describe: Callable[[T], str]
-    """Data -> what is seen, in sentences, for those who do not see it."""
-    supplementary: bool = False
-    """Whether it is not like the paper's: it reads the whole source, and `all` leaves it out."""
-    draw_panel: Callable[[T, str, Axes], None] | None = None
-    """Data, a panel's name and axes -> that panel drawn on them; None for a figure that is drawn whole."""
-    claim: str = ""
-    """Id of the finding that it shows, by whose verdict it is entitled (`output.words`); empty: by its topic."""
     note: str = ""
     """A sentence of the caption on how to read it."""
-    details: Callable[[Inputs], str] = _no_details
-    """Inputs -> sentences of a supplementary figure's caption on how the numbers were computed."""
+    claim: str = ""
+    """Id of the finding that it shows, by whose verdict it is entitled (`output.words`); empty: by its topic."""
     models: tuple[str, ...] = ()
     """The models that it shows; empty: all of the source."""
-    tables: tuple[int, ...] = ()
-    """The paper's tables that hold its cells."""
-    tabulate: Callable[[T], pd.DataFrame] = _same  # type: ignore[assignment]
-    """Data -> what the CSV holds; by default the data, which are a frame then."""
-    x_axis: Mapping[str, Any] = field(default_factory=x_axis)
-    """Of all its panels (`x_axis`)."""
-    crosses: bool = False
-    """Whether a cross on the axis marks an x without any score."""
+    tables: str = ""
+    """The paper's tables that hold its cells, such as `Tables 2-5`."""
+    supplementary: bool = False
+    """Whether it is not like the paper's: it reads the whole source, and `all` leaves it out."""
     averaged: bool = True
     """Whether it shows means over seeds with an interval."""
     selected: bool = True
     """Whether the learning rates of its runs were chosen by validation score."""
     from_logs: bool = False
     """Whether it reads training logs in place of scores."""
+
+    @abstractmethod
+    def collect(self, inputs: Inputs) -> Any:
+        """Return what is drawn; `UserError` where the source does not allow the figure."""
+
+    @abstractmethod
+    def draw(self, data: Any, heading: str, caption: str) -> Figure:
+        """Return the picture of what was collected; call it within `drawing.style.paper_style`."""
+
+    @abstractmethod
+    def describe(self, data: Any) -> str:
+        """Return what is seen, in sentences, for those who do not see it."""
+
+    def draw_panel(self, data: Any, panel: str, ax: Axes) -> None:
+        """Draw one panel on axes; `UserError` for a figure that has no such panel."""
+        del data, panel, ax
+        raise UserError(
+            f"{self.label} is drawn whole, or by task= one of {', '.join(TASKS)} where it has such panels"
+        )
+
+    def tabulate(self, data: Any) -> pd.DataFrame:
+        """Return what the CSV holds: the data, unless they are no frame."""
+        frame: pd.DataFrame = data
+        return frame
+
+    def details(self, inputs: Inputs) -> str:
+        """Return sentences of a supplementary figure's caption on how the numbers were computed."""
+        del inputs
+        return ""
+
+    @property
+    def crosses(self) -> bool:
+        """Whether a cross on the axis marks an x without any score."""
+        return False
+
+    @property
+    def x_axis(self) -> Mapping[str, Any]:
+        """What the x axis of all panels shows, for whoever draws the data again.
+
+        Its label, whether it is logarithmic, and for each series the x of all its points in the paper (`expected`): no
+        line is drawn across one that is not there.
+        """
+        return {"label": "", "log": False, "expected": {}}
 
     @property
     def stem(self) -> str:
@@ -204,91 +216,66 @@ class LazyFigure:
     name: str
     """The paper's number, or a word."""
     module: str
-    """The module that defines it, as `FIGURE`."""
-    part: str = ""
-    """Which of several figures of the module, the key in its `FIGURES`; empty for its `FIGURE`."""
-    supplementary: bool = False
-    """Whether `all` leaves it out, which means the paper's figures."""
+    """Below `paper_figures`; its `FIGURES` hold it."""
+
+    @property
+    def supplementary(self) -> bool:
+        """Whether `all` leaves it out, which means the paper's figures."""
+        return self.module.startswith("supplementary.")
 
     @property
     def stem(self) -> str:
         """Name of its files without the ending (`file_stem`)."""
         return file_stem(self.name)
 
-    def load(self) -> FigureSpec[Any]:
+    def load(self) -> FigureSpec:
         """Import the module and return its figure."""
         # A backend that is not installed would stop the import of matplotlib; its font search fills the log.
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        module = importlib.import_module(self.module)
-        figure: FigureSpec[Any] = module.FIGURES[self.part] if self.part else module.FIGURE
-        return figure
+        figures: tuple[FigureSpec, ...] = importlib.import_module(f"paper_figures.{self.module}").FIGURES
+        return next(figure for figure in figures if figure.name == self.name)
 
 
-_PAPER = (
-    "overview", "objective", "figure03", "objective", "spread", "two_stage", "spread", "continued", "continued",
-    "objective", "two_stage", "losses",
-)  # fmt: skip
-"""The modules of the paper's figures, from Figure 1 on."""
-_ALONE = {"overview", "figure03", "losses"}
-_SUPPLEMENTARY = "paper_figures.supplementary"
 _CLAIMS = (
-    "F1", "F2", "F3", "F4", "F5a", "F5b", "F5c", "F5d", "F5e", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13",
-    "F14", "F15",
+    "f1", "f2", "f3", "f4", "f5a", "f5b", "f5c", "f5d", "f5e", "f6", "f7", "f8", "f9", "f10", "f11", "f12", "f13",
+    "f14", "f15",
 )  # fmt: skip
 """The findings (`analysis.claims.catalogue`), which take too long to import for a list of names."""
+_MODULES = {
+    "figures.overview": ("1",),
+    "figures.averages": ("2", "3", "4", "6", "8", "9", "10", "11"),
+    "figures.spread": ("5", "7"),
+    "figures.losses": ("12",),
+    "supplementary.forests": tuple(f"forest-{claim}" for claim in _CLAIMS),
+    "supplementary.claims": ("claims",),
+    "supplementary.multiverse": ("multiverse",),
+    "supplementary.coverage": ("coverage",),
+}
 
 FIGURES: Registry[LazyFigure] = Registry(
     "figure",
-    [
-        *(
-            LazyFigure(
-                name=f"{number}",
-                module=f"paper_figures.figures.{module}",
-                part="" if module in _ALONE else f"{number}",
-            )
-            for number, module in enumerate(_PAPER, start=1)
-        ),
-        *(
-            LazyFigure(
-                name=f"forest-{claim.lower()}",
-                module=f"{_SUPPLEMENTARY}.forests",
-                part=claim,
-                supplementary=True,
-            )
-            for claim in _CLAIMS
-        ),
-        *(
-            LazyFigure(name=word, module=f"{_SUPPLEMENTARY}.{word}", supplementary=True)
-            for word in ("claims", "multiverse", "coverage")
-        ),
-    ],
+    sorted(
+        (LazyFigure(name=name, module=module) for module, names in _MODULES.items() for name in names),
+        key=lambda figure: int(figure.name) if figure.name.isdecimal() else math.inf,
+    ),
 )
 """All figures in the order in which they are drawn."""
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once: `3`, `figure3`, `claims`, or `all` of the paper's.
-
-    The paper's figures come first, in the order of the words.
+    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
 
     Raises:
         UserError: a word names no figure, or there is no word.
     """
-    names: dict[str, None] = {}
-    words = [word.lower() for word in words]
-    if "all" in words:
-        names |= dict.fromkeys(name for name, figure in FIGURES.items() if not figure.supplementary)
-    for word in words:
-        name = word.removeprefix("figure").lstrip("0")
-        if name in FIGURES:
-            names[name] = None
-        elif word != "all":
-            near = nearest(name, [*FIGURES, "all"])
-            raise UserError(
-                f"there is no figure {word!r}{near}; the figures are {', '.join(FIGURES)}, or all"
-            )
+    names: set[str] = set()
+    for word in map(str.lower, words):
+        if word == "all":
+            names |= {name for name, figure in FIGURES.items() if not figure.supplementary}
+        else:
+            names.add(FIGURES[word.removeprefix("figure").lstrip("0") or word].name)
     if not names:
         raise UserError(f"name the figures to draw: {', '.join(FIGURES)}, or all")
-    return sorted((FIGURES[name] for name in names), key=lambda figure: figure.supplementary)
+    return [figure for name, figure in FIGURES.items() if name in names]

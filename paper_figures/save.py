@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.sources import Source
-from common.errors import UserError
+from common.errors import UserError, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import write_manifest
 from common.plain_text import redacted
 from common.progress import progress
 from common.provenance import provenance, provenance_path
-from common.registry import Registry
 from common.tables import csv_text
 from paper_figures.figure import FigureSpec, Inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "DrawnFigure", "FigureResult", "draw_figures", "formats_named", "picture", "rounded"]
+__all__ = ["FORMATS", "DrawnFigure", "draw_figures", "formats_named", "picture", "rounded"]
 
 _PACKAGES = ("matplotlib", "numpy", "scipy", "pandas", "statsmodels", "pillow", "fonttools")
 _PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high", "gap")
@@ -38,49 +37,39 @@ _PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high", "g
 _DIGITS = 6
 
 
-@dataclass(frozen=True, kw_only=True)
-class PictureFormat:
-    """A format that matplotlib writes, without a date or a version of matplotlib."""
+_LEFT_OUT = {
+    "pdf": ("Creator", "Producer", "CreationDate"),
+    "png": ("Software",),
+    "svg": ("Date", "Creator", "Format", "Type"),
+}
+"""By format what matplotlib would write too: dates and its version."""
+_DESCRIPTION = {"pdf": "Subject", "png": "Description"}
+"""What a format calls the description where matplotlib writes one."""
 
-    name: str
-    """As matplotlib calls it; the ending of the file."""
-    title: str = ""
-    """What the format calls the title; empty where matplotlib writes none."""
-    description: str = ""
-    left_out: tuple[str, ...]
-    """What matplotlib would write too."""
-
-
-FORMATS: Registry[PictureFormat] = Registry(
-    "format",
-    [
-        PictureFormat(
-            name="pdf", title="Title", description="Subject", left_out=("Creator", "Producer", "CreationDate")
-        ),
-        PictureFormat(name="png", title="Title", description="Description", left_out=("Software",)),
-        PictureFormat(name="svg", left_out=("Date", "Creator", "Format", "Type")),
-    ],
-)
-"""Formats of a picture, in the order in which they are written."""
+FORMATS = tuple(_LEFT_OUT)
+"""Formats of a picture, the endings of its files, in the order in which they are written."""
 
 
-def formats_named(names: Iterable[str]) -> tuple[PictureFormat, ...]:
+def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     """Return the formats of those names in the order of `FORMATS`; `UserError` for an unknown one."""
-    chosen = {FORMATS[name].name for name in names}
-    return tuple(form for name, form in FORMATS.items() if name in chosen)
+    chosen = set(names)
+    if unknown := sorted(chosen - set(FORMATS)):
+        near = nearest(unknown[0], FORMATS)
+        raise UserError(f"unknown format {unknown[0]!r}{near}; one of {', '.join(FORMATS)}")
+    return tuple(name for name in FORMATS if name in chosen)
 
 
-def picture(figure: Figure, form: PictureFormat, *, title: str, description: str) -> bytes:
+def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes:
     """Return the bytes of `figure` in a format; call it within `style.paper_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    metadata = dict.fromkeys(form.left_out)
-    if form.title:
-        metadata = {form.title: title, form.description: description} | metadata
-    figure.savefig(buffer, format=form.name, metadata=metadata)
-    if form.title:
+    metadata = dict.fromkeys(_LEFT_OUT[form])
+    if form in _DESCRIPTION:
+        metadata = {"Title": title, _DESCRIPTION[form]: description} | metadata
+    figure.savefig(buffer, format=form, metadata=metadata)
+    if form in _DESCRIPTION:
         return buffer.getvalue()
     # The two elements of an SVG that screen readers and browsers' tooltips read.
     about = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
@@ -92,7 +81,7 @@ def picture(figure: Figure, form: PictureFormat, *, title: str, description: str
 class DrawnFigure:
     """A figure of some inputs: its data and its words."""
 
-    spec: FigureSpec[Any]
+    spec: FigureSpec
     inputs: Inputs
     data: Any
     """What it collected."""
@@ -103,7 +92,7 @@ class DrawnFigure:
     alt: str
 
     @classmethod
-    def of(cls, spec: FigureSpec[Any], inputs: Inputs) -> DrawnFigure:
+    def of(cls, spec: FigureSpec, inputs: Inputs) -> DrawnFigure:
         """Collect a figure's data and find its words; `UserError` where the inputs do not allow the figure."""
         # The verdicts that entitle a figure, and matplotlib, which the loading of a figure has prepared.
         from paper_figures import words
@@ -142,12 +131,12 @@ class DrawnFigure:
         }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
-    def save(self, folder: Path, formats: Iterable[PictureFormat] | None = None) -> list[Path]:
+    def save(self, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
         """Write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
 
         Args:
             folder: made when absent; the files are `figure3.pdf` and so on (`FigureSpec.stem`).
-            formats: of the picture; None: all.
+            formats: of the picture.
 
         Returns:
             The files in the order written.
@@ -157,8 +146,8 @@ class DrawnFigure:
         contents: dict[str, bytes] = {}
         with paper_style():
             drawing = self.draw()
-            for form in formats or FORMATS.values():
-                contents[form.name] = picture(drawing, form, title=self.title, description=self.alt)
+            for form in formats:
+                contents[form] = picture(drawing, form, title=self.title, description=self.alt)
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         contents |= {ending: text.encode("utf-8") for ending, text in texts.items()}
         paths = {folder / f"{self.spec.stem}.{ending}": content for ending, content in contents.items()}
@@ -174,40 +163,28 @@ class DrawnFigure:
         return [*paths, around]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FigureResult:
-    """A figure's files, or why there are none."""
-
-    name: str
-    """The figure."""
-    files: tuple[Path, ...] = ()
-    """What was written, in that order."""
-    problem: UserError | None = None
-    """Why the inputs do not allow the figure."""
-
-
 def draw_figures(
-    figures: Sequence[FigureSpec[Any]],
-    inputs: Inputs,
-    folder: Path,
-    formats: Sequence[PictureFormat] | None = None,
-) -> list[FigureResult]:
+    figures: Sequence[FigureSpec], inputs: Inputs, folder: Path, formats: Iterable[str] = FORMATS
+) -> tuple[list[Path], list[UserError]]:
     """Draw figures and write their files (`DrawnFigure.save`); one that cannot be drawn does not stop the others.
 
     Args:
         figures: which.
         inputs: what they are drawn from.
         folder: made when absent.
-        formats: of the pictures; None: all.
+        formats: of the pictures.
+
+    Returns:
+        What was written, in that order, and why the inputs do not allow the other figures.
     """
-    results = []
+    files: list[Path] = []
+    problems: list[UserError] = []
     for figure in progress(figures, "figures", total=len(figures), unit="figure"):
         try:
-            files = DrawnFigure.of(figure, inputs).save(folder, formats)
-            results.append(FigureResult(name=figure.name, files=tuple(files)))
+            files += DrawnFigure.of(figure, inputs).save(folder, formats)
         except UserError as error:
-            results.append(FigureResult(name=figure.name, problem=error))
-    return results
+            problems.append(error)
+    return files, problems
 
 
 def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
@@ -219,13 +196,11 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
+    losses = "range" in set(table.get("interval", ()))
     for name in table.columns:
-        if pd.api.types.is_float_dtype(table[name]):
-            if name in _PERCENTAGES and set(table.get("interval", ())) != {"range"}:
-                shown[name] = table[name].round(decimals) + 0.0  # no -0
-            else:
-                shown[name] = [float(f"{value:.{_DIGITS}g}") for value in table[name]]
-        elif pd.api.types.is_object_dtype(table[name]):
+        if pd.api.types.is_float_dtype(table[name]) and name in _PERCENTAGES and not losses:
+            shown[name] = table[name].round(decimals) + 0.0  # no -0
+        elif pd.api.types.is_float_dtype(table[name]) or pd.api.types.is_object_dtype(table[name]):
             shown[name] = [
                 float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value for value in table[name]
             ]

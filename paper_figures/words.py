@@ -7,7 +7,7 @@ whether it is drawn alone or among all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
-from analysis.claims.statements import Contrast, Spread, comparisons
+from analysis.claims.statements import Claim, Contrast, Spread, comparisons
 from analysis.claims.verdicts import Verdict, judge
 from analysis.records import records
 from analysis.statistics.interval_kinds import caption_of
@@ -24,18 +24,18 @@ from benchmarks.protocol import TASKS
 from paper_figures.figure import FigureSpec, Inputs
 
 __all__ = [
-    "alt_text", "caption", "describe_differences", "describe_points", "family_models", "missing", "missing_sentence",
-    "result", "selection_sentence", "source_sentence", "title",
+    "alt_text", "caption", "family_models", "missing", "missing_sentence", "result", "selection_sentence",
+    "source_sentence", "title",
 ]  # fmt: skip
 
 
-def title(figure: FigureSpec[Any], inputs: Inputs) -> str:
+def title(figure: FigureSpec, inputs: Inputs) -> str:
     """Return what stands above the picture: first that the source is not of the paper's kind, then the result."""
     whole = _heading(figure, inputs)
     return whole if inputs.source.comparable else f"{inputs.source.title}. {whole}"
 
 
-def caption(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+def caption(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     """Return the line below the picture: source, how its numbers were computed, how to read it, what is missing."""
     if figure.supplementary:
         where = "published cells of arXiv 2507.00994v4" if inputs.source.is_published else inputs.name
@@ -47,7 +47,7 @@ def caption(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
     return _joined(inputs.source.own_words, source, figure.note, said, crosses).replace(" %", "\u00a0%")
 
 
-def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
+def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
     """Return the alt text: what the picture is, what is seen in each panel with its numbers, and the source."""
     if figure.supplementary:
         return _joined(inputs.source.own_words, figure.describe(data))
@@ -60,9 +60,7 @@ def alt_text(figure: FigureSpec[Any], data: Any, inputs: Inputs) -> str:
 def family_models(claim: str) -> tuple[str, ...]:
     """Return the models that a finding and those it is judged with compare; none without a finding."""
     models: dict[str, None] = {}
-    for member in CLAIMS.values() if claim else ():
-        if member.family != CLAIMS[claim].family:
-            continue
+    for member in _family(claim).values() if claim else ():
         for comparison in comparisons(member.body):
             if isinstance(comparison, Contrast):
                 models |= dict.fromkeys(term.model for term in comparison.terms)
@@ -89,32 +87,13 @@ def result(verdict: Verdict) -> str:
     return words.get(verdict.verdict, "")
 
 
-def _heading(figure: FigureSpec[Any], inputs: Inputs) -> str:
-    """Return `Figure 3. Result or topic`, or the title of a figure that the paper does not have."""
-    found = result(_verdict(figure.claim, inputs)) if figure.claim else ""
-    return f"{figure.label}. {found}" if found else figure.heading
-
-
-def _verdict(claim: str, inputs: Inputs) -> Verdict:
-    known = inputs.verdicts
-    if claim not in known:
-        family = {name: one for name, one in CLAIMS.items() if one.family == CLAIMS[claim].family}
-        source, settings = inputs.source, inputs.settings
-        if source.runs is None:
-            finding_of = cache(PublishedEvidence(settings.interval).finding)
-        else:
-            finding_of = cache(RunEvidence(source.runs, settings, instances=source.instances).finding)
-        known.update(zip(family, judge(family, finding_of), strict=True))
-    return known[claim]
-
-
-def source_sentence(figure: FigureSpec[Any], data: pd.DataFrame, inputs: Inputs) -> str:
+def source_sentence(figure: FigureSpec, data: pd.DataFrame, inputs: Inputs) -> str:
     """Return where the numbers come from and what the interval is."""
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
     if runs is None:
-        where = f"published {_tables(figure.tables)} of arXiv 2507.00994v4"
+        where = f"published {figure.tables} of arXiv 2507.00994v4"
     else:
         drawn = {name for names in data["model"] for name in names.split()}
         size = f"{runs['model'].isin(drawn).sum():,} runs of {len(drawn):,} model{'' if len(drawn) == 1 else 's'}"
@@ -138,18 +117,18 @@ def selection_sentence(inputs: Inputs) -> str:
     return "" if inputs.source.is_published else f"{words[0].upper()}{words[1:]}."
 
 
-def missing(figure: FigureSpec[Any], data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     """Return the models of a figure that `data` lacks, wholly or in some panels, each with the panels that lack it."""
     panels = list(dict.fromkeys(data["panel"]))
     of_tasks = set(panels) <= set(TASKS)
     wanted = list(TASKS) if of_tasks else panels
     have = set(records(data, "model", "panel"))
-    gaps = {}
-    for name in figure.models:
-        without = tuple(panel for panel in wanted if (name, panel) not in have)
-        if without and (of_tasks or len(without) == len(wanted)):
-            gaps[name] = without
-    return gaps
+    gaps = {name: tuple(panel for panel in wanted if (name, panel) not in have) for name in figure.models}
+    return {
+        name: without
+        for name, without in gaps.items()
+        if without and (of_tasks or len(without) == len(wanted))
+    }
 
 
 def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str, *, most: int = 4) -> str:
@@ -161,77 +140,38 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str, *, most: int =
         for model, panels in gaps.items()
     ]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} other models"]
-    return f"Not drawn: {_and(shown)}, {why}."
+    *rest, last = shown
+    return f"Not drawn: {', '.join(rest)} and {last}, {why}." if rest else f"Not drawn: {last}, {why}."
 
 
-def describe_points(
-    data: pd.DataFrame, *, x_text: Callable[[float], str], panel_text: Callable[[str], str] | None = None
-) -> str:
-    """Return, for each panel and series, first, last and highest point, in sentences."""
-    sentences = []
-    for panel, rows in data.groupby("panel", sort=False):
-        parts = []
-        for series, part in rows.groupby("series", sort=False):
-            points = [(float(x), float(mean)) for x, mean in records(part, "x", "mean")]
-            (first, start), (last, end) = points[0], points[-1]
-            text = f"{series} {start:.2f} at {x_text(first)}"
-            if len(points) > 1:
-                best, peak = max(points, key=lambda point: point[1])
-                text += f", {end:.2f} at {x_text(last)}"
-                text += "" if best in (first, last) else f", highest {peak:.2f} at {x_text(best)}"
-            parts.append(text)
-        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
-    return " ".join(sentences)
+def _heading(figure: FigureSpec, inputs: Inputs) -> str:
+    """Return `Figure 3. Result or topic`, or the title of a figure that the paper does not have."""
+    found = result(_verdict(figure.claim, inputs)) if figure.claim else ""
+    return f"{figure.label}. {found}" if found else figure.heading
 
 
-def describe_differences(
-    data: pd.DataFrame,
-    *,
-    x_text: Callable[[float | str], str],
-    panel_text: Callable[[str], str] | None = None,
-) -> str:
-    """Return, for each panel, the values at every x and by how much the first series is above the second."""
-    sentences = []
-    for panel, rows in data.groupby("panel", sort=False):
-        names = list(dict.fromkeys(rows["series"]))
-        parts = []
-        for x in dict.fromkeys(rows["x"]):
-            here = {s: m for s, at, m in records(rows, "series", "x", "mean") if at == x}
-            text = ", ".join(f"{name} {here[name]:.2f}" for name in names if name in here)
-            if len(names) > 1 and names[0] in here and names[1] in here:
-                text += f" (difference {here[names[0]] - here[names[1]]:+.2f})"
-            parts.append(f"{text} at {x_text(x)}")
-        sentences.append(f"{_panel(str(panel), panel_text)}: {'; '.join(parts)}.")
-    return " ".join(sentences)
+def _verdict(claim: str, inputs: Inputs) -> Verdict:
+    known = inputs.verdicts
+    if claim not in known:
+        family, source, settings = _family(claim), inputs.source, inputs.settings
+        if source.runs is None:
+            finding_of = cache(PublishedEvidence(settings.interval).finding)
+        else:
+            finding_of = cache(RunEvidence(source.runs, settings, instances=source.instances).finding)
+        known.update(zip(family, judge(family, finding_of), strict=True))
+    return known[claim]
 
 
-def _joined(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
+def _family(claim: str) -> dict[str, Claim]:
+    """Return the findings that are judged together with one, itself included."""
+    return {name: one for name, one in CLAIMS.items() if one.family == CLAIMS[claim].family}
 
 
-def _why(figure: FigureSpec[Any], inputs: Inputs) -> str:
+def _why(figure: FigureSpec, inputs: Inputs) -> str:
     if figure.from_logs:
         return "of which there is no log"
     return "which no published table holds" if inputs.source.is_published else "which the source lacks"
 
 
-def _panel(name: str, text: Callable[[str], str] | None) -> str:
-    if text is not None:
-        return text(name)
-    return f"{TASKS[name].title} ({TASKS[name].metric}, %)" if name in TASKS else name
-
-
-def _tables(numbers: Sequence[int]) -> str:
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    texts = [f"{a}" if a == b else f"{a}\u2013{b}" for a, b in spans]
-    return f"Table{'s' if len(numbers) > 1 else ''} {_and(texts)}"
-
-
-def _and(names: Iterable[str]) -> str:
-    *rest, last = names
-    return f"{', '.join(rest)} and {last}" if rest else last
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))

@@ -60,11 +60,9 @@ def draw(
         need_instances=scores.needs_instances() or supplementary,
     )
     inputs = Inputs(source=opened, settings=scores.settings(opened), logs=logs)
-    results = draw_figures(chosen, inputs, out, forms)
-    problems = [result.problem for result in results if result.problem is not None]
-    if problems and len(results) == 1:
+    files, problems = draw_figures(chosen, inputs, out, forms)
+    if problems and len(chosen) == 1:
         raise problems[0]
-    files = [path for result in results for path in result.files]
     sys.stdout.writelines(f"{path}\n" for path in files)
     sys.stdout.writelines(f"not drawn: {problem}\n" for problem in problems)
     return 0 if files and (every or not problems) else 2

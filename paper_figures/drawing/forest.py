@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.page import WIDTH, Sheet, inches
+from paper_figures.drawing.page import WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import CLM, GREY, INK, LIGHT, MLM
 
 __all__ = ["Group", "Row", "draw_forest", "draw_forests"]
@@ -19,7 +19,6 @@ _HEAD, _ROW, _TITLE, _TICKS, _BELOW = 0.34, 0.17, 0.16, 0.22, 0.1
 _LEAST_REACH = 1.0
 """Points to either side of zero where no effect differs from it."""
 _LEAST_AXIS = 0.7
-_LARGEST_TICKS = (100, 30, 10, 3, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,23 +68,20 @@ class Group:
 
 def draw_forest(rows: Sequence[Row], heading: str, caption: str) -> Figure:
     """Return one group over the whole width; call it within `style.paper_style`."""
-    return draw_forests([Group(title="", note="", rows=rows)], heading, caption, columns=1)
+    return draw_forests([Group(title="", note="", rows=rows)], heading, caption)
 
 
-def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns: int = 2) -> Figure:
-    """Return the groups in columns, all axes alike: linear near 0 and then bent; call it within `style.paper_style`.
+def draw_forests(groups: Sequence[Group], heading: str, caption: str) -> Figure:
+    """Return the groups in one or two columns, all axes alike; call it within `style.paper_style`.
 
     Columns are as wide as their texts need; what is left is the axes'.
     """
-    columns = min(columns, len(groups))
-    widest = max(
-        inches(text, bold=text == group.title) for group in groups for text in (group.title, group.note)
-    )
-    if widest > (WIDTH - 2 * _EDGE - _GAP * (columns - 1)) / columns:
+    columns = min(2, len(groups))
+    half = (WIDTH - 2 * _EDGE - _GAP) / 2
+    if any(inches(group.title, bold=True) > half or inches(group.note) > half for group in groups):
         columns = 1
     stacks = _stacked(groups, columns)
-    body = max(sum(group.height for group in stack) for stack in stacks)
-    sheet = Sheet(caption, body=_HEAD + body, below=0.24, spacing=0.13)
+    sheet = Sheet(caption, body=_HEAD + max(map(_height, stacks)), below=0.24, spacing=0.13)
     rows = [row for group in groups for row in group.rows]
     names, numbers, words = (
         max((inches(text, bold=row.is_summary) for row in rows if (text := getattr(row, of))), default=0.0)
@@ -122,27 +118,23 @@ def draw_forests(groups: Sequence[Group], heading: str, caption: str, *, columns
     return sheet.figure
 
 
-def _stacked(groups: Sequence[Group], columns: int) -> list[list[Group]]:
+def _height(groups: Sequence[Group]) -> float:
+    return sum(group.height for group in groups)
+
+
+def _stacked(groups: Sequence[Group], columns: int) -> list[Sequence[Group]]:
     """Return the groups in columns of about one height, in order."""
-    stacks: list[list[Group]] = [[] for _ in range(columns)]
-    share = sum(group.height for group in groups) / columns
-    filled, column = 0.0, 0
-    for group in groups:
-        if stacks[column] and filled + group.height / 2 > share * (column + 1) and column + 1 < columns:
-            column += 1
-        stacks[column].append(group)
-        filled += group.height
-    return stacks
+    if columns == 1:
+        return [groups]
+    half, first = _height(groups) / 2, 1
+    while first < len(groups) and _height(groups[:first]) + groups[first].height / 2 <= half:
+        first += 1
+    return [groups[:first], groups[first:]]
 
 
 def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, wide: float) -> None:
-    ax.set_xscale("asinh", linear_width=1.0)
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlim(-reach, reach)
-    ticks = _ticks(reach, wide)
-    ax.set_xticks(ticks, [_tick_text(tick) for tick in ticks])
-    ax.set_xticks([], minor=True)
-    ax.set_yticks([])
+    bend(ax, reach, wide)
     ax.grid(axis="x", color=LIGHT)
     ax.axvline(0, color=INK, linewidth=0.8)
     for place, row in enumerate(rows):
@@ -156,18 +148,3 @@ def _draw_rows(ax: Axes, rows: Sequence[Row], reach: float, wide: float) -> None
         marker, size = ("D", 18) if row.is_summary else ("o", 16)
         face = "white" if row.is_open else color
         ax.scatter([row.effect], [place], s=size, facecolor=face, edgecolor=color, marker=marker, zorder=3)
-
-
-def _ticks(reach: float, wide: float) -> list[int]:
-    """Return the ticks whose labels do not touch, the outermost first of all."""
-    scale = wide / 2 / math.asinh(reach)
-    kept = [0]
-    for tick in (tick for tick in _LARGEST_TICKS if tick < reach):
-        room = inches(_tick_text(-tick)) + 0.04
-        if all(abs(math.asinh(tick) - math.asinh(other)) * scale >= room for other in kept if other >= 0):
-            kept += [tick, -tick]
-    return sorted(kept)
-
-
-def _tick_text(tick: int) -> str:
-    return f"{tick:+g}".replace("-", "\u2212") if tick else "0"

@@ -11,24 +11,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from analysis.records import records
-from paper_figures.drawing.page import axis_limits, spaced
+from paper_figures.drawing.page import inches
 from paper_figures.drawing.style import GREY, INK, PAPER, SMALLEST, Look
 from paper_figures.figure import point_id
 
 __all__ = [
-    "draw_groups", "draw_lines", "draw_spread", "empty_panel", "line_handles", "names_fit", "score_bounds",
+    "draw_groups", "draw_lines", "draw_spread", "empty_panel", "names_fit", "score_bounds",
     "write_names", "y_axis",
 ]  # fmt: skip
 
-LEAST_SPAN = 2.0
+_LEAST_SPAN = 2.0
 """Points that a y axis spans at least."""
 _DODGE = 3.4
 """Points of the page between two series at one x."""
@@ -116,27 +114,24 @@ def draw_groups(
             _draw_series(ax, part, places, look[name], rank, across, gaps=gaps, linewidth=0.8)
 
 
-def draw_spread(
-    ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look], *, columns: Sequence[str]
-) -> None:
+def draw_spread(ax: Axes, rows: pd.DataFrame, points: pd.DataFrame, look: Mapping[str, Look]) -> None:
     """Draw centred scores: a bar of one standard deviation either side of zero, the single scores next to it.
 
     Args:
         ax: the panel.
         rows: for each column mean (0), low (-sd) and high (sd).
         points: the single centred scores, in `mean`.
-        look: the columns' looks.
-        columns: left to right.
+        look: the columns' looks, left to right.
     """
-    ax.set_xticks(range(len(columns)), list(columns))
+    ax.set_xticks(range(len(look)), list(look))
     ax.tick_params(axis="x", length=0)
-    ax.set_xlim(-0.6, len(columns) - 0.4)
+    ax.set_xlim(-0.6, len(look) - 0.4)
     ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
     if rows.empty:
         empty_panel(ax)
         return
-    for column, name in enumerate(columns):
-        style, row = look[name], rows[rows["series"] == name]
+    for column, (name, style) in enumerate(look.items()):
+        row = rows[rows["series"] == name]
         single = points[points["x"] == name]
         fan = column + 0.1 + 0.26 * (np.arange(len(single)) + 0.5) / max(len(single), 1)
         for x, (at, value) in zip(fan, single["mean"].items(), strict=True):
@@ -154,7 +149,7 @@ def draw_spread(
                             textcoords="offset points", ha="center", va="top", color=INK)  # fmt: skip
     values = np.concatenate([points["mean"], rows["low"], rows["high"]])
     most = float(np.nanmax(np.abs(values)))
-    y_axis(ax, axis_limits(-most, most, least=LEAST_SPAN, above=0.16, below=0.06))
+    y_axis(ax, _around(-most, most, above=0.16))
 
 
 def empty_panel(ax: Axes) -> None:
@@ -163,15 +158,6 @@ def empty_panel(ax: Axes) -> None:
     ax.set_yticks([])
     if not ax.get_xticklabels() or ax.get_xlim() == (0.0, 1.0):
         ax.set_xticks([])
-
-
-def line_handles(look: Mapping[str, Look]) -> list[Artist]:
-    """Return legend entries of lines with markers."""
-    return [
-        Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.3, marker=style.marker,
-               markersize=4.4, markeredgecolor=PAPER, markeredgewidth=0.5)
-        for name, style in look.items()
-    ]  # fmt: skip
 
 
 def names_fit(data: pd.DataFrame, panel: str) -> bool:
@@ -219,7 +205,7 @@ def _names_apart(wanted: list[tuple[float, str]], tall: float) -> list[tuple[flo
 def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     values = rows[["mean", "low", "high"]].to_numpy(dtype=float)
-    low, high = axis_limits(float(np.nanmin(values)), float(np.nanmax(values)), least=LEAST_SPAN)
+    low, high = _around(float(np.nanmin(values)), float(np.nanmax(values)))
     means = rows["mean"]
     return max(low, min(0.0, float(means.min()))), min(high, max(100.0, float(means.max())))
 
@@ -230,6 +216,16 @@ def y_axis(ax: Axes, bounds: tuple[float, float]) -> None:
     ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
     ax.set_yticks([tick for tick in ticks if low <= tick <= high])
     ax.set_ylim(low, high)
+
+
+def _around(low: float, high: float, *, above: float = 0.06) -> tuple[float, float]:
+    """Return limits around [low, high]; `above` is the room above, as a share of what they span.
+
+    A small difference does not fill the panel.
+    """
+    span = max(high - low, _LEAST_SPAN)
+    middle = (low + high) / 2
+    return min(low, middle - span / 2) - 0.06 * span, max(high, middle + span / 2) + above * span
 
 
 def _draw_series(
@@ -281,8 +277,12 @@ def _apart(ax: Axes, places: Sequence[float], first: set[float], log_x: bool) ->
     scale = math.log if log_x else float
     low, high = (scale(end) for end in ax.get_xlim())
     wide = float(ax.get_position().width * _figure(ax).get_size_inches()[0]) / (high - low)
-    order = sorted(places, key=lambda x: (x not in first, x))
-    return spaced(order, lambda x: wide * scale(x), "{:g}".format, gap=0.03)
+    shown: list[float] = []
+    for x in sorted(places, key=lambda x: (x not in first, x)):
+        room = inches(f"{x:g}") / 2 + 0.03
+        if all(abs(wide * scale(x) - wide * scale(o)) > room + inches(f"{o:g}") / 2 for o in shown):
+            shown.append(x)
+    return sorted(shown)
 
 
 def _pad_x(ax: Axes, places: Sequence[float], log_x: bool) -> None:

@@ -6,29 +6,42 @@ where they end, right of the last panel; only where no panel has them all, in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 
 from benchmarks.protocol import TASKS
-from paper_figures.drawing.style import GREY, SMALLEST
+from paper_figures.drawing.style import GREY, PAPER, SMALLEST, Look
 
 __all__ = [
-    "TITLE_SIZE", "WIDTH", "Panel", "Sheet", "axis_limits", "caption_lines", "inches", "make_page", "spaced",
-    "task_panels", "wrapped",
-]  # fmt: skip
+    "TITLE_SIZE",
+    "WIDTH",
+    "Panel",
+    "Sheet",
+    "bend",
+    "inches",
+    "line_handles",
+    "make_page",
+    "task_panels",
+    "wrapped",
+]
 
 WIDTH = 7.2
 """Inches of every figure."""
 TITLE_SIZE = 7.8
 """Points of a panel's title."""
+_POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
+_FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 _LEFT, _RIGHT = 0.38, 0.1
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.4, 1.62, 0.2, 0.17
 
@@ -39,11 +52,6 @@ def inches(text: str, *, bold: bool = False) -> float:
     font = FontProperties(size=SMALLEST, weight="bold" if bold else "normal")
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
-
-
-def caption_lines(caption: str) -> list[str]:
-    """Return the caption in lines as wide as a page at most, broken at spaces alone: model names have hyphens."""
-    return wrapped(caption, WIDTH - 0.24)
 
 
 def wrapped(text: str, width: float) -> list[str]:
@@ -73,7 +81,7 @@ class Sheet:
             above: room above the caption.
             spacing: from one line of the caption to the next.
         """
-        self._lines, self._spacing = caption_lines(caption), spacing
+        self._lines, self._spacing = wrapped(caption, WIDTH - 0.24), spacing
         self.foot = below + spacing * len(self._lines) + above
         """From the lower edge to what is drawn."""
         self.height = body + self.foot
@@ -123,8 +131,8 @@ def make_page(
     panels: Sequence[Panel],
     x_label: str,
     caption: str,
-    handles: Sequence[Artist] = (),
-    names: Sequence[str] = (),
+    look: Mapping[str, Look] = MappingProxyType({}),
+    legend: bool = False,
     gap: float = 0.36,
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a page and its empty panels by name.
@@ -134,14 +142,15 @@ def make_page(
         panels: left to right.
         x_label: one label below all panels; empty for none.
         caption: what is drawn and from where, wrapped here.
-        handles: what the legend shows, with their labels.
-        names: of the series that are written right of the last panel.
+        look: of the series that are named; right of the last panel (`marks.write_names`), for which there is room.
+        legend: whether they are named in a legend below the heading instead.
         gap: between two panels, in inches.
     """
-    head = _HEAD + (_LEGEND if handles else 0.0)
+    head = _HEAD + (_LEGEND if legend else 0.0)
     label = _LABEL if x_label else 0.0
     sheet = Sheet(caption, body=head + _TITLES + _PLOT + _TICKS + label, below=0.08, above=0.06)
-    right = max((inches(name, bold=True) + 0.14 for name in names), default=_RIGHT)
+    beside = () if legend else look
+    right = max((inches(name, bold=True) + 0.14 for name in beside), default=_RIGHT)
     width = (WIDTH - _LEFT - right - gap * (len(panels) - 1)) / len(panels)
     bottom = sheet.foot + label + _TICKS
     top = bottom + _PLOT
@@ -152,9 +161,9 @@ def make_page(
         sheet.text(left - 0.26, top + 0.245, panel.title, fontsize=TITLE_SIZE, fontweight="bold")
         sheet.text(left - 0.26, top + 0.105, panel.unit, color=GREY)
     sheet.write_heading(heading, left=0.12)
-    if handles:
+    if legend:
         sheet.figure.legend(
-            handles=list(handles), loc="center left", ncols=len(handles), handlelength=2.6, handletextpad=0.6,
+            handles=line_handles(look), loc="center left", ncols=len(look), handlelength=2.6, handletextpad=0.6,
             bbox_to_anchor=(0.12 / WIDTH, 1 - 0.36 / sheet.height), columnspacing=1.6, borderaxespad=0, borderpad=0,
         )  # fmt: skip
     if x_label:
@@ -163,39 +172,39 @@ def make_page(
     return sheet.figure, axes
 
 
-def axis_limits(
-    low: float, high: float, *, least: float, below: float = 0.06, above: float = 0.06
-) -> tuple[float, float]:
-    """Return limits around [low, high].
+def line_handles(look: Mapping[str, Look]) -> list[Artist]:
+    """Return legend entries of lines with markers."""
+    return [
+        Line2D([], [], label=name, color=style.color, linestyle=style.dash, linewidth=1.3, marker=style.marker,
+               markersize=4.4, markeredgecolor=PAPER, markeredgewidth=0.5)
+        for name, style in look.items()
+    ]  # fmt: skip
+
+
+def bend(ax: Axes, reach: float, wide: float, *, ratios: bool = False) -> None:
+    """Make an x axis linear near no effect and then bent, or of ratios logarithmic, with ticks that do not touch.
 
     Args:
-        low: smallest value drawn.
-        high: largest value drawn.
-        least: smallest span of the values, so that a small difference does not fill the panel.
-        below: room below, as a share of the span.
-        above: room above, as a share of the span.
+        ax: the axes.
+        reach: where the axis ends: as far on one side of no effect as on the other, of ratios a factor.
+        wide: inches of the axis.
+        ratios: whether no effect is 1, not 0.
     """
-    span = max(high - low, least)
-    middle = (low + high) / 2
-    return min(low, middle - span / 2) - below * span, max(high, middle + span / 2) + above * span
-
-
-def spaced(
-    ticks: Iterable[float], place: Callable[[float], float], text: Callable[[float], str], *, gap: float
-) -> list[float]:
-    """Return the ticks whose labels do not touch, sorted; a tick goes before those that follow it.
-
-    Args:
-        ticks: in the order in which they are tried.
-        place: tick -> where it is, in inches.
-        text: tick -> its label.
-        gap: inches between two labels at least.
-    """
+    place, ticks, form = (math.log, _FACTORS, "{:g}") if ratios else (math.asinh, _POINTS, "{:+g}")
+    if ratios:
+        ax.set_xscale("log")
+    else:
+        ax.set_xscale("asinh", linear_width=1.0)
+    low, high = (1 / reach, reach) if ratios else (-reach, reach)
+    ax.set_xlim(low, high)
+    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in ticks} | {0.0: "0"}
+    where = {tick: place(tick) * wide / 2 / place(reach) for tick in ticks if low <= tick <= high}
     shown: list[float] = []
-    for tick in ticks:
-        if all(
-            abs(place(tick) - place(other)) > (inches(text(tick)) + inches(text(other))) / 2 + gap
-            for other in shown
-        ):
+    for tick in sorted(where, key=lambda tick: (where[tick] != 0, -abs(where[tick]))):
+        room = inches(labels[tick]) + 0.04
+        if all(abs(where[tick] - where[other]) >= room for other in shown):
             shown.append(tick)
-    return sorted(shown)
+    shown.sort()
+    ax.set_xticks(shown, [labels[tick] for tick in shown])
+    ax.set_xticks([], minor=True)
+    ax.set_yticks([])

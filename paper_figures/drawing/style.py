@@ -7,27 +7,17 @@ figures can be read in grey and by colour-blind eyes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Literal
 
 import matplotlib as mpl
 
 __all__ = [
-    "CLM",
-    "EXTRA",
-    "GREY",
-    "INK",
-    "LIGHT",
-    "MLM",
-    "PAPER",
-    "RAMP_BLUE",
-    "RAMP_PURPLE",
-    "SMALLEST",
-    "Look",
-    "looks",
+    "CLM", "EXTRA", "GREY", "INK", "LIGHT", "MLM", "PAPER", "RAMP_BLUE", "RAMP_PURPLE", "SMALLEST", "Look", "looks_of",
     "paper_style",
-]
+]  # fmt: skip
 
 PAPER = "#ffffff"
 """What is drawn on."""
@@ -86,10 +76,10 @@ EXTRA = (
 """Series that the paper does not have."""
 
 
-def looks(series: Sequence[str], known: dict[str, Look]) -> dict[str, Look]:
-    """Return a look for each of `series`: its own where `known`, else one of `EXTRA` in turn."""
-    spare = iter(range(len(series)))
-    return {name: known[name] if name in known else EXTRA[next(spare) % len(EXTRA)] for name in series}
+def looks_of(series: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]:
+    """Return a look for each of `series`, once: its own where `known`, else one of `EXTRA` in turn."""
+    spare = cycle(EXTRA)
+    return {name: known[name] if name in known else next(spare) for name in dict.fromkeys(series)}
 
 
 _SETTINGS: dict[Any, Any] = {

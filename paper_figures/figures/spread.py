@@ -7,7 +7,8 @@ the mean of its column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -69,114 +70,87 @@ def _at_chosen_rates(runs: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
     return _task_averages(select_runs(runs, inputs.settings.selection), ("model", "seed"))
 
 
-def _spread_figure(
-    number: int,
-    title: str,
-    *,
-    columns: Mapping[str, tuple[Look, Sequence[str]]],
-    scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame],
-    label: str,
-    note: str,
-    claim: str,
-    selected: bool,
-) -> FigureSpec[pd.DataFrame]:
-    """Return a figure of centred scores, a panel a task.
+@dataclass(frozen=True, kw_only=True)
+class _Spread(FigureSpec):
+    """A figure of centred scores, a panel a task."""
 
-    Args:
-        number: the paper's.
-        title: what it shows, in a few words.
-        columns: the look and the models of each column, left to right.
-        scores: runs of these models and the inputs -> columns `task, model, seed, score` and what else `label` names.
-        label: a format that names a single score, such as `lr {lr:.0e}, seed {seed}`.
-        note: a sentence of the caption on how to read it.
-        claim: the finding that it shows, by whose verdict it is entitled.
-        selected: whether the learning rates were chosen by validation score.
-    """
+    columns: Mapping[str, tuple[Look, Sequence[str]]]
+    """The look and the models of each column, left to right."""
+    scores: Callable[[pd.DataFrame, Inputs], pd.DataFrame]
+    """Runs of these models and the inputs -> columns `task, model, seed, score` and what else `each` names."""
+    each: str
+    """A format that names a single score, such as `lr {lr:.0e}, seed {seed}`."""
+    averaged: bool = False
 
-    def collect(inputs: Inputs) -> pd.DataFrame:
-        runs = inputs.source.need_runs(figure.label)
-        models = {name: names for name, (_, names) in columns.items()}
-        every = [name for names in models.values() for name in names]
-        data = _centred(scores(runs[runs["model"].isin(every)], inputs), models, label)
-        if data.empty:
+    def collect(self, inputs: Inputs) -> pd.DataFrame:
+        runs = inputs.source.need_runs(self.label)
+        every = [name for _, names in self.columns.values() for name in names]
+        scores = self.scores(runs[runs["model"].isin(every)], inputs)
+        rows = [
+            row for task in TASKS for column in self.columns
+            for row in self._column(column, task, scores[scores["task"] == task])
+        ]  # fmt: skip
+        if not rows:
             raise UserError(
-                f"{figure.label} cannot be drawn from this source: it holds no task average "
+                f"{self.label} cannot be drawn from this source: it holds no task average "
                 f"({inputs.source.average_needs}, at one seed) of {', '.join(every)}"
             )
-        return data.assign(source=inputs.name)
+        return pd.DataFrame(rows, columns=COLUMNS[:-1]).assign(source=inputs.name)
 
-    def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
+    def _column(self, column: str, task: str, scores: pd.DataFrame) -> Iterator[list[object]]:
+        """Yield the row of a column's standard deviation, and one for each of its scores."""
+        part = scores[scores["model"].isin(list(self.columns[column][1]))]
+        if part.empty:
+            return
+        centred = (part["score"] - part["score"].mean()).to_numpy()
+        sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
+        names = " ".join(dict.fromkeys(part["model"]))
+        yield [task, column, names, column, 0.0, -sd, sd, part["seed"].nunique(), _SD]
+        for value, single in zip(centred, part.to_dict("records"), strict=True):
+            series = f"{column}: {self.each.format_map(single)}"
+            yield [task, series, single["model"], column, float(value), np.nan, np.nan, 1, _SINGLE]
+
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         drawing, axes = make_page(
             heading=heading, panels=task_panels(centred=True), x_label="", caption=caption
         )
-        looks = {name: look for name, (look, _) in columns.items()}
+        look = {name: look for name, (look, _) in self.columns.items()}
         for task, ax in axes.items():
             rows = data[data["panel"] == task]
             single = rows["interval"] == _SINGLE
-            draw_spread(ax, rows[~single], rows[single], looks, columns=list(looks))
+            draw_spread(ax, rows[~single], rows[single], look)
         return drawing
 
-    figure = FigureSpec(
-        name=str(number),
-        title=title,
-        collect=collect,
-        draw=draw,
-        describe=_describe,
-        models=STUDY_FIGURES[number],
-        note=note,
-        claim=claim,
-        averaged=False,
-        selected=selected,
-    )
-    return figure
+    def describe(self, data: pd.DataFrame) -> str:
+        sentences = []
+        for task, rows in data.groupby("panel", sort=False):
+            single = rows.loc[rows["interval"] == _SINGLE, "x"]
+            parts = [
+                f"{column} {high:.2f} points over {int((single == column).sum())} scores"
+                for column, high in records(rows[rows["interval"] == _SD], "series", "high")
+            ]
+            sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
+        return "Standard deviations in four panels, one a task. " + " ".join(sentences)
 
 
-def _centred(scores: pd.DataFrame, columns: Mapping[str, Sequence[str]], label: str) -> pd.DataFrame:
-    rows: list[list[object]] = []
-    for task in TASKS:
-        for column, models in columns.items():
-            part = scores[(scores["task"] == task) & scores["model"].isin(list(models))]
-            if part.empty:
-                continue
-            centred = (part["score"] - part["score"].mean()).to_numpy()
-            sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
-            names = " ".join(dict.fromkeys(part["model"]))
-            rows.append([task, column, names, column, 0.0, -sd, sd, part["seed"].nunique(), _SD])
-            for value, single in zip(centred, part.to_dict("records"), strict=True):
-                series = f"{column}: {label.format_map(single)}"
-                rows.append([task, series, single["model"], column, float(value), np.nan, np.nan, 1, _SINGLE])
-    return pd.DataFrame(rows, columns=COLUMNS[:-1])
-
-
-def _describe(data: pd.DataFrame) -> str:
-    """Return each column's standard deviation, in sentences."""
-    sentences = []
-    for task, rows in data.groupby("panel", sort=False):
-        single = rows.loc[rows["interval"] == _SINGLE, "x"]
-        parts = [
-            f"{column} {high:.2f} points over {int((single == column).sum())} scores"
-            for column, high in records(rows[rows["interval"] == _SD], "series", "high")
-        ]
-        sentences.append(f"{TASKS[str(task)].title} ({TASKS[str(task)].metric}): {'; '.join(parts)}.")
-    return "Standard deviations in four panels, one a task. " + " ".join(sentences)
-
-
-FIGURES = {
-    "5": _spread_figure(
-        5,
-        "Sensitivity to seed and learning rate",
+FIGURES = (
+    _Spread(
+        name="5",
+        title="Sensitivity to seed and learning rate",
+        models=STUDY_FIGURES[5],
         claim="F7",
         columns={"MLM": (MLM, ("610m-mlm40-42k",)), "CLM": (CLM, ("610m-clm-42k",))},
         scores=_at_every_rate,
-        label="lr {lr:.0e}, seed {seed}",
+        each="lr {lr:.0e}, seed {seed}",
         note="Test scores of 610M models after 42K steps at every seed and learning rate from 1e-5 to 1e-4 (all rates "
         "where small networks stand for them), centred on their mean: bar, one standard deviation; small points, "
         "single scores by rising learning rate. Each panel has its own range.",
         selected=False,
     ),
-    "7": _spread_figure(
-        7,
-        "Sensitivity to seed and masking ratio",
+    _Spread(
+        name="7",
+        title="Sensitivity to seed and masking ratio",
+        models=STUDY_FIGURES[7],
         claim="F10",
         columns={
             "MLM": (MLM, [f"610m-mlm{ratio}-42k" for ratio in RATIOS]),
@@ -186,10 +160,9 @@ FIGURES = {
             ),
         },
         scores=_at_chosen_rates,
-        label="{model}, seed {seed}",
+        each="{model}, seed {seed}",
         note="Test scores of 610M models after 42K steps, MLM only or its last 2K steps after 40K of CLM, at every "
         "seed and masking ratio from 20 to 50 %, centred on their mean: bar, one standard deviation; small points, "
         "single scores by rising ratio. Each panel has its own range.",
-        selected=True,
     ),
-}
+)

@@ -19,12 +19,12 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
 from analysis.claims.statements import Contrast
 from analysis.claims.wording import format_effect, format_p
-from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, inches, spaced
+from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, bend, inches
 from paper_figures.drawing.style import GREY, INK, LIGHT
 from paper_figures.figure import FigureSpec, Inputs, point_id
 from paper_figures.words import selection_sentence
 
-__all__ = ["COLORS", "FIGURE", "MARKERS", "claims_data", "details"]
+__all__ = ["COLORS", "FIGURES", "MARKERS", "claims_data", "details"]
 
 _LOOKS = {
     "supported": ("#1f7a5c", "o"),
@@ -43,31 +43,13 @@ MARKERS = {name: _LOOKS[name][1] for name in GRADES}
 _HEADS = ("", "", "grade", "most adverse, 95 %", "Holm p")
 _EDGE, _PAD = 0.1, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
-_REACHES = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """The axis of the findings of one unit."""
-
-    title: str
-    middle: float
-    """Where there is no effect."""
-    kind: str
-    """As matplotlib calls it."""
-    ticks: tuple[float, ...]
-
-
-_SCALES = {
-    "points": _Scale(title="Differences (points)", middle=0.0, kind="asinh", ticks=_REACHES),
-    "points per 10 % masking": _Scale(
-        title="Slopes (points per 10 % of masking)", middle=0.0, kind="asinh", ticks=_REACHES
-    ),
-    "ratio of sd": _Scale(
-        title="Ratios of standard deviations", middle=1.0, kind="log", ticks=(0.1, 0.2, 0.5, 1, 2, 5, 10)
-    ),
+_RATIOS = "ratio of sd"
+_TITLES = {
+    "points": "Differences (points)",
+    "points per 10 % masking": "Slopes (points per 10 % of masking)",
+    _RATIOS: "Ratios of standard deviations",
 }
-"""By unit; in this order from top to bottom."""
+"""By unit; in this order from top to bottom, each with an axis of its own."""
 
 
 def claims_data(assessment: Assessment) -> pd.DataFrame:
@@ -107,47 +89,72 @@ def _point(finding: Finding) -> dict[str, object]:
     }  # fmt: skip
 
 
-def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
-    """Return the forest plot: a row a claim, an axis a unit, linear near no effect and then bent."""
-    decisive = data[data["role"] == "decisive"]
-    blocks = [(unit, rows) for unit in _SCALES if len(rows := decisive[decisive["unit"] == unit])]
-    assert sum(len(rows) for _, rows in blocks) == len(decisive)
-    body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
-    sheet = Sheet(caption, body=body, below=0.14)
-    lines = {at: _texts(record) for at, record in decisive.to_dict("index").items()}
-    bold = (True, False, True, False, False)
-    ids, names, words, numbers, ps = (
-        max(inches(text, bold=of) for text in column)
-        for column, of in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
-    )
-    axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
-    left = _EDGE + ids + names + 2 * _PAD
-    columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
-    columns += [columns[2] + words + _PAD, columns[2] + words + numbers + 2 * _PAD]
-    top = sheet.height - _HEAD
-    for x, text in zip(columns, _HEADS, strict=True):
-        sheet.text(x, top + 0.04, text, color=GREY)
-    for unit, rows in blocks:
-        sheet.text(_EDGE, top - _TITLE + 0.07, _SCALES[unit].title, fontsize=TITLE_SIZE, fontweight="bold")
-        top -= _TITLE
-        low = top - _ROW * len(rows)
-        ax = sheet.axes(left, low, axis, top - low)
-        _draw_block(ax, rows, data[data["unit"] == unit], _SCALES[unit], axis)
-        for place, (at, verdict) in enumerate(rows["verdict"].items()):
-            y = top - _ROW * (place + 0.5)
-            inks = (INK, INK, COLORS[verdict], INK, GREY)
-            for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
-                sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
-            # The mark of the grade, before its word: rows without a number have it too.
-            sheet.figure.add_artist(
-                Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
-                       marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
-                       transform=sheet.figure.transFigure)
-            )  # fmt: skip
-        top = low - _TICKS
-    sheet.write_heading(heading)
-    sheet.write_caption()
-    return sheet.figure
+@dataclass(frozen=True, kw_only=True)
+class _Claims(FigureSpec):
+    """The forest plot: a row a claim, an axis a unit, linear near no effect and then bent."""
+
+    def collect(self, inputs: Inputs) -> pd.DataFrame:
+        return claims_data(inputs.assessment)
+
+    def details(self, inputs: Inputs) -> str:
+        return details(inputs)
+
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        decisive = data[data["role"] == "decisive"]
+        blocks = [(unit, rows) for unit in _TITLES if len(rows := decisive[decisive["unit"] == unit])]
+        assert sum(len(rows) for _, rows in blocks) == len(decisive)
+        body = _HEAD + sum(_TITLE + _ROW * len(rows) + _TICKS for _, rows in blocks)
+        sheet = Sheet(caption, body=body, below=0.14)
+        lines = {at: _texts(record) for at, record in decisive.to_dict("index").items()}
+        bold = (True, False, True, False, False)
+        ids, names, words, numbers, ps = (
+            max(inches(text, bold=of) for text in column)
+            for column, of in zip(zip(_HEADS, *lines.values(), strict=True), bold, strict=True)
+        )
+        axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
+        left = _EDGE + ids + names + 2 * _PAD
+        columns = [_EDGE, _EDGE + ids + _PAD, left + axis + 2.4 * _PAD]
+        columns += [columns[2] + words + _PAD, columns[2] + words + numbers + 2 * _PAD]
+        top = sheet.height - _HEAD
+        for x, text in zip(columns, _HEADS, strict=True):
+            sheet.text(x, top + 0.04, text, color=GREY)
+        for unit, rows in blocks:
+            sheet.text(_EDGE, top - _TITLE + 0.07, _TITLES[unit], fontsize=TITLE_SIZE, fontweight="bold")
+            top -= _TITLE
+            low = top - _ROW * len(rows)
+            ax = sheet.axes(left, low, axis, top - low)
+            _draw_block(ax, rows, data[data["unit"] == unit], axis)
+            for place, (at, verdict) in enumerate(rows["verdict"].items()):
+                y = top - _ROW * (place + 0.5)
+                inks = (INK, INK, COLORS[verdict], INK, GREY)
+                for x, text, ink, of in zip(columns, lines[at], inks, bold, strict=True):
+                    sheet.text(x, y, text, va="center", color=ink, fontweight="bold" if of else "normal")
+                # The mark of the grade, before its word: rows without a number have it too.
+                sheet.figure.add_artist(
+                    Line2D([(left + axis + 1.3 * _PAD) / WIDTH], [y / sheet.height], linestyle="none",
+                           marker=MARKERS[verdict], color=COLORS[verdict], markersize=4.6,
+                           transform=sheet.figure.transFigure)
+                )  # fmt: skip
+            top = low - _TICKS
+        sheet.write_heading(heading)
+        sheet.write_caption()
+        return sheet.figure
+
+    def describe(self, data: pd.DataFrame) -> str:
+        decisive = data[data["role"] == "decisive"]
+        counts = Counter(decisive["verdict"])
+        tally = ", ".join(f"{counts[name]} {name}" for name in GRADES if counts[name])
+        lines = [
+            f"{record['id']}, {record['claim']}: {record['verdict']}"
+            f"{', holds in at least ' + record['holds'] if record['holds'] else ''}, most adverse {record['text']}."
+            for record in decisive.to_dict("records")
+        ]
+        return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
+
+
+def details(inputs: Inputs) -> str:
+    """Return how the claims were tested, for the caption of a figure of them."""
+    return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
 
 
 def _texts(record: dict[Hashable, Any]) -> tuple[str, ...]:
@@ -156,19 +163,12 @@ def _texts(record: dict[Hashable, Any]) -> tuple[str, ...]:
     return record["id"], record["claim"], GRADES[record["verdict"]].short, numbers, format_p(record["p_holm"])
 
 
-def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale, wide: float) -> None:
+def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
     """Draw the findings of one unit: claimed region, the most adverse comparison, their mean, the others."""
+    ratios = rows["unit"].iloc[0] == _RATIOS
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    low, high = _reach(data, scale)
-    if scale.kind == "asinh":
-        ax.set_xscale("asinh", linear_width=1.0)
-    else:
-        ax.set_xscale(scale.kind)
-    ax.set_xlim(low, high)
-    ticks = _ticks(ax, scale, wide)
-    ax.set_xticks(ticks, [_tick_text(tick, scale) for tick in ticks])
-    ax.set_xticks([], minor=True)
-    ax.set_yticks([])
+    bend(ax, _reach(data, ratios=ratios), wide, ratios=ratios)
+    low, high = ax.get_xlim()
     ax.grid(visible=False)
     for row, record in enumerate(rows.to_dict("index").items()):
         at, found = record
@@ -187,68 +187,26 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, scale: _Scale,
             ax.plot([found["low"], found["high"]], [row - 0.14] * 2, color=color, linewidth=1.4)
             ax.plot([found["effect"]], [row - 0.14], marker=MARKERS[found["verdict"]], markersize=4.6, color=color,
                     linestyle="none", zorder=3, gid=point_id(at))  # fmt: skip
-    ax.axvline(scale.middle, color=INK, linewidth=0.8, zorder=1)
+    ax.axvline(1.0 if ratios else 0.0, color=INK, linewidth=0.8, zorder=1)
 
 
-def _reach(data: pd.DataFrame, scale: _Scale) -> tuple[float, float]:
-    """Return the ends of an axis, as far on one side of no effect as on the other; of ratios a factor."""
+def _reach(data: pd.DataFrame, *, ratios: bool) -> float:
+    """Return how far an axis reaches on either side of no effect; of ratios a factor."""
     ends = data[["effect", "low", "high"]].to_numpy(dtype=float)
-    ends = ends[np.isfinite(ends)]
-    if scale.kind == "log":
-        ends = ends[ends > 0]
-        factor = max(2.0, 1.15 * float(np.exp(np.abs(np.log(ends)).max()))) if len(ends) else 2.0
-        return 1 / factor, factor
-    reach = 1.15 * max(1.0, float(np.abs(ends).max())) if len(ends) else 1.15
-    return -reach, reach
+    ends = ends[np.isfinite(ends) & ((ends > 0) | (not ratios))]
+    if ratios:
+        return max(2.0, 1.15 * float(np.exp(np.abs(np.log(ends)).max()))) if len(ends) else 2.0
+    return 1.15 * max(1.0, float(np.abs(ends).max(initial=0.0)))
 
 
-def _ticks(ax: Axes, scale: _Scale, wide: float) -> list[float]:
-    """Return the ticks whose labels do not touch: the middle and the outermost go before others."""
-    low, high = ax.get_xlim()
-    change = ax.xaxis.get_transform()
-    first, *places, last = change.transform(np.array([low, *scale.ticks, high])).tolist()
-    where = {
-        tick: (at - first) / (last - first) * wide
-        for tick, at in zip(scale.ticks, places, strict=True) if low <= tick <= high
-    }  # fmt: skip
-    order = sorted(where, key=lambda tick: (tick != scale.middle, -abs(where[tick] - wide / 2)))
-    return spaced(order, where.__getitem__, lambda tick: _tick_text(tick, scale), gap=0.04)
-
-
-def _tick_text(tick: float, scale: _Scale) -> str:
-    if scale.kind == "log" or not tick:
-        return f"{tick:g}"
-    return f"{tick:+g}".replace("-", "\u2212")
-
-
-def describe(data: pd.DataFrame) -> str:
-    """Return what is seen, in sentences."""
-    decisive = data[data["role"] == "decisive"]
-    counts = Counter(decisive["verdict"])
-    tally = ", ".join(f"{counts[name]} {name}" for name in GRADES if counts[name])
-    lines = [
-        f"{record['id']}, {record['claim']}: {record['verdict']}"
-        f"{', holds in at least ' + record['holds'] if record['holds'] else ''}, most adverse {record['text']}."
-        for record in decisive.to_dict("records")
-    ]
-    return f"Forest plot of {len(decisive)} findings: {tally}. " + " ".join(lines)
-
-
-def details(inputs: Inputs) -> str:
-    """Return how the claims were tested, for the caption of a figure of them."""
-    return " ".join((selection_sentence(inputs), *inputs.assessment.tests)).lstrip()
-
-
-FIGURE = FigureSpec(
-    supplementary=True,
-    name="claims",
-    title="Which findings survive a test",
-    collect=lambda inputs: claims_data(inputs.assessment),
-    draw=draw,
-    describe=describe,
-    details=details,
-    note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all comparisons "
-    "in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
-    "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
-    "Rules: docs/claims.md.",
+FIGURES = (
+    _Claims(
+        name="claims",
+        title="Which findings survive a test",
+        supplementary=True,
+        note="Coloured mark: the most adverse comparison, with its interval; small diamond: the mean of all "
+        "comparisons in the claimed direction; shaded: the claimed region; small dots: the claim's other comparisons. "
+        "Axes of differences are linear near 0 and logarithmic far from it, those of ratios logarithmic. "
+        "Rules: docs/claims.md.",
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -46,23 +47,18 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
             f"but {without} has one, and python -m analysis claims --id {claim.id} --explain prints these numbers"
         )
     assessment = inputs.assessment
-    [verdict] = [one for one in assessment.verdicts if one.claim.id == claim.id]
-    groups = list(_contrasts(assessment.datasets[claim.id].contrasts)) or list(
-        _pairs(assessment.datasets[claim.id].verdict)
-    )
+    found = assessment.datasets[claim.id]
+    groups = list(_contrasts(found.contrasts)) or list(_pairs(found.verdict))
     if not groups:
         raise UserError(f"{inputs.source.label} knows no dataset of {claim.id}: {claim.short}")
-    most = sorted(
-        groups, key=lambda group: min(float(str(row[p])) for row in group for p in ("p_for", "p_against"))
-    )[:_MOST]
-    said = " ".join(dataset_sentences(assessment, verdict))
-    drawn = {str(group[0]["contrast"]) for group in most}
-    rows = [
-        row | {"id": claim.id, "drawn": row["contrast"] in drawn, "sentences": said}
-        for group in groups
-        for row in group
-    ]
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
+    least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
+    [verdict] = [one for one in assessment.verdicts if one.claim.id == claim.id]
+    return data.assign(
+        id=claim.id,
+        drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
+        sentences=" ".join(dataset_sentences(assessment, verdict)),
+    )
 
 
 def _has_forest(claim: Claim) -> bool:
@@ -135,19 +131,6 @@ def _spread(q: float, p: float, i_squared: float) -> str:
     return f"Q {q:.1f} (p {format_p(p)}), I\u00b2 {i_squared:.0%}".replace("%", "\u00a0%")
 
 
-def _describe(data: pd.DataFrame) -> str:
-    parts = []
-    for label, rows in data.groupby("contrast", sort=False):
-        first = rows.iloc[0]
-        each = ", ".join(
-            f"{title_of(dataset)} {effect:+.2f} [{low:+.2f}, {high:+.2f}] {says}"
-            for dataset, effect, low, high, says in records(rows, "dataset", "effect", "low", "high", "says")
-        )
-        spread = _spread(first["q"], first["q_p"], first["i_squared"])
-        parts.append(f"{label} (claimed {first['claimed']}): {each}{f'; {spread}' if spread else ''}.")
-    return f"Forest plot of {data['id'].iloc[0]} by dataset. {' '.join(parts)} {data['sentences'].iloc[0]}"
-
-
 _NOTE = (
     "Circles: datasets; diamonds: their average, which the verdict is about. Filled: holds or fails on its own at 5 %; "
     "hollow: open. Shaded: what is claimed. Q and I\u00b2: how much the datasets differ beyond their errors (p of Q by "
@@ -156,17 +139,47 @@ _NOTE = (
 )
 
 
-def _figure(claim: Claim) -> FigureSpec[pd.DataFrame]:
-    def draw(data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        return draw_forests(
-            list(_groups(data)), heading, f"{data['sentences'].iloc[0]} {caption}" if caption else ""
+@dataclass(frozen=True, kw_only=True)
+class _Forest(FigureSpec):
+    """The contrasts of a finding by dataset."""
+
+    finding: Claim
+
+    def collect(self, inputs: Inputs) -> pd.DataFrame:
+        return forest_data(inputs, self.finding)
+
+    def details(self, inputs: Inputs) -> str:
+        return details(inputs)
+
+    def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        said = f"{data['sentences'].iloc[0]} {caption}" if caption else ""
+        return draw_forests(list(_groups(data)), heading, said)
+
+    def describe(self, data: pd.DataFrame) -> str:
+        parts = []
+        for label, rows in data.groupby("contrast", sort=False):
+            first = rows.iloc[0]
+            each = ", ".join(
+                f"{title_of(dataset)} {effect:+.2f} [{low:+.2f}, {high:+.2f}] {says}"
+                for dataset, effect, low, high, says in records(
+                    rows, "dataset", "effect", "low", "high", "says"
+                )
+            )
+            spread = _spread(first["q"], first["q_p"], first["i_squared"])
+            parts.append(f"{label} (claimed {first['claimed']}): {each}{f'; {spread}' if spread else ''}.")
+        return (
+            f"Forest plot of {data['id'].iloc[0]} by dataset. {' '.join(parts)} {data['sentences'].iloc[0]}"
         )
 
-    return FigureSpec(
-        name=f"forest-{claim.id.lower()}", title=f"{claim.id} by dataset: {claim.short}", supplementary=True,
-        collect=lambda inputs: forest_data(inputs, claim), draw=draw, describe=_describe, details=details, note=_NOTE,
-    )  # fmt: skip
 
-
-FIGURES = {claim.id: _figure(claim) for claim in CLAIMS.values()}
-"""The figure of each claim."""
+FIGURES = tuple(
+    _Forest(
+        name=f"forest-{claim.id.lower()}",
+        title=f"{claim.id} by dataset: {claim.short}",
+        finding=claim,
+        supplementary=True,
+        note=_NOTE,
+    )
+    for claim in CLAIMS.values()
+)
+"""A figure for each claim."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import cycle
 
 import pandas as pd
@@ -15,13 +16,13 @@ from analysis.claims.multiverse import Multiverse, explore
 from analysis.records import records
 from analysis.sources import standard_of
 from analysis.statistics.learning_rate_selection import SELECTIONS
-from benchmarks.protocol import DATASETS
+from benchmarks.protocol import title_of
 from paper_figures.drawing.page import TITLE_SIZE, WIDTH, Sheet, inches, wrapped
 from paper_figures.drawing.style import GREY, INK, LIGHT, PAPER
 from paper_figures.figure import FigureSpec, Inputs, point_id
 from paper_figures.supplementary.claims import COLORS
 
-__all__ = ["FIGURE", "multiverse_data"]
+__all__ = ["FIGURES"]
 
 _EDGE, _PAD = 0.1, 0.1
 _ROW, _HEAD, _LINE = 0.2, 0.36, 0.14
@@ -37,67 +38,88 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Markers of the selection rules in their order; they begin again when there are more."""
 
 
-def multiverse_data(multiverse: Multiverse) -> pd.DataFrame:
-    """Return what is drawn: a row a claim and analysis, with the claim's share of supporting analyses."""
-    shares = multiverse.shares()["share_supporting"]
-    ids = multiverse.verdicts["id"]
-    return multiverse.verdicts.assign(share_supporting=[float(shares.get(name, math.nan)) for name in ids])
+@dataclass(frozen=True, kw_only=True)
+class _Multiverse(FigureSpec):
+    """The grid of verdicts and, with runs of MLM or CLM, their gap by dataset and selection rule."""
 
+    def collect(self, inputs: Inputs) -> Multiverse:
+        standard = standard_of(inputs.source) if inputs.source.comparable else None
+        return explore(inputs.source, inputs.settings, standard=standard)
 
-def draw(multiverse: Multiverse, heading: str, caption: str) -> Figure:
-    """Return the grid of verdicts and, with runs of MLM or CLM, their gap by dataset and selection rule."""
-    data, gaps = multiverse_data(multiverse), multiverse.gaps
-    names = [name for name in CLAIMS if name in set(data["id"])]
-    analyses = list(records(data, "protocol", "selection", "interval"))
-    keys = list(dict.fromkeys(analyses))
-    pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
-    several = len({key[0] for key in keys}) > 1
-    labels = [" / ".join(key if several else key[1:]) for key in keys]
-    ids = max(inches(name, bold=True) for name in names)
-    left = _EDGE + ids + max(inches(CLAIMS[name].short) for name in names) + 2 * _PAD
-    cell = min(_WIDEST, (WIDTH - left - inches(_SHARE) - 2 * _PAD) / len(keys))
-    spelled = cell >= max(inches(grade.short) for grade in GRADES.values()) + 0.06
-    turned = cell < max(map(inches, labels)) + 0.06
-    legend = [] if spelled else wrapped(_LEGEND, WIDTH - 2 * _EDGE)
-    above = _HEAD + _LINE * len(legend) + (max(map(inches, labels)) if turned else 0.1)
-    below = _GAP_HEAD + _GAP_ROW * len(pairs) + _GAP_TICKS if pairs else 0.0
-    sheet = Sheet(caption, body=above + 0.1 + _ROW * len(names) + 0.12 + below, below=0.12)
-    base = below + sheet.foot + 0.06
-    top, right = base + _ROW * len(names), left + cell * len(keys) + _PAD
-    grid = sheet.axes(left, base, cell * len(keys), _ROW * len(names))
-    grid.set_xlim(-0.5, len(keys) - 0.5)
-    grid.set_ylim(len(names) - 0.5, -0.5)
-    grid.grid(visible=False)
-    for side in grid.spines.values():
-        side.set_visible(False)
-    grid.set_yticks([])
-    grid.xaxis.tick_top()
-    grid.set_xticks(range(len(keys)), labels, rotation=90 if turned else 0)
-    grid.tick_params(axis="x", length=0, pad=2)
-    for at, name, key, verdict in zip(data.index, data["id"], analyses, data["verdict"], strict=True):
-        row, column = names.index(name), keys.index(key)
-        known = verdict != UNDECIDABLE.name
-        color = COLORS[verdict] if known else LIGHT
-        grid.add_patch(
-            Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, color=color, linewidth=0, gid=point_id(at))
-        )
-        word = GRADES[verdict].short if spelled else GRADES[verdict].symbol
-        grid.text(column, row + 0.03, word, ha="center", va="center", color=PAPER if known else GREY)
-    shares = dict(records(data, "id", "share_supporting"))
-    for row, name in enumerate(names):
-        middle = base + _ROW * (len(names) - 0.5 - row)
-        supporting = "\u2013" if math.isnan(shares[name]) else f"{shares[name]:.0%}"
-        sheet.text(_EDGE, middle, name, va="center", color=INK, fontweight="bold")
-        sheet.text(_EDGE + ids + _PAD, middle, CLAIMS[name].short, va="center", color=INK)
-        sheet.text(right, middle, supporting, va="center", color=INK)
-    sheet.text(right, top + 0.05, _SHARE, color=GREY)
-    sheet.write_heading(heading)
-    for row, line in enumerate(legend):
-        sheet.text(_EDGE, sheet.height - _HEAD - _LINE * row, line, color=GREY)
-    if pairs:
-        _draw_gaps(sheet, gaps, pairs, left)
-    sheet.write_caption()
-    return sheet.figure
+    def tabulate(self, data: Multiverse) -> pd.DataFrame:
+        """Return what is drawn: a row a claim and analysis, with the claim's share of supporting analyses."""
+        shares = data.shares()["share_supporting"]
+        ids = data.verdicts["id"]
+        return data.verdicts.assign(share_supporting=[float(shares.get(name, math.nan)) for name in ids])
+
+    def draw(self, data: Multiverse, heading: str, caption: str) -> Figure:
+        verdicts, gaps = self.tabulate(data), data.gaps
+        names = [name for name in CLAIMS if name in set(verdicts["id"])]
+        analyses = list(records(verdicts, "protocol", "selection", "interval"))
+        keys = list(dict.fromkeys(analyses))
+        pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
+        several = len({key[0] for key in keys}) > 1
+        labels = [" / ".join(key if several else key[1:]) for key in keys]
+        ids = max(inches(name, bold=True) for name in names)
+        left = _EDGE + ids + max(inches(CLAIMS[name].short) for name in names) + 2 * _PAD
+        cell = min(_WIDEST, (WIDTH - left - inches(_SHARE) - 2 * _PAD) / len(keys))
+        spelled = cell >= max(inches(grade.short) for grade in GRADES.values()) + 0.06
+        turned = cell < max(map(inches, labels)) + 0.06
+        legend = [] if spelled else wrapped(_LEGEND, WIDTH - 2 * _EDGE)
+        above = _HEAD + _LINE * len(legend) + (max(map(inches, labels)) if turned else 0.1)
+        below = _GAP_HEAD + _GAP_ROW * len(pairs) + _GAP_TICKS if pairs else 0.0
+        sheet = Sheet(caption, body=above + 0.1 + _ROW * len(names) + 0.12 + below, below=0.12)
+        base = below + sheet.foot + 0.06
+        top, right = base + _ROW * len(names), left + cell * len(keys) + _PAD
+        grid = sheet.axes(left, base, cell * len(keys), _ROW * len(names))
+        grid.set_xlim(-0.5, len(keys) - 0.5)
+        grid.set_ylim(len(names) - 0.5, -0.5)
+        grid.grid(visible=False)
+        for side in grid.spines.values():
+            side.set_visible(False)
+        grid.set_yticks([])
+        grid.xaxis.tick_top()
+        grid.set_xticks(range(len(keys)), labels, rotation=90 if turned else 0)
+        grid.tick_params(axis="x", length=0, pad=2)
+        for at, name, key, verdict in zip(
+            verdicts.index, verdicts["id"], analyses, verdicts["verdict"], strict=True
+        ):
+            row, column = names.index(name), keys.index(key)
+            known = verdict != UNDECIDABLE.name
+            color = COLORS[verdict] if known else LIGHT
+            grid.add_patch(
+                Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, color=color, linewidth=0, gid=point_id(at))
+            )
+            word = GRADES[verdict].short if spelled else GRADES[verdict].symbol
+            grid.text(column, row + 0.03, word, ha="center", va="center", color=PAPER if known else GREY)
+        shares = dict(records(verdicts, "id", "share_supporting"))
+        for row, name in enumerate(names):
+            middle = base + _ROW * (len(names) - 0.5 - row)
+            supporting = "\u2013" if math.isnan(shares[name]) else f"{shares[name]:.0%}"
+            sheet.text(_EDGE, middle, name, va="center", color=INK, fontweight="bold")
+            sheet.text(_EDGE + ids + _PAD, middle, CLAIMS[name].short, va="center", color=INK)
+            sheet.text(right, middle, supporting, va="center", color=INK)
+        sheet.text(right, top + 0.05, _SHARE, color=GREY)
+        sheet.write_heading(heading)
+        for row, line in enumerate(legend):
+            sheet.text(_EDGE, sheet.height - _HEAD - _LINE * row, line, color=GREY)
+        if pairs:
+            _draw_gaps(sheet, gaps, pairs, left)
+        sheet.write_caption()
+        return sheet.figure
+
+    def describe(self, data: Multiverse) -> str:
+        verdicts, gaps = self.tabulate(data), data.gaps
+        count = len(set(records(verdicts, "protocol", "selection", "interval")))
+        lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
+        for name, share in dict(records(verdicts, "id", "share_supporting")).items():
+            if not math.isnan(share):
+                lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")
+        for size, name in dict.fromkeys(records(gaps, "size", "dataset")):
+            rows = gaps[(gaps["size"] == size) & (gaps["dataset"] == name)]
+            by_rule = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))
+            lines.append(f"MLM-CLM gap on {title_of(name)} at {size} by rule: {by_rule}.")
+        return " ".join(lines)
 
 
 def _draw_gaps(sheet: Sheet, gaps: pd.DataFrame, pairs: list[tuple[str, str]], left: float) -> None:
@@ -108,7 +130,7 @@ def _draw_gaps(sheet: Sheet, gaps: pd.DataFrame, pairs: list[tuple[str, str]], l
     ax.grid(axis="x", color=LIGHT)
     ax.grid(axis="y", visible=False)
     ax.axvline(0, color=INK, linewidth=0.8)
-    ax.set_yticks(range(len(pairs)), [f"{DATASETS[name].title}, {size.upper()}" for size, name in pairs])
+    ax.set_yticks(range(len(pairs)), [f"{title_of(name)}, {size.upper()}" for size, name in pairs])
     for rank, (rule, marker) in enumerate(zip(SELECTIONS, cycle(_MARKERS))):
         rows = gaps[gaps["selection"] == rule]
         whole = rows["mlm_from"].str.startswith("runs") & rows["clm_from"].str.startswith("runs")
@@ -121,35 +143,13 @@ def _draw_gaps(sheet: Sheet, gaps: pd.DataFrame, pairs: list[tuple[str, str]], l
     sheet.text(_EDGE, bottom + tall + 0.1, _GAPS, fontsize=TITLE_SIZE, fontweight="bold")
 
 
-def describe(multiverse: Multiverse) -> str:
-    """Return what is seen, in sentences."""
-    data, gaps = multiverse_data(multiverse), multiverse.gaps
-    count = len(set(records(data, "protocol", "selection", "interval")))
-    lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
-    for name, share in dict(records(data, "id", "share_supporting")).items():
-        if not math.isnan(share):
-            lines.append(f"{name}: {share:.0%} of the analyses in which it can be decided support it.")
-    for size, name in dict.fromkeys(records(gaps, "size", "dataset")):
-        rows = gaps[(gaps["size"] == size) & (gaps["dataset"] == name)]
-        by_rule = ", ".join(f"{rule} {gap:+.2f}" for rule, gap in records(rows, "selection", "gap"))
-        lines.append(f"MLM-CLM gap on {DATASETS[name].title} at {size} by rule: {by_rule}.")
-    return " ".join(lines)
-
-
-def _collect(inputs: Inputs) -> Multiverse:
-    standard = standard_of(inputs.source) if inputs.source.comparable else None
-    return explore(inputs.source, inputs.settings, standard=standard)
-
-
-FIGURE = FigureSpec(
-    supplementary=True,
-    name="multiverse",
-    title="Does the answer depend on the analyst?",
-    collect=_collect,
-    draw=draw,
-    describe=describe,
-    tabulate=multiverse_data,
-    note="A column is an analysis: rule for the learning rate / interval; mixed: the mixed-effects model (F1-F4). "
-    "Supporting: of the analyses in which the claim can be decided, the share that supports it; verdicts after "
-    "Holm's adjustment within one analysis, not over the analyses. Rules: docs/claims.md.",
+FIGURES = (
+    _Multiverse(
+        name="multiverse",
+        title="Does the answer depend on the analyst?",
+        supplementary=True,
+        note="A column is an analysis: rule for the learning rate / interval; mixed: the mixed-effects model (F1-F4). "
+        "Supporting: of the analyses in which the claim can be decided, the share that supports it; verdicts after "
+        "Holm's adjustment within one analysis, not over the analyses. Rules: docs/claims.md.",
+    ),
 )

@@ -17,7 +17,7 @@ from analysis.statistics.scores_table import Settings
 from common.provenance import ROOT
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
-from paper_figures.save import FORMATS, DrawnFigure, picture
+from paper_figures.save import DrawnFigure, picture
 from pretraining.plan.plan import plan_of
 from pretraining.plan.report import plan_document
 from pretraining.plan.study_file import load_study
@@ -35,7 +35,7 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
     figure, inputs = paper_figure(number), Inputs(source=open_source("published"))
     made = DrawnFigure.of(figure, inputs)
     with paper_style():
-        png = picture(made.draw(), FORMATS["png"], title=made.title, description=made.alt)
+        png = picture(made.draw(), "png", title=made.title, description=made.alt)
     now = Image.open(io.BytesIO(png))
     then = Image.open(ROOT / "docs" / "images" / f"figure{number}.png")
     assert f"docs/images/figure{number}.png" in words_of("README.md")

@@ -77,6 +77,6 @@ def write_logs(
     return losses
 
 
-def paper_figure(number: int) -> FigureSpec[pd.DataFrame]:
+def paper_figure(number: int) -> FigureSpec:
     """Return a figure of the paper."""
     return FIGURES[str(number)].load()

@@ -52,14 +52,10 @@ def test_the_csv_is_what_is_drawn_to_the_digits_that_are_known(files: dict[str, 
 def test_no_picture_holds_a_date_or_a_version(files: dict[str, bytes]) -> None:
     assert b"CreationDate" not in files["pdf"]
     assert b"atplotlib" not in files["pdf"]
-    assert set(Image.open(io.BytesIO(files["png"])).info) <= {"dpi", "Title", "Description"}
-    assert not re.search(rb"dc:date|atplotlib v|20\d\d-\d\d-\d\d", files["svg"])
-
-
-def test_the_png_has_300_dots_an_inch_and_the_width_of_a_page(files: dict[str, bytes]) -> None:
     image = Image.open(io.BytesIO(files["png"]))
-    assert image.size[0] == 2160
-    assert image.info["dpi"][0] == pytest.approx(300, abs=0.1)
+    assert set(image.info) <= {"dpi", "Title", "Description"}
+    assert image.size[0] == 2160 and image.info["dpi"][0] == pytest.approx(300, abs=0.1)
+    assert not re.search(rb"dc:date|atplotlib v|20\d\d-\d\d-\d\d", files["svg"])
 
 
 def test_the_svg_needs_no_font_and_carries_its_description(files: dict[str, bytes]) -> None:
@@ -81,13 +77,9 @@ def test_the_pdf_embeds_its_fonts_as_outlines_a_publisher_accepts(files: dict[st
 
 def test_the_alt_text_has_the_numbers_and_the_source(files: dict[str, bytes]) -> None:
     text = files["txt"].decode()
-    for part in (
-        "610M 87.56 at 20 % masking",
-        "highest 88.23 at 40 % masking",
-        "Tables 2\u20135",
-        "95 % interval by Student's t; of 5 simulated seeds it holds the mean in 95 %",
-    ):
-        assert part in text
+    assert "610M 87.56 at 20 % masking" in text and "highest 88.23 at 40 % masking" in text
+    assert "Tables 2\u20135" in text
+    assert "95 % interval by Student's t; of 5 simulated seeds it holds the mean in 95 %" in text
 
 
 def test_the_provenance_says_where_from(files: dict[str, bytes]) -> None:
@@ -152,17 +144,15 @@ def test_the_same_runs_give_the_same_bytes_in_another_world(tmp_path: Path) -> N
 def test_a_figure_has_files_or_a_problem(tmp_path: Path) -> None:
     figures = [paper_figure(number) for number in (5, 3)]
     inputs = Inputs(source=open_source("published"))
-    five, three = draw_figures(figures, inputs, tmp_path, formats_named(["svg"]))
-    assert (five.name, five.files) == ("5", ())
-    assert str(five.problem).startswith("Figure 5 needs single runs")
-    assert (three.name, three.problem) == ("3", None)
+    files, [problem] = draw_figures(figures, inputs, tmp_path, ["svg"])
+    assert str(problem).startswith("Figure 5 needs single runs")
     endings = ("svg", "csv", "txt", "json", "provenance.json")
-    assert [path.name for path in three.files] == [f"figure3.{end}" for end in endings]
-    assert sorted(three.files) == sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == [f"figure3.{end}" for end in endings]
+    assert sorted(files) == sorted(tmp_path.iterdir())
 
 
 def test_formats_are_checked_and_ordered() -> None:
-    assert [form.name for form in formats_named(["svg", "pdf"])] == ["pdf", "svg"]
+    assert formats_named(["svg", "pdf"]) == ("pdf", "svg")
     with pytest.raises(UserError, match=r"unknown format 'pgn'; did you mean 'png'\?"):
         formats_named(["pgn"])
 
@@ -175,12 +165,6 @@ def written(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(csv_text(rounded(table, source), digits="%.12g")), dtype=str)
 
 
-def test_what_binary_leaves_behind_is_not_written() -> None:
-    table = pd.DataFrame({"mean": [84.94999999999999, 0.1 + 0.2, -0.0004]})
-    assert written(table, PUBLISHED)["mean"].tolist() == ["84.95", "0.3", "0"]
-    assert written(table, RUNS)["mean"].tolist() == ["84.95", "0.3", "-0.0004"]
-
-
 @pytest.mark.parametrize("source", [PUBLISHED, RUNS])
 def test_every_percentage_is_recovered_to_the_known_digits(source: Source) -> None:
     digits = 2 if source.is_published else 4
@@ -188,11 +172,6 @@ def test_every_percentage_is_recovered_to_the_known_digits(source: Source) -> No
     noise = values * (1 + 4 * np.finfo(float).eps)
     again = written(pd.DataFrame({"mean": noise, "low": noise, "gap": noise}), source).astype(float)
     assert (again["mean"].to_numpy() == values).all() and again.equals(again.assign(low=values, gap=values))
-
-
-def test_published_means_are_the_printed_ones() -> None:
-    data = paper_figure(2).collect(Inputs(source=PUBLISHED))
-    assert written(data, PUBLISHED)["mean"].astype(float).tolist() == data["mean"].tolist()
 
 
 def test_losses_flops_and_p_values_have_six_digits() -> None:

@@ -45,7 +45,6 @@ from clm_or_mlm.options import ScoreOptions
 from common.errors import UserError
 from common.provenance import ROOT
 from paper_figures.figure import FIGURES, Inputs
-from paper_figures.supplementary.coverage import FIGURE as COVERAGE
 from paper_figures.words import source_sentence
 from tests.analysis.made_up import made_up_runs, with_instances
 
@@ -423,8 +422,10 @@ def test_a_new_interval_is_simulated_and_drawn(registered) -> None:
     error = 4 * np.sqrt(expected * (1 - expected) / 3_000)
     assert found["jackknife", "seeds"] == pytest.approx(expected, abs=error)
     data = simulate(PUBLISHED, trials=100, resamples=100, seed=0)
-    assert [text.get_text() for text in COVERAGE.draw(data, "x", "").legends[0].get_texts()] == list(KINDS)
-    assert "jackknife 9" in COVERAGE.describe(data)
+    assert [
+        text.get_text() for text in FIGURES["coverage"].load().draw(data, "x", "").legends[0].get_texts()
+    ] == list(KINDS)
+    assert "jackknife 9" in FIGURES["coverage"].load().describe(data)
 
 
 def test_captions_have_the_words_of_a_new_interval(registered, runs) -> None:

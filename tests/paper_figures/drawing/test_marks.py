@@ -14,14 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.sources import open_source
-from paper_figures.drawing.marks import draw_groups, draw_lines, names_fit, write_names
+from paper_figures.drawing.marks import draw_groups, draw_lines, write_names
 from paper_figures.drawing.style import CLM, EXTRA, MLM, paper_style
 from paper_figures.figure import FIGURES as ALL_FIGURES
 from paper_figures.figure import Inputs, point_id
-from paper_figures.save import DrawnFigure, formats_named
-from pretraining.model_names import FIGURES
+from paper_figures.save import DrawnFigure
 from tests.paper_figures.checker import drawn_texts
-from tests.paper_figures.made_up import from_runs, made_up_runs, paper_figure
 
 
 def lines_named(ax: Axes, name: str) -> list[Line2D]:
@@ -72,18 +70,6 @@ def test_where_lines_are_steep_nothing_is_moved() -> None:
         assert 72 * shift / figure.dpi == pytest.approx(apart, abs=1e-6)
 
 
-def test_two_points_at_one_place_are_both_drawn() -> None:
-    """`42000` and `42k` are two names of one design; nothing is lost when a store has both."""
-    figure, inputs = paper_figure(3), from_runs(made_up_runs((*FIGURES[3], "610m-mlm40-42000")))
-    data = figure.collect(inputs)
-    with paper_style():
-        drawn = figure.draw(data, "", "caption")
-    (line,) = [line for line in drawn.axes[0].lines if line.get_label() == "610M"]
-    rows = data[(data["panel"] == "SC") & (data["series"] == "610M")]
-    assert sorted(np.asarray(line.get_ydata(), float)) == pytest.approx(sorted(rows["mean"]))
-    assert len(rows) == 5
-
-
 LOOKS = dict(zip("abcd", EXTRA, strict=True))
 
 
@@ -108,16 +94,9 @@ def test_names_are_in_the_order_of_their_lines_and_apart(ends: tuple[float, ...]
         assert middles == pytest.approx(wanted, abs=2)
 
 
-def test_only_a_panel_with_every_series_names_them() -> None:
-    data = pd.DataFrame({"panel": ["SC", "SC", "IR"], "series": ["a", "b", "a"]})
-    assert names_fit(data, "SC") and not names_fit(data, "IR")
-
-
 @pytest.mark.parametrize("name", ["1", "8", "claims"])
 def test_every_row_of_the_csv_is_a_group_of_the_svg(name: str, tmp_path: Path) -> None:
-    DrawnFigure.of(ALL_FIGURES[name].load(), Inputs(source=open_source("published"))).save(
-        tmp_path, formats_named(["svg"])
-    )
+    DrawnFigure.of(ALL_FIGURES[name].load(), Inputs(source=open_source("published"))).save(tmp_path, ["svg"])
     stem = ALL_FIGURES[name].stem
     rows = pd.read_csv(tmp_path / f"{stem}.csv")
     root = ElementTree.parse(tmp_path / f"{stem}.svg").getroot()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from paper_figures.drawing.page import caption_lines, make_page, task_panels
+from paper_figures.drawing.page import WIDTH, make_page, task_panels, wrapped
 from paper_figures.drawing.style import paper_style
 from pretraining.model_names import MODELS
 
@@ -18,7 +18,7 @@ def rendered(figure: Figure) -> list[tuple[str, float, float]]:
 def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
     caption = f"Not drawn: {', '.join(MODELS)}, {'W' * 40} {'i' * 90}, which the source lacks."
     with paper_style():
-        lines = caption_lines(caption)
+        lines = wrapped(caption, WIDTH - 0.24)
         drawing, _ = make_page(heading="Figure", panels=task_panels(), x_label="", caption=caption)
         ends = [right for text, _, right in rendered(drawing) if text in lines]
     assert len(ends) == len(lines) > 5
@@ -29,6 +29,6 @@ def test_no_caption_runs_over_the_page_and_no_name_is_broken() -> None:
 
 def test_lines_are_as_long_as_fits() -> None:
     with paper_style():
-        lines = caption_lines("one two three " * 200)
+        lines = wrapped("one two three " * 200, WIDTH - 0.24)
     assert len({len(line) for line in lines[:-1]}) <= 6
     assert min(map(len, lines[:-1])) > 120

@@ -19,7 +19,7 @@ from paper_figures.drawing.style import (
     RAMP_BLUE,
     RAMP_PURPLE,
     Look,
-    looks,
+    looks_of,
     paper_style,
 )  # fmt: skip
 from paper_figures.supplementary.claims import COLORS
@@ -58,7 +58,7 @@ def test_series_also_differ_in_marker_and_dash(group: str) -> None:
 
 
 def test_series_of_ones_own_get_looks_in_turn() -> None:
-    found = looks(["MLM", "mine", "yours"], {"MLM": MLM})
+    found = looks_of(["MLM", "mine", "yours", "mine"], {"MLM": MLM})
     assert (found["MLM"], found["mine"], found["yours"]) == (MLM, EXTRA[0], EXTRA[1])
 
 

@@ -1,4 +1,4 @@
-"""Figure 12: loss curves from training logs."""
+"""Figure 12: training losses read from logs, and their curves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.sources import open_source
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
-from paper_figures.figures.losses import POINTS
+from paper_figures.figures.losses import POINTS, training_losses
 from paper_figures.words import alt_text, missing
 from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import paper_figure, write_logs
@@ -28,17 +28,6 @@ def test_figure_12_without_logs_says_how_to_get_them() -> None:
     with pytest.raises(UserError, match=r"^Figure 12 needs training logs.*--logs DIR$") as error:
         FIGURE.collect(logged(None))
     assert all(name in str(error.value) for name in FIGURES[12])
-
-
-def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
-    log = tmp_path / "210m-clm" / "log.jsonl"
-    log.parent.mkdir()
-    about = {"split": "train", "objective": "clm", "ratio": None, "stage": "610m-clm"}
-    log.write_text(json.dumps({"step": 1, "loss": 3.0, **about}) + "\n")
-    with pytest.raises(
-        UserError, match="no log of a run that Figure 12 shows; it looks for folders named 610m-clm,"
-    ):
-        FIGURE.collect(logged(tmp_path))
 
 
 def test_every_curve_is_the_loss_of_the_steps_that_led_to_its_model(tmp_path: Path) -> None:
@@ -108,3 +97,82 @@ def test_the_curves_are_on_the_papers_axis() -> None:
     data = paper_figure(12).collect(Inputs(source=open_source("miniature")))
     last = data[data["model"] == "610m-clm-dec42k-mlm40-64k"]["x"]
     assert 63 < last.max() <= 64 and last.min() < 1
+
+
+TRUNK = {"610m-clm-42k": {"610m-clm", "610m-clm-42k"}}
+
+
+def row(step: object, loss: object = 3.0, **other: object) -> dict[str, object]:
+    about = {"split": "train", "objective": "clm", "ratio": None, "stage": "610m-clm"}
+    return {"step": step, "loss": loss, **about, **other}
+
+
+def log(folder: Path, *lines: object, name: str = "stages/610m-clm", end: str = "\n") -> Path:
+    path = folder / name / "log.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end)
+    return path
+
+
+def test_losses_come_in_the_order_of_steps_without_validation(tmp_path: Path) -> None:
+    log(tmp_path, row(30, 2.0), row(10, 4.0, lr=5e-4), row(20, 9, split="validation"))
+    assert training_losses(tmp_path, TRUNK).to_numpy().tolist() == [
+        ["610m-clm", 10, "clm", 4.0],
+        ["610m-clm", 30, "clm", 2.0],
+    ]
+
+
+def test_a_step_done_again_counts_as_it_was_done_last_and_a_cut_line_not_at_all(tmp_path: Path) -> None:
+    log(tmp_path, row(10, 4.0), row(20, 3.0), row(20, 2.5), '{"step": 30, "obj', end="")
+    assert training_losses(tmp_path, TRUNK)["loss"].tolist() == [4.0, 2.5]
+
+
+def test_the_log_of_a_finished_model_is_enough_and_may_repeat_those_of_its_stages(tmp_path: Path) -> None:
+    rows = [row(10), row(20, stage="610m-clm-42k"), row(20, stage="610m-mlm40")]
+    log(tmp_path, *rows, name="models/610m-clm-42k")
+    alone = training_losses(tmp_path, TRUNK)
+    assert alone["stage"].tolist() == ["610m-clm", "610m-clm-42k"]
+    log(tmp_path, row(10))
+    log(tmp_path, row(20, stage="610m-clm-42k"), name="stages/610m-clm-42k")
+    assert training_losses(tmp_path, TRUNK).equals(alone)
+
+
+def test_two_trainings_of_one_stage_are_not_mixed(tmp_path: Path) -> None:
+    log(tmp_path, row(10, 3.0), name="a/610m-clm")
+    second = log(tmp_path, row(10, 3.5), name="b/610m-clm")
+    with pytest.raises(
+        UserError, match=rf"^{second}: step 10 of 610m-clm has another loss here than in .*/a/"
+    ):
+        training_losses(tmp_path, TRUNK)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{oops", "line 2 is not a row of a training log"),
+        (row("5"), "line 2 is not a row of a training log"),
+        (row(5, objective="rtd"), "step 5 has objective 'rtd'"),
+        (row(5, 0.0), r"step 5 has loss 0\.0"),
+        (row(5, None), "line 2 is not a row of a training log"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_file(line: object, says: str, tmp_path: Path) -> None:
+    path = log(tmp_path, row(2), line, row(9))
+    with pytest.raises(UserError, match=rf"^{path}: {says}") as error:
+        training_losses(tmp_path, TRUNK)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_that_are_absent_or_hold_no_log(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        training_losses(tmp_path / "absent", TRUNK)
+    with pytest.raises(UserError, match=r"no log\.jsonl below it"):
+        training_losses(tmp_path, TRUNK)
+
+
+def test_logs_of_other_runs_are_not_figure_12(tmp_path: Path) -> None:
+    log(tmp_path, row(1), name="210m-clm")
+    with pytest.raises(
+        UserError, match="no log of a run that Figure 12 shows; it looks for folders named 610m-clm,"
+    ):
+        FIGURE.collect(logged(tmp_path))

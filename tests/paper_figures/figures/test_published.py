@@ -154,26 +154,3 @@ def test_points_lines_and_intervals_stand_at_the_data(number: int, published: In
             assert y[there].tolist() == pytest.approx(part["mean"].tolist())
         wanted = zip(at.values(), rows["low"], rows["high"], strict=True)
         assert _intervals(ax) == sorted((round(x, 6), round(a, 6), round(b, 6)) for x, a, b in wanted)
-
-
-def test_panels_of_one_metric_have_one_range(published: Inputs) -> None:
-    figure = paper_figure(1)
-    with paper_style():
-        one, two = figure.draw(figure.collect(published), "", "caption").axes
-    assert one.get_ylim() == two.get_ylim()
-
-
-def test_series_at_one_x_stand_apart(published: Inputs) -> None:
-    """By more than an interval is wide, on the page."""
-    figure = paper_figure(6)
-    data = figure.collect(published)
-    with paper_style():
-        drawn = figure.draw(data, "", "caption")
-    ax, rows = next(_axes(drawn, data))
-    where = {str(line.get_gid()): line for line in ax.lines if line.get_gid()}
-    for _, part in rows.groupby("x"):
-        places = sorted(
-            float(where[f"point-{row}"].get_transform().transform((x, y))[0]) * 72 / drawn.dpi
-            for row, x, y in zip(part.index, part["x"], part["mean"], strict=True)
-        )
-        assert min(np.diff(places)) > 3

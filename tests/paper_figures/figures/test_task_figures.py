@@ -7,53 +7,14 @@ import pytest
 
 from analysis.sources import open_source
 from common.errors import UserError
-from paper_figures.drawing.style import CLM, MLM, paper_style
+from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
-from paper_figures.positions import Position, start_series
-from paper_figures.task_figures import Groups, Lines, collect, task_figure
 from paper_figures.words import alt_text, missing, missing_sentence
-from pretraining.model_names import FIGURES, Model
+from pretraining.model_names import FIGURES
 from tests.paper_figures.made_up import ALL_MODELS, from_runs, made_up_runs, paper_figure
 
 SCORED = tuple(number for number in FIGURES if number not in (5, 7, 12))
 FULL = made_up_runs()
-
-
-def by_steps(model: Model) -> Position | None:
-    return Position(series=start_series(model), x=model.steps / 1000)
-
-
-def by_start(model: Model) -> Position | None:
-    return Position(series=start_series(model), x="Base" if model.kind == "base" else "CPT")
-
-
-@pytest.mark.parametrize(
-    "marks", [Lines(x_label="K steps", ticks=lambda xs: [max(xs)]), Groups(groups=sorted)]
-)
-def test_a_figure_has_a_panel_for_each_task_and_names_its_series(marks: Lines | Groups) -> None:
-    figure = task_figure(
-        8,
-        "Made up",
-        tables=(14,),
-        position=by_steps if isinstance(marks, Lines) else by_start,
-        looks={"MLM start": MLM, "CLM start": CLM},
-        marks=marks,
-        seen="Something.",
-        numbers=lambda data: f"{len(data)} points.",
-        note="A note.",
-        continued=True,
-    )
-    assert (figure.heading, figure.models, figure.tables) == ("Figure 8. Made up", FIGURES[8], (14,))
-    data = figure.collect(Inputs(source=open_source("published")))
-    assert figure.describe(data) == f"Something. {len(data)} points."
-    with paper_style():
-        drawn = figure.draw(data, "A heading", "A caption")
-    assert len(drawn.axes) == 4
-    assert not drawn.legends
-    assert {"A heading", "A caption"} <= {text.get_text() for text in drawn.texts}
-    assert {text.get_text() for text in drawn.axes[-1].texts} == {"MLM start", "CLM start"}
-    ticks = [label.get_text() for label in drawn.axes[0].get_xticklabels()]
-    assert ticks == (["64"] if isinstance(marks, Lines) else ["Base", "CPT"])
 
 
 @pytest.mark.parametrize("number", SCORED)
@@ -94,11 +55,6 @@ def test_the_order_of_runs_does_not_matter() -> None:
     one, two = figure.collect(shuffled), figure.collect(from_runs(FULL))
     assert one.drop(columns=["mean", "low", "high"]).equals(two.drop(columns=["mean", "low", "high"]))
     assert one["mean"].to_numpy() == pytest.approx(two["mean"].to_numpy())
-
-
-def test_collect_without_any_point_may_be_asked_to_be_quiet() -> None:
-    inputs = from_runs(made_up_runs(["1b-clm-42k"]))
-    assert collect(paper_figure(6), lambda _: None, inputs, required=False).empty
 
 
 def test_models_of_the_paper_stay_out_of_figures_that_do_not_show_them() -> None:

@@ -1,0 +1,255 @@
+"""The paper's figures of task averages, and where each draws a model: 2, 3, 4, 6, 8, 9, 10 and 11."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from paper_figures.drawing.style import CLM, MLM, RAMP_BLUE, RAMP_PURPLE
+from paper_figures.figures.task_figures import (
+    Position,
+    TaskFigure,
+    describe_differences,
+    describe_points,
+    size_rank,
+)
+from pretraining.model_names import FIGURES as STUDY_FIGURES
+from pretraining.model_names import Model, format_steps
+from pretraining.paper_settings import SHAPES, TRAINING
+from pretraining.plan.flops import hoffmann_flops_per_token
+
+__all__ = [
+    "BUDGET", "FIGURES", "GROUPS", "OBJECTIVES", "STARTS", "at_1b", "at_610m", "before_and_after", "by_flops",
+    "by_length", "by_ratio", "by_size", "by_steps", "clm_share", "objective_series", "start_series", "training_flops",
+]  # fmt: skip
+
+BUDGET = 42_000
+"""Steps of the paper's full budget."""
+GROUPS = ("Base", "CPT")
+OBJECTIVES = {"MLM": MLM, "CLM": CLM}
+STARTS = {"MLM start": MLM, "CLM start": CLM}
+_CPT = 22_000
+_SPLITS = frozenset(STUDY_FIGURES[6] + STUDY_FIGURES[11])
+_AXES = "Axes do not start at 0, and each panel has its own range."
+_SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
+
+
+def objective_series(model: Model) -> str:
+    """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
+    objective = model.objectives[0]
+    letters = objective.rstrip("0123456789")
+    ratio = objective.removeprefix(letters)
+    name = letters.upper() if ratio in ("", "40") else f"{letters.upper()} {ratio} %"
+    return name if model.size == "610m" else f"{model.size.upper()} {name}"
+
+
+def start_series(model: Model) -> str:
+    """Return `MLM start` or `CLM start` for the base of a continued pretraining and for what continues it."""
+    return f"{objective_series(model)} start"
+
+
+def clm_share(model: Model) -> float | None:
+    """Return the share of CLM steps in percent: 0 for MLM, 100 for CLM; None for other mixes or another ratio.
+
+    The paper's splits are whole thousands of steps (22.7 to 77.3 %) and are drawn at their nominal 25, 50 and 75 %.
+    """
+    if model.kind == "base" and model.objectives in (("mlm40",), ("clm",)):
+        return 100.0 * (model.objectives == ("clm",))
+    if model.kind == "two-stage" and model.objectives == ("clm", "mlm40"):
+        share = 100 * model.first_share
+        return float(25 * round(share / 25)) if model.name in _SPLITS else share
+    return None
+
+
+def _cpt_steps(model: Model) -> int | None:
+    """Return the steps of MLM at 40 % added to a decayed 610M base model of the full budget; 0 for that base."""
+    if model.size == "610m" and model.kind == "base" and model.steps == BUDGET:
+        return 0
+    continued = model.kind == "continued" and model.objectives[1] == "mlm40" and model.switch == BUDGET
+    return model.steps - BUDGET if continued and model.size == "610m" else None
+
+
+def training_flops(model: Model) -> float:
+    """Return the FLOPs of all steps of `model` by Hoffmann et al., which charges MLM like CLM."""
+    return hoffmann_flops_per_token(SHAPES[model.size]) * TRAINING.tokens_per_step * model.steps
+
+
+def by_size(model: Model) -> Position | None:
+    """Return the point of a base model of the full budget: MLM at 40 % or CLM, in the group of its size."""
+    if model.kind != "base" or model.steps != BUDGET or model.ratio not in (40, None):
+        return None
+    return Position(series=model.objective.upper(), x=model.size.upper())
+
+
+def by_ratio(model: Model) -> Position | None:
+    """Return the point of an MLM base model of the full budget, whatever its ratio, on the line of its size."""
+    if model.kind != "base" or model.steps != BUDGET or model.objective != "mlm" or model.ratio is None:
+        return None
+    return Position(series=model.size.upper(), x=float(model.ratio))
+
+
+def by_steps(model: Model) -> Position | None:
+    """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
+    if model.kind != "intermediate":
+        return None
+    return Position(series=objective_series(model), x=model.steps / 1000)
+
+
+def by_flops(model: Model) -> Position | None:
+    """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
+    if model.kind != "intermediate" or model.size not in SHAPES:
+        return None
+    return Position(series=objective_series(model), x=training_flops(model) / 1e20)
+
+
+def _flops_ticks(flops: set[float]) -> list[float]:
+    most = max(flops)
+    return [0.0, *(tick for tick in range(1, int(most) + 1))] if most < 8 else [0.0, most]
+
+
+def at_610m(model: Model) -> Position | None:
+    """Return the point of a 610M model of MLM (40 %), CLM or CLM and then MLM, on the line of its budget."""
+    share = clm_share(model)
+    if share is None or model.size != "610m":
+        return None
+    return Position(series=f"{format_steps(model.steps).upper()} steps", x=share)
+
+
+def at_1b(model: Model) -> Position | None:
+    """Return the point of a 1B model of the full budget by its share of CLM."""
+    share = clm_share(model)
+    if share is None or model.size != "1b" or model.steps != BUDGET:
+        return None
+    return Position(series="1B", x=share)
+
+
+def before_and_after(model: Model) -> Position | None:
+    """Return the point of a 610M base model, or of 22K steps of MLM at 40 % on top of one."""
+    steps = _cpt_steps(model)
+    if steps not in (0, _CPT):
+        return None
+    return Position(series=start_series(model), x=GROUPS[1] if steps else GROUPS[0])
+
+
+def by_length(model: Model) -> Position | None:
+    """Return the point of a 610M base model (0) or of one continued with MLM at 40 %, x in thousands of steps."""
+    steps = _cpt_steps(model)
+    return None if steps is None else Position(series=start_series(model), x=steps / 1000)
+
+
+FIGURES = (
+    TaskFigure(
+        name="2",
+        title="MLM and CLM by model size",
+        models=STUDY_FIGURES[2],
+        tables="Tables 2\u20135",
+        position=by_size,
+        looks=OBJECTIVES,
+        claim="F1",
+        x_label="Model size",
+        groups=lambda sizes: sorted(sizes, key=size_rank),
+        seen="Points with intervals in four panels, one a task: MLM at 40 % and CLM at each model size.",
+        numbers=partial(describe_differences, x_text="{}"),
+        note=f"MLM masks 40 %; 42K steps. {_AXES}",
+    ),
+    TaskFigure(
+        name="3",
+        title="MLM masking ratio by model size",
+        models=STUDY_FIGURES[3],
+        tables="Tables 2\u20135",
+        position=by_ratio,
+        looks=dict(zip(("210M", "610M", "1B"), RAMP_BLUE, strict=True)),
+        claim="F5a",
+        x_label="Masking ratio (%)",
+        seen="Lines in four panels, one a task: score against the masking ratio of MLM, a line a model size.",
+        numbers=partial(describe_points, x_text="{:g} % masking"),
+        note=f"42K steps. {_AXES}",
+    ),
+    TaskFigure(
+        name="4",
+        title="MLM and CLM along pretraining",
+        models=STUDY_FIGURES[4],
+        tables="Tables 6\u20139",
+        position=by_steps,
+        looks=OBJECTIVES,
+        claim="F6",
+        x_label="Pretraining steps (thousands, logarithmic)",
+        log_x=True,
+        seen="Lines in four panels, one a task: score against the pretraining step, a line for MLM and one for CLM.",
+        numbers=partial(describe_differences, x_text="{:g}K steps"),
+        note=f"610M, checkpoints before any decay; MLM masks 40 %. {_AXES}",
+    ),
+    TaskFigure(
+        name="6",
+        title="CLM, then MLM, within one budget",
+        models=STUDY_FIGURES[6],
+        tables="Tables 10\u201313",
+        position=at_610m,
+        looks=dict(zip(("12K steps", "22K steps", "42K steps"), RAMP_PURPLE, strict=True)),
+        claim="F8",
+        x_label=_SHARE,
+        ticks=lambda shares: sorted(shares | {0.0, 100.0}),
+        seen="Lines in four panels, one a task: score against the share of CLM steps in the budget, a line a budget.",
+        numbers=partial(describe_points, x_text="{:g} % CLM"),
+        note=f"610M, MLM masks 40 %. Shares are nominal: the splits are whole thousands of steps. {_AXES}",
+    ),
+    TaskFigure(
+        name="8",
+        title="Continued pretraining with MLM from either start",
+        models=STUDY_FIGURES[8],
+        tables="Tables 14\u201317",
+        position=before_and_after,
+        looks=STARTS,
+        claim="F11",
+        groups=lambda _: GROUPS,
+        seen="Points with intervals in four panels, one a task: the MLM start and the CLM start, before (Base) and "
+        "after (CPT) 22K further steps of MLM.",
+        numbers=partial(describe_differences, x_text="{}"),
+        note=f"610M; CPT is 22K further steps of MLM at 40 % on the decayed 42K model (Base). {_AXES}",
+        continued=True,
+    ),
+    TaskFigure(
+        name="9",
+        title="Length of continued pretraining from either start",
+        models=STUDY_FIGURES[9],
+        tables="Tables 14\u201317",
+        position=by_length,
+        looks=STARTS,
+        claim="F12",
+        x_label="Steps of continued pretraining with MLM (thousands)",
+        seen="Lines in four panels, one a task: score against the steps of continued pretraining with MLM, a line for "
+        "the MLM start and one for the CLM start.",
+        numbers=partial(describe_differences, x_text="{:g}K steps"),
+        note=f"610M, MLM masks 40 %; 0 is the decayed 42K model. {_AXES}",
+        continued=True,
+    ),
+    TaskFigure(
+        name="10",
+        title="MLM and CLM over training compute",
+        models=STUDY_FIGURES[10],
+        tables="Tables 6\u20139",
+        position=by_flops,
+        looks=OBJECTIVES,
+        claim="F6",
+        x_label="Training FLOPs (10\u00b2\u2070)",
+        ticks=_flops_ticks,
+        dodge=False,
+        seen="Lines in four panels, one a task: score against training FLOPs, a line for MLM and one for CLM.",
+        numbers=partial(describe_differences, x_text="{:.2f}e20 FLOPs"),
+        note="610M, checkpoints before any decay; MLM masks 40 %; FLOPs by Hoffmann et al. (2022), Appendix F, alike "
+        f"for both objectives. {_AXES}",
+    ),
+    TaskFigure(
+        name="11",
+        title="CLM, then MLM, at 1B",
+        models=STUDY_FIGURES[11],
+        tables="Tables 2\u20135",
+        position=at_1b,
+        looks={"1B": RAMP_PURPLE[-1]},
+        x_label=_SHARE,
+        ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}),
+        seen="Points in four panels, one a task: score against the share of CLM steps in 42K steps at 1B.",
+        numbers=partial(describe_points, x_text="{:g} % CLM"),
+        note=f"42K steps, MLM masks 40 %. {_AXES}",
+    ),
+)
+"""In the paper's order."""
