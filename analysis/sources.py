@@ -7,20 +7,23 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from analysis.published_cells import TEST_INSTANCES
+from analysis.records import records
 from analysis.statistics.interval_kinds import DEFAULT_OF_CELLS, DEFAULT_OF_RUNS, Interval
 from analysis.statistics.learning_rate_selection import SEED
 from analysis.statistics.scores_table import Settings, published_scores, run_scores
 from analysis.store.ingest import open_store
-from analysis.store.release import cached_release, released_runs
-from analysis.store.runs_check import warn_of_other_sizes
+from analysis.store.release import cached_release, released_store
 from analysis.store.runs_table import read_table
 from analysis.store.scan import results_folder
 from analysis.store.stand_ins import StandIns, read_stand_ins
@@ -30,6 +33,8 @@ from common.errors import UserError, nearest
 from common.registry import Registry
 
 __all__ = ["PUBLISHED", "SOURCES", "NamedSource", "Request", "Source", "open_source", "standard_of"]
+
+logger = logging.getLogger(__name__)
 
 EXAMPLE = Path(__file__).parent / "examples" / "miniature" / "runs.parquet"
 """The runs of the miniature that come with the package (docs/miniature.md)."""
@@ -175,12 +180,17 @@ RELEASED = "released"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is wanted of a source; the fields are those of `open_source`."""
+    """What is wanted of a source."""
 
     need_instances: bool = False
+    """The instances of a run store too, which takes longer."""
     add_models: tuple[str, ...] = ()
+    """Names or shell patterns of models outside the released naming scheme."""
     models: Sequence[str] | None = None
+    """Of `released`, the models that are needed, which are fetched if they are not here; None: those that are here. The
+    other sources are read whole."""
     protocol: str | None = None
+    """Of a store, the scores to read (None: `paper`); a table must hold that protocol's scores."""
 
     def refuse_other_protocols(self, why: str) -> None:
         """Raise a `UserError` with the reason when a protocol other than the paper's is wanted."""
@@ -196,34 +206,21 @@ class NamedSource:
     open: Callable[[Request], Source]
 
 
-def open_source(
-    source: str,
-    *,
-    need_instances: bool = False,
-    add_models: Sequence[str] = (),
-    models: Sequence[str] | None = None,
-    protocol: str | None = None,
-) -> Source:
+def open_source(source: str, *, add_models: Sequence[str] = (), **wanted: Any) -> Source:
     """Open a source by its name or path.
 
     Args:
         source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        need_instances: read the instances of a run store too, which takes longer.
         add_models: names or shell patterns of models outside the released naming scheme.
-        models: of `released`, the models that are needed, which are fetched if they are not here; None: those
-            that are here. The other sources are read whole.
-        protocol: of a store, the scores to read (None: `paper`); a table must hold that protocol's scores.
+        wanted: the other fields of `Request`.
 
     Raises:
         UserError: nothing usable there, or not of that protocol.
     """
-    request = Request(
-        need_instances=need_instances, add_models=tuple(add_models), models=models, protocol=protocol
-    )
-    named = SOURCES.get(source)
-    if named is not None:
-        return named.open(request)
+    request = Request(add_models=tuple(add_models), **wanted)
+    if source in SOURCES:
+        return SOURCES[source].open(request)
     path = Path(source)
     if not source or not path.exists():
         raise UserError(
@@ -256,19 +253,24 @@ def _open_released(request: Request) -> Source:
             "no released runs are here yet: fetch them once with `python -m analysis fetch-released` "
             "(--for table10, say, brings only what that needs), or use --source published"
         )
-    runs, instances = released_runs(wanted, instances=request.need_instances)
-    return Source(label=RELEASED, runs=runs, instances=instances)
+    store = released_store(wanted)
+    opened, instances = open_store(store, instances=request.need_instances, models=wanted)
+    return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
 def _open_path(source: str, path: Path, request: Request) -> Source:
     """Open a small study's runs in the places of the paper's, a run store, or a runs table."""
     stand_ins = read_stand_ins(path)
-    if stand_ins is not None:
-        request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
-        return _open_stand_ins(source, path, stand_ins, request)
-    opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
-    warn_of_other_sizes(source, opened.need_runs("test sets"))
-    return opened
+    if stand_ins is None:
+        opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
+        _warn_of_other_sizes(source, opened.need_runs("test sets"))
+        return opened
+    request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
+    # Without instances, which know the small study's own names only.
+    names = [*request.add_models, *stand_ins.models, *stand_ins.others]
+    found = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
+    runs = stand_ins.in_place(found.runs)
+    return Source(label=source, runs=runs, stand_ins=stand_ins, added_models=request.add_models)
 
 
 def _open_folder(source: str, path: Path, request: Request) -> Source:
@@ -321,12 +323,19 @@ def _label(source: str, protocol: str) -> str:
     return source if protocol == PAPER else f"{source} ({protocol} protocol)"
 
 
-def _open_stand_ins(source: str, path: Path, stand_ins: StandIns, request: Request) -> Source:
-    """Open a small study's runs under the paper's names, without instances, which know the own names only."""
-    names = [*request.add_models, *stand_ins.models, *stand_ins.others]
-    opened = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)
-    placed = stand_ins.in_place(opened.runs)
-    return Source(label=source, runs=placed, stand_ins=stand_ins, added_models=request.add_models)
+def _warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
+    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
+    other = [
+        f"{name} ({count:,} test examples, the paper's has {TEST_INSTANCES[name]:,})"
+        for name, count in dict(records(sizes, "dataset", "n_test")).items()
+        if TEST_INSTANCES.get(name, count) != count
+    ]
+    if other:
+        logger.warning(
+            "%s: not the paper's test sets, so do not hold these scores against its numbers: %s",
+            source, ", ".join(other),
+        )  # fmt: skip
 
 
 def _fingerprint(runs: pd.DataFrame) -> str:

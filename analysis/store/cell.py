@@ -5,6 +5,7 @@ Reading processes import this module and no pandas, so that they start quickly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,6 @@ class Run:
     test_score: float
     n_validation: int
     n_test: int
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Validation and test instances."""
-        return self.n_validation, self.n_test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +95,8 @@ def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -
     # A run without a manifest, as in the release, has no hash.
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
-    scores = validation.score, test.score
-    if protocol != PAPER:
-        scores = _standard(record, named, dataset)
+    ours = protocol == PAPER
+    scores = (validation.score, test.score) if ours else tuple(_standard(record, named, dataset))
     run = Run(
         folder=named.name,
         lr=named.lr,
@@ -115,15 +110,14 @@ def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -
 
 
 def _is_again(first: Run, run: Run) -> str:
-    same = replace(run, folder=first.folder) == first
     how = "with the same scores"
-    if not same:
+    if replace(run, folder=first.folder) != first:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
     return f"is the run of {first.folder} again, {how}; remove one of them"
 
 
-def _standard(record: dict[str, Any], named: RunFolder, dataset: Dataset) -> tuple[float, float]:
-    """Return the validation and the test score of a run by its dataset's headline metric, in [0, 1].
+def _standard(record: Mapping[str, Any], named: RunFolder, dataset: Dataset) -> Iterator[float]:
+    """Yield the validation and the test score of a run by its dataset's headline metric.
 
     Raises:
         ResultsError: no manifest, or one without that metric, or of another run.
@@ -132,23 +126,17 @@ def _standard(record: dict[str, Any], named: RunFolder, dataset: Dataset) -> tup
         raise ResultsError(
             "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
         )
-    for name, value in (("dataset", dataset.name), ("lr", named.lr), ("seed", named.seed)):
-        if name in record and record[name] != value:
+    for name, own in (("dataset", dataset.name), ("lr", named.lr), ("seed", named.seed)):
+        if record.get(name, own) != own:
             found = str(record[name])[:60]
-            raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {value}")
-    validation, test = (_metric(record, split, dataset) for split in SPLITS)
-    return validation, test
-
-
-def _metric(record: dict[str, Any], split: str, dataset: Dataset) -> float:
-    splits = record.get("standard")
-    metrics = splits.get(split) if isinstance(splits, dict) else None
-    value = metrics.get(dataset.headline) if isinstance(metrics, dict) else None
-    where = f"standard.{split}.{dataset.headline}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again")
-    # A correlation, which only datasets of one's own have, can be negative.
-    least = -1 if dataset.content else 0
-    if not least <= value <= 1:
-        raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
-    return float(value)
+            raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {own}")
+    for split in SPLITS:
+        where = f"standard.{split}.{dataset.headline}"
+        try:
+            value = float(record["standard"][split][dataset.headline])
+        except (KeyError, TypeError, ValueError):
+            raise ResultsError("standard", f"has a {RUN} without {where}; evaluate the run again") from None
+        # A correlation, which only datasets of one's own have, can be negative.
+        if not (least := -1 if dataset.content else 0) <= value <= 1:
+            raise ResultsError("value", f"has a {RUN} with {where} = {value:g}, outside [{least}, 1]")
+        yield value

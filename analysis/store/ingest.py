@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import logging
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.store.cell import CellResult, read_cell
-from analysis.store.instances import check_folder, instances_folder, instances_name
-from analysis.store.runs_table import COLUMNS, refuse_csv, sort_runs, write_runs
+from analysis.store.instances import instances_folder, instances_name
+from analysis.store.runs_table import COLUMNS, sort_runs, write_runs
 from analysis.store.scan import Problem, Scan, scan_store, summary
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import LEARNING_RATES, PAPER, SEEDS, Dataset, format_lr
@@ -32,7 +32,7 @@ from common.manifest import check_crate
 from common.processes import cores, worker_pool
 from common.progress import progress
 
-__all__ = ["Ingested", "RefusedStoreError", "default_jobs", "ingest", "open_store"]
+__all__ = ["Ingested", "RefusedStoreError", "ingest", "open_store"]
 
 logger = logging.getLogger(__name__)
 
@@ -105,13 +105,9 @@ def ingest(
             f"{instances}: per-instance scores are those of the paper's protocol; leave --instances away "
             f"with --protocol {protocol}"
         )
-    datasets, scan = _scanned(store, add_models)
-    used = [cell.dataset for cell in scan.cells]
-    refuse_csv(out, added=scan.added_models, protocol=protocol, datasets=used)
-    if instances is not None:
-        check_folder(instances)
-    ingested = _read(store, datasets, scan, instances, jobs, protocol, strict=strict)
-    write_runs(out, ingested.runs, add_models=scan.added_models, protocol=protocol, datasets=datasets)
+    with _reading(store, instances, add_models, protocol, jobs=jobs, strict=strict) as ingested:
+        # Before the instances take their place: a table that cannot be written leaves the old ones.
+        write_runs(out, ingested.runs, protocol=protocol, datasets=ingested.datasets)
     return ingested
 
 
@@ -135,23 +131,24 @@ def open_store(
     Raises:
         UserError: no store, no usable run in it, or a cache that cannot be written.
     """
-    datasets, scan = _scanned(store, add_models, models)
-    if not instances:
-        ingested, target = _read(store, datasets, scan, None, None, protocol), None
-    else:
-        what = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models or ())])
-        key = hashlib.sha256(what.encode(errors="surrogateescape")).hexdigest()[:16]
-        folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a folder that "
-                "can"
-            ) from None
-        target = folder / "instances.parquet"
-        with wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it"):
-            ingested = _read(store, datasets, scan, target, None, protocol)
+    with contextlib.ExitStack() as stack:
+        target = None
+        if instances:
+            what = "\0".join([str(store.resolve()), *sorted(add_models), *sorted(models or ())])
+            key = hashlib.sha256(what.encode(errors="surrogateescape")).hexdigest()[:16]
+            folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"{folder}: the cache cannot be written ({error.strerror}); set CLM_OR_MLM_CACHE to a folder "
+                    "that can"
+                ) from None
+            target = folder / "instances.parquet"
+            stack.enter_context(
+                wait_for_lock(folder / "lock", f"another process reads {store}; waiting for it")
+            )
+        ingested = stack.enter_context(_reading(store, target, add_models, protocol, models))
     if ingested.status:
         logger.warning(
             "%s: %s; `python -m analysis ingest %s --out runs.parquet` names them",
@@ -160,50 +157,40 @@ def open_store(
     return ingested, target
 
 
-def default_jobs() -> int:
-    """Return the default number of processes: one a usable core, at most four."""
-    return min(4, cores())
-
-
-def _scanned(
-    store: Path, add_models: Sequence[str], models: Collection[str] | None = None
-) -> tuple[Mapping[str, Dataset], Scan]:
-    """Return the datasets that are known with those that the store defines, and what is in it."""
+@contextlib.contextmanager
+def _reading(
+    store: Path,
+    instances: Path | None,
+    add_models: Sequence[str],
+    protocol: str,
+    models: Collection[str] | None = None,
+    *,
+    jobs: int | None = None,
+    strict: bool = False,
+) -> Iterator[Ingested]:
+    """Yield a store, read; afterwards the folder `instances` is there."""
     if store.is_dir() and (count := check_crate(store, "results/")):
         logger.info("%s is an RO-Crate, and its %s result files are what it says", store, f"{count:,}")
-    above = store.parent if store.name == "results" else store
-    datasets = known_datasets(stored_definitions(above))
-    return datasets, scan_store(store, add_models, datasets=datasets, models=models)
-
-
-def _read(
-    store: Path,
-    datasets: Mapping[str, Dataset],
-    scan: Scan,
-    instances: Path | None,
-    jobs: int | None,
-    protocol: str,
-    *,
-    strict: bool = False,
-) -> Ingested:
+    datasets = known_datasets(stored_definitions(store.parent if store.name == "results" else store))
+    scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
         folder, hashes = None, dict[str, str]()
         if instances is not None and scan.cells:
             folder, hashes = stack.enter_context(instances_folder(instances))
-        few = sum(len(cell.runs) for cell in scan.cells) < _FEW
-        found = _read_cells(scan, folder, jobs or (1 if few else default_jobs()), protocol)
-        results = sorted(found, key=lambda result: result.cell.name)
-        ingested = _assemble(datasets, scan, results)
-        _refuse(store, scan, ingested, strict)
+        results = sorted(_read_cells(scan, folder, jobs, protocol), key=lambda result: result.cell.name)
         for result in results:
             if result.instances is not None:
                 hashes[instances_name(result.cell.model, result.cell.dataset.name)] = result.instances
-    return ingested
+        ingested = _assemble(datasets, scan, results)
+        _refuse(store, scan, ingested, strict)
+        yield ingested
 
 
-def _read_cells(scan: Scan, instances: Path | None, jobs: int, protocol: str) -> Iterator[CellResult]:
+def _read_cells(scan: Scan, instances: Path | None, jobs: int | None, protocol: str) -> Iterator[CellResult]:
     results, cells = scan.results, scan.cells
-    if len(cells) < 2 or jobs == 1:
+    few = sum(len(cell.runs) for cell in cells) < _FEW
+    jobs = min(jobs or (1 if few else min(4, cores())), len(cells))
+    if jobs < 2:
         here = (read_cell(results, cell, instances, protocol) for cell in cells)
         yield from progress(here, "reading", len(cells), "cell")
         return
@@ -211,33 +198,36 @@ def _read_cells(scan: Scan, instances: Path | None, jobs: int, protocol: str) ->
         f"{results}: a reading process was killed, probably for lack of memory; run the same command again, "
         "on one core (taskset -c 0) in the least memory"
     )
-    with worker_pool(min(jobs, len(cells)), killed=killed) as pool:
+    with worker_pool(jobs, killed=killed) as pool:
         futures = [pool.submit(read_cell, results, cell, instances, protocol) for cell in cells]
         finished = (future.result() for future in concurrent.futures.as_completed(futures))
         yield from progress(finished, "reading", len(cells), "cell")
 
 
 def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[CellResult]) -> Ingested:
+    """Return the table of the runs whose number of instances is that of most runs of their dataset."""
     problems = [replace(p, path=f"{scan.results}/{p.path}") for result in results for p in result.problems]
-    usual = _usual_counts(results)
+    sizes = Counter(
+        (result.cell.dataset.name, run.n_validation, run.n_test) for result in results for run in result.runs
+    )
+    # Of equally frequent sizes the largest; the last entry counts.
+    usual = {name: counts for name, *counts in sorted(sizes, key=lambda one: (sizes[one], one))}
     rows: list[dict[str, object]] = []
     complete = 0
     for result in results:
         cell, present = result.cell, set()
+        name, (validation, test) = cell.dataset.name, usual.get(cell.dataset.name, (0, 0))
         for run in result.runs:
-            if run.counts != usual[cell.dataset.name]:
-                validation, test = usual[cell.dataset.name]
-                sentence = (
-                    f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of "
-                    f"{cell.dataset.name} have {validation:,} and {test:,}; the run is left out"
-                )
-                path = f"{scan.results}/{cell.name}/{run.folder}"
-                problems.append(Problem(path=path, kind="count", sentence=sentence))
+            if (run.n_validation, run.n_test) == (validation, test):
+                present.add((run.lr, run.seed))
+                rows.append({"model": cell.model, "task": cell.dataset.task, "dataset": name} | vars(run))
                 continue
-            present.add((run.lr, run.seed))
-            rows.append(
-                {"model": cell.model, "task": cell.dataset.task, "dataset": cell.dataset.name} | vars(run)
+            sentence = (
+                f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of {name} have "
+                f"{validation:,} and {test:,}; the run is left out"
             )
+            path = f"{scan.results}/{cell.name}/{run.folder}"
+            problems.append(Problem(path=path, kind="count", sentence=sentence))
         lacking = [f"lr{format_lr(lr)}_sd{seed}" for lr, seed in _GRID if (lr, seed) not in present]
         complete += not lacking
         if lacking:
@@ -252,18 +242,6 @@ def _assemble(datasets: Mapping[str, Dataset], scan: Scan, results: Sequence[Cel
         complete=complete,
         incomplete=len(results) - complete,
     )
-
-
-def _usual_counts(results: Sequence[CellResult]) -> dict[str, tuple[int, int]]:
-    """Return each dataset's most frequent (n_validation, n_test); of equally frequent ones the largest."""
-    counts: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
-    for result in results:
-        counts[result.cell.dataset.name].update(run.counts for run in result.runs)
-    return {
-        name: max(of_dataset, key=lambda pair: (of_dataset[pair], pair))
-        for name, of_dataset in counts.items()
-        if of_dataset
-    }
 
 
 def _refuse(store: Path, scan: Scan, ingested: Ingested, strict: bool) -> None:

@@ -14,7 +14,7 @@ runs table say which to read.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,6 @@ __all__ = [
     "MANIFEST",
     "RUN_FIELDS",
     "RunScores",
-    "check_folder",
     "instances_folder",
     "instances_name",
     "read_instances",
@@ -102,13 +101,13 @@ def read_instances(
         raise ValueError(f"runs of other datasets than {dataset} among those to read")
     wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
     groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
-    hashes = _hashes(path)
+    hashes: Mapping[str, str] = {}
+    with contextlib.suppress(FileNotFoundError):
+        hashes = read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {})
 
     def chosen_rows(model: str, places: Iterable[int]) -> list[npt.NDArray[np.float64]]:
         name = instances_name(model, dataset)
-        return _chosen_rows(
-            path / name, hashes.get(name), ("lr", "seed", split), [wanted[at] for at in places]
-        )
+        return _chosen_rows(path / name, hashes.get(name), split, [wanted[at] for at in places])
 
     scores = np.empty((0, 0))
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
@@ -165,20 +164,6 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
     return sha256_bytes(content)
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a place that cannot become an instances folder.
-
-    Raises:
-        UserError: it is a file, or a folder that holds something else.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(
-            f"{folder}: is a file; --instances names a folder that does not exist yet, or an earlier one"
-        )
-    if folder.is_dir() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
-        raise UserError(f"{folder}: holds something else than instances; give --instances a new folder")
-
-
 class _UnchangedError(Exception):
     """What was written is there already."""
 
@@ -188,7 +173,16 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield a new folder for `write_cell`, and a table for the hashes; with its manifest it takes the place of `path`.
 
     A folder that holds the same already stays untouched, for those who are reading it.
+
+    Raises:
+        UserError: `path` is a file, or a folder that holds something else.
     """
+    if path.exists() and not path.is_dir():
+        raise UserError(
+            f"{path}: is a file; --instances names a folder that does not exist yet, or an earlier one"
+        )
+    if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
+        raise UserError(f"{path}: holds something else than instances; give --instances a new folder")
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
@@ -205,16 +199,8 @@ def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
 
 
-def _hashes(path: Path) -> dict[str, str]:
-    """Return the hashes of the files of an instances folder; none where there is no such folder."""
-    try:
-        return dict(read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {}))
-    except FileNotFoundError:
-        return {}
-
-
 def _chosen_rows(
-    path: Path, sha256: str | None, columns: Sequence[str], keys: Sequence[tuple[float, int]]
+    path: Path, sha256: str | None, split: str, keys: Sequence[tuple[float, int]]
 ) -> list[npt.NDArray[np.float64]]:
     """Return copies of some runs' scores, so that the rest of the cell need not stay in memory."""
     again = _AGAIN.format(path.parent.parent)
@@ -222,17 +208,15 @@ def _chosen_rows(
         if sha256 is None:
             raise FileNotFoundError
         check_file(path, sha256)
-        table = pq.read_table(path, columns=[*columns], use_threads=False, partitioning=None)
+        table = pq.read_table(path, columns=["lr", "seed", split], use_threads=False, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: there are no such instances; {again}") from None
-    except DamagedError as error:
-        raise DamagedError(f"{path}: {error}; {again}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: cannot be read ({first_line(error)}); {again}") from None
-    lrs, seeds, scores = (table[name].combine_chunks() for name in columns)
-    offsets, values = scores.offsets.to_numpy(), scores.values.to_numpy()
-    at = {key: i for i, key in enumerate(zip(lrs.to_pylist(), seeds.to_pylist(), strict=True))}
+    except (DamagedError, pa.ArrowException, OSError) as error:
+        raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
+    at = {key: i for i, key in enumerate(zip(*table.select([0, 1]).to_pydict().values(), strict=True))}
     for lr, seed in keys:
         if (lr, seed) not in at:
             raise UserError(f"{path}: holds no run with lr {lr:g}, seed {seed}; {again}")
+    scores = table[split].combine_chunks()
+    offsets, values = scores.offsets.to_numpy(), scores.values.to_numpy()
     return [values[offsets[at[key]] : offsets[at[key] + 1]].copy() for key in keys]

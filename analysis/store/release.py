@@ -11,26 +11,19 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from analysis.store.ingest import open_store
 from benchmarks.runs import RESULTS
 from common.errors import UserError, nearest
-from common.files import cache_folder
+from common.files import cache_folder, write_text
 from common.locks import wait_for_lock
-from common.manifest import read_manifest, write_manifest
 from common.plain_text import redacted
 from common.progress import progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["COMMIT", "URL", "cached_release", "released_runs", "released_store"]
+__all__ = ["COMMIT", "URL", "cached_release", "released_store"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +40,10 @@ _SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.symlinks": "false",
     "core.fsmonitor": "false",
-    "core.autocrlf": "false",
     "core.sparseCheckout": "true",
     "core.sparseCheckoutCone": "false",
-    "advice.detachedHead": "false",
     "credential.helper": "",
     "gc.auto": "0",
-    "maintenance.auto": "false",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "http.lowSpeedLimit": "1000",
@@ -61,20 +51,21 @@ _SETTINGS = {
 }
 _PASSED = ("GIT_SSL_", "GIT_PROXY_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """How the user's git reaches the network; every other GIT_ variable would point it at another repository."""
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
 _NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
 """Attributes that win over those of the clone: file contents are written as they are."""
-
-
-def released_runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd.DataFrame, Path | None]:
-    """Return the released runs of `models`, fetched if need be, and the folder of their per-instance scores."""
-    ingested, folder = open_store(released_store(models), instances=instances, models=models)
-    return ingested.runs, folder
 
 
 def cached_release(cache: Path | None = None, *, commit: str = COMMIT) -> tuple[str, ...]:
     """Return the names of the released models that are complete in the cache."""
     clone = _Clone(cache or cache_folder(), URL, commit)
-    return tuple(sorted(name for name in clone.record()["models"] if clone.holds(name)))
+    return tuple(sorted(name for name, count in clone.released().items() if clone.holds(name, count)))
 
 
 def released_store(
@@ -95,14 +86,15 @@ def released_store(
             one was changed since it was fetched.
     """
     clone = _Clone(cache or cache_folder(), url, commit)
-    if not clone.complete(models):
+    released = clone.released()
+    if not released or clone.lacking(models, released):
         with clone.lock():
-            if not clone.complete(models):  # the one we waited for may have brought them
-                clone.fetch(models)
-    absent = [name for name in models if name in clone.record()["absent"]]
-    clone.check([name for name in models if name not in absent])
+            released = clone.prepare()
+            clone.fetch(clone.lacking(models, released), released)
+    clone.check([name for name in models if name in released])
+    absent = [name for name in models if name not in released]
     if absent and len(absent) == len(models):
-        known = nearest(absent[0], clone.record()["released"])
+        known = nearest(absent[0], released)
         raise UserError(f"the release holds no runs of {', '.join(absent)}{known}")
     for name in absent:
         logger.info("the release holds no runs of %s", name)
@@ -110,51 +102,47 @@ def released_store(
 
 
 class _Clone:
-    """The clone in a cache, and the record of the models that are whole in it."""
+    """The clone in a cache; what it lacks follows from the commit's own list of files."""
 
     def __init__(self, cache: Path, url: str, commit: str) -> None:
         self.folder = cache / f"released-{commit[:12]}"
         self.url = url
         self.commit = commit
+        self.fetched = self.folder / ".git" / "fetched"
+        """A file with the names of the models whose checkout came to its end."""
 
-    @property
-    def _record(self) -> Path:
-        return self.folder / ".git" / "clm_or_mlm.json"
+    def released(self) -> dict[str, int]:
+        """Return the number of result files of each model in the commit; nothing before that is here."""
+        if not (self.folder / ".git" / "HEAD").is_file() or not self.has_commit():
+            return {}
+        names = self.git("ls-tree", "-r", "-z", "--name-only", _REF, "results/").split("\0")
+        return dict(Counter(name.split("/")[1] for name in names if name.endswith(f"/{RESULTS}")))
 
-    def record(self) -> dict[str, dict[str, int]]:
-        """Return file counts: of the models that are here, of all released ones, and of those that are not (0)."""
-        empty: dict[str, dict[str, int]] = {"models": {}, "released": {}, "absent": {}}
-        try:
-            record = read_manifest(self._record, "it is made again")
-            counts = [record[name] for name in empty]
-        except (OSError, UserError, KeyError):
-            return empty
-        whole = all(
-            isinstance(part, dict) and all(isinstance(count, int) for count in part.values())
-            for part in counts
-        )
-        return dict(zip(empty, counts, strict=True)) if whole else empty
+    def has_commit(self) -> bool:
+        """Whether the pinned commit is here."""
+        return self.git("for-each-ref", "--format=%(objectname)", _REF) == self.commit
 
-    def holds(self, model: str) -> bool:
+    def holds(self, model: str, expected: int) -> bool:
         """Whether all of a model's files are here."""
-        expected = self.record()["models"].get(model)
         present = sum(1 for _ in (self.folder / "results" / model).glob(f"*/*/*/{RESULTS}"))
-        return expected is not None and present == expected
+        return present == expected and model in self.ended()
 
-    def complete(self, models: Sequence[str]) -> bool:
-        """Whether nothing needs to be fetched."""
-        absent = self.record()["absent"]
-        return all(model in absent or self.holds(model) for model in models)
+    def ended(self) -> list[str]:
+        """Return the models whose checkout came to its end."""
+        return self.fetched.read_text("utf-8").split() if self.fetched.is_file() else []
+
+    def lacking(self, models: Sequence[str], released: Mapping[str, int]) -> list[str]:
+        """Return those of `models` that the release holds and that are not whole here."""
+        there = [name for name in dict.fromkeys(models) if name in released]
+        return [name for name in there if not self.holds(name, released[name])]
 
     def check(self, models: Sequence[str]) -> None:
-        """Compare the models' files with the commit by git's own hashes; nobody can where there is no git.
+        """Compare the models' files with the commit by git's own hashes.
 
         Git hashes only files whose size or times are not those of its checkout.
         """
-        if not models or shutil.which("git") is None:
-            return
         options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all")
-        changed = self.git("status", *options, "--", *(f"results/{name}" for name in models))
+        changed = models and self.git("status", *options, "--", *(f"results/{name}" for name in models))
         if changed:
             first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
             raise UserError(
@@ -173,36 +161,26 @@ class _Clone:
         path = self.folder.with_name(f"{self.folder.name}.lock")
         return wait_for_lock(path, f"another process fetches into {self.folder}; waiting for it")
 
-    def fetch(self, models: Sequence[str]) -> None:
-        """Bring the models that are not here, one after the other."""
-        self.prepare()
-        record = self.record()
-        counts = self.released()
-        record["released"] = counts
-        record["absent"] = record["absent"] | {name: 0 for name in models if name not in counts}
-        record["models"] = {name: count for name, count in record["models"].items() if self.holds(name)}
-        wanted = [name for name in dict.fromkeys(models) if name in counts and name not in record["models"]]
-        if wanted:
-            logger.info(
-                "fetching %d models of the release from %s into %s",
-                len(wanted),
-                redacted(self.url),
-                self.folder,
+    def fetch(self, models: Sequence[str], released: Mapping[str, int]) -> None:
+        """Bring the contents of some models, one after the other."""
+        here = {name for name in self.ended() if self.holds(name, released.get(name, 0))}
+        if models:
+            what = f"{len(models)} models of the release from {redacted(self.url)}"
+            logger.info("fetching %s into %s", what, self.folder)
+        for name in progress(models, "fetching", len(models), "model"):
+            here.add(name)
+            self.git(
+                "sparse-checkout", "set", "--stdin", given="".join(f"/results/{m}/\n" for m in sorted(here))
             )
-        for name in progress(wanted, "fetching", len(wanted), "model"):
-            patterns = "".join(f"/results/{model}/\n" for model in sorted({*record["models"], name}))
-            self.git("sparse-checkout", "set", "--stdin", given=patterns)
             self.git("checkout", "--quiet", "--force", "--detach", _REF)
-            record["models"][name] = counts[name]
-            write_manifest(self._record, record)
-            if not self.holds(name):
+            write_text(self.fetched, "\n".join(sorted(here)))
+            if not self.holds(name, released[name]):
                 raise UserError(
                     f"{self.folder}: {name} is not whole after its fetch; delete that folder and fetch again"
                 )
-        write_manifest(self._record, record)
 
-    def prepare(self) -> None:
-        """Make the clone, unless it is there: the pinned commit and its folders, without file contents."""
+    def prepare(self) -> dict[str, int]:
+        """Make the clone, unless it is there: the pinned commit without file contents; return `released`."""
         self.git("init", "--quiet", "--template=")
         for stale in (self.folder / ".git").rglob("*.lock"):  # a killed git's; ours keeps others out
             stale.unlink()
@@ -210,32 +188,22 @@ class _Clone:
         info.mkdir(exist_ok=True)
         (info / "attributes").write_text(_NO_FILTERS)
         self.git("config", "remote.origin.url", redacted(self.url))  # a password is for the fetch alone
-        if self.git("for-each-ref", "--format=%(objectname)", _REF) != self.commit:
+        if not self.has_commit():
             self.git(
                 "fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head",
                 "origin", self.commit,
             )  # fmt: skip
             self.git("update-ref", _REF, self.commit)
-
-    def released(self) -> dict[str, int]:
-        """Return the number of result files of each model in the commit."""
-        names = self.git("ls-tree", "-r", "-z", "--name-only", _REF, "results/").split("\0")
-        return dict(Counter(name.split("/")[1] for name in names if name.endswith(f"/{RESULTS}")))
+        return self.released()
 
     def git(self, *args: str, given: str = "") -> str:
         """Run git in the clone, unable to ask or to execute anything of it, and return its output."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        passed = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        passed |= {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
-        environment = passed | {
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "true",
-            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-            "GIT_LFS_SKIP_SMUDGE": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_CEILING_DIRECTORIES": str(self.folder.parent.resolve()),
-            "LC_ALL": "C",
-        }
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_") or name.startswith(_PASSED)
+        } | _ENVIRONMENT
         if (shown := redacted(self.url)) != self.url:
             environment |= {
                 "GIT_CONFIG_COUNT": "1",
@@ -252,13 +220,11 @@ class _Clone:
                 f"git is not on PATH, and it brings the released runs; install it, or {_OFFLINE}"
             ) from None
         if done.returncode:
-            raise self._error(args[0], done.stderr)
+            raise self._error(args[0], redacted(done.stderr))
         return done.stdout.strip()
 
     def _error(self, step: str, stderr: str) -> UserError:
-        stderr = redacted(stderr)
-        lines = [line for line in stderr.splitlines() if line.startswith(("fatal:", "error:", "remote:"))]
-        reason = re.sub(r"^(fatal|error|remote):\s*", "", lines[0]) if lines else f"git {step} failed"
+        """Return what went wrong in git's own words; a wrong mirror and an old git are recognised."""
         if "is not a git command" in stderr or "unknown option" in stderr:
             return UserError(
                 f"this git is too old to bring the released runs; install 2.31 or newer, or {_OFFLINE}"
@@ -267,10 +233,10 @@ class _Clone:
             return UserError(
                 f"{redacted(self.url)} does not hold the pinned commit {self.commit}; give --url a full mirror"
             )
-        if "No space left" in stderr:
-            return UserError(
-                f"{self.folder}: no space left; free some and run the same command again to resume"
-            )
-        if step in ("fetch", "checkout", "sparse-checkout"):
+        said = re.search(r"^(?:fatal|error|remote):\s*(.*)", stderr, re.MULTILINE)
+        reason = said[1] if said else f"git {step} failed"
+        if step in ("fetch", "checkout", "sparse-checkout") and "No space left" not in stderr:
             return UserError(f"{redacted(self.url)} cannot be fetched ({reason}); {_OFFLINE}")
-        return UserError(f"{self.folder}: git {step} failed ({reason}); delete that folder and fetch again")
+        return UserError(
+            f"{self.folder}: git {step} failed ({reason}); mend that, or delete the folder, and fetch again"
+        )

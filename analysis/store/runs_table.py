@@ -15,44 +15,41 @@ one's own.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from analysis.store.instances import RUN_FIELDS
-from analysis.store.runs_check import (
-    ALIASES,
-    COLUMNS,
-    KEYS,
-    NUMBERS,
-    OPTIONAL,
-    check_header,
-    check_rows,
-    sort_runs,
-)
+from analysis.store.scan import model_error
 from benchmarks.own_datasets.definitions import definitions_record, known_datasets, recorded_definitions
-from benchmarks.protocol import DATASETS, PAPER, PROTOCOLS, Dataset
-from common.errors import UserError, first_line
+from benchmarks.protocol import (
+    DATASETS,
+    EXTRA_DATASETS,
+    LEARNING_RATES,
+    PAPER,
+    Dataset,
+    format_lr,
+)
+from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, write_bytes
 from common.manifest import FILES, DamagedError, read_manifest, write_manifest
-from common.plain_text import name_fault
 from common.reading import BadJsonError, read_bounded, strict_json
+from common.settings import read_settings
 from common.tables import csv_text
+from pretraining.model_names import MODELS
 
 __all__ = [
-    "COLUMNS", "KEYS", "RunsTable", "manifest_path", "read_runs", "read_table", "refuse_csv", "sort_runs", "write_runs",
+    "COLUMNS", "KEYS", "RunsTable", "manifest_path", "read_runs", "read_table", "sort_runs", "write_runs",
 ]  # fmt: skip
 
-_MOST, _MOST_ROWS = 1 << 30, 10_000_000
-"""Bytes and rows of the largest table that is read; that of the whole release has 18,483 rows."""
 _SCHEMA = pa.schema(
     [
         *RUN_FIELDS,
@@ -62,6 +59,21 @@ _SCHEMA = pa.schema(
         ("n_test", pa.int64()),
     ]
 )
+COLUMNS = tuple(_SCHEMA.names)
+"""The table's columns, in order."""
+KEYS = ("model", "dataset", "lr", "seed")
+"""The columns that name a run."""
+
+_OPTIONAL = ("n_validation", "n_test")
+"""Columns that may be absent."""
+_ALIASES = {"val_score": "validation_score"}
+"""Other names of columns that are read."""
+_TYPES = {name: pa.string() if name in ("model", "task", "dataset") else pa.float64() for name in COLUMNS}
+"""As what each column is read, whatever its file holds."""
+_RANKS = {"model": {name: i for i, name in enumerate(MODELS)},
+          "dataset": {name: i for i, name in enumerate(DATASETS)}}  # fmt: skip
+_MOST = 1 << 30
+"""Bytes of the largest table that is read."""
 _METADATA = b"clm_or_mlm"
 _AGAIN = "make it again with ingest"
 
@@ -72,14 +84,21 @@ class RunsTable:
 
     runs: pd.DataFrame
     """The rows, checked and sorted."""
-    added_models: tuple[str, ...] = ()
-    """The models outside the released naming scheme that `ingest --add-model` took; a CSV records none."""
-    protocol: str | None = None
+    protocol: str | None
     """Whose scores they are, as a Parquet file records it; None of a CSV."""
     datasets: Mapping[str, Dataset]
     """Those that are known: the paper's, and after them what the table defines."""
     sealed: bool
     """Whether a manifest is there, which was compared with it: those that this package wrote have one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """What a Parquet file says of the names in it; of tables of other makers nothing."""
+
+    datasets: dict[str, Any]
+    added_models: tuple[str, ...] = ()
+    protocol: Literal["paper", "standard"] = "paper"
 
 
 def manifest_path(table: Path) -> Path:
@@ -109,58 +128,42 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         verb = "is a folder; a run store becomes a runs table" if path.is_dir() else "does not exist; make it"
         raise UserError(f"{path}: {verb} with python -m analysis ingest STORE --out runs.parquet")
     content = read_bounded(path, _MOST)
-    sealed = _is_as_written(path, content)
-    if path.suffix.lower() == ".csv":
-        runs = check_rows(_csv_rows(path, content), path, first_row=2, added=add_models, datasets=DATASETS)
-        return RunsTable(runs=runs, datasets=DATASETS, sealed=sealed)
+    sealed, is_text = _is_as_written(path, content), _is_csv(path)
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        if (rows := file.metadata.num_rows) > _MOST_ROWS:
-            raise UserError(f"{path}: has {rows:,} rows, and no runs table needs more than {_MOST_ROWS:,}")
-        check_header([ALIASES.get(name, name) for name in file.schema_arrow.names], path)
-        record = _record(path, (file.schema_arrow.metadata or {}).get(_METADATA, b"{}"))
-        table = file.read()
+        table = _read_csv(content) if is_text else pq.read_table(pa.BufferReader(content))
         table.validate(full=True)
-        _check_types(table, path)
-        frame = table.to_pandas(ignore_metadata=True).rename(columns=ALIASES)
-    except UserError:
-        raise
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
-        reason = first_line(error)
-        raise UserError(f"{path}: no Parquet file that can be read ({reason}); {_AGAIN}") from None
-    datasets = known_datasets(recorded_definitions(record["datasets"], path))
-    added = tuple(record["added_models"])
-    runs = check_rows(frame, path, first_row=1, added=(*add_models, *added), datasets=datasets)
+        reason, kind = first_line(error), "CSV" if is_text else "Parquet"
+        raise UserError(f"{path}: no {kind} file that can be read ({reason}); {_AGAIN}") from None
+    record = _record_of(table, path)  # renaming drops it
+    table = table.rename_columns([_ALIASES.get(name, name) for name in table.column_names])
+    _check_header(table.column_names, path)
+    datasets = known_datasets(recorded_definitions(record.datasets, path))
+    runs = pd.DataFrame({name: _column(table, name, path) for name in COLUMNS})
+    for rate in LEARNING_RATES:  # a detour through float32 or text must not make a seventh rate
+        runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
+    first = 2 if is_text else 1
+    place = "line" if is_text else "row"
+    for wrong, why in _faults(runs, (*add_models, *record.added_models), datasets):
+        if (rows := np.flatnonzero(wrong)).size:
+            raise UserError(f"{path}: {place} {rows[0] + first}{why(runs.iloc[rows[0]])}")
+    if (again := runs.duplicated(list(KEYS))).any():
+        run = runs.loc[again, list(KEYS)].iloc[0]
+        one, two = np.flatnonzero((runs[list(KEYS)] == run).all(axis=1))[:2] + first
+        raise UserError(
+            f"{path}: {place}s {one} and {two} hold the same run, {run['model']} on {run['dataset']} with lr "
+            f"{format_lr(run['lr'])}, seed {run['seed']:.0f}; keep one of them"
+        )
     return RunsTable(
-        runs=runs, added_models=added, protocol=record["protocol"], datasets=datasets, sealed=sealed
-    )
-
-
-def refuse_csv(out: Path, *, added: Iterable[str], protocol: str, datasets: Iterable[Dataset]) -> None:
-    """Raise a `UserError` where a file is a CSV, which could not record what the names in it mean.
-
-    Args:
-        out: the file to be written.
-        added: models outside the released scheme.
-        protocol: by which the scores are.
-        datasets: those of its rows.
-    """
-    own = ", ".join(definitions_record(datasets))
-    unrecorded = {
-        "models taken with --add-model": any(added),
-        "protocol": protocol != PAPER,
-        f"definitions of datasets of your own ({own})": bool(own),
-    }
-    what = next((name for name, there in unrecorded.items() if there), None)
-    if what is not None and out.suffix.lower() == ".csv":
-        raise UserError(f"{out}: a CSV cannot record the {what}; let --out end in .parquet")
+        runs=sort_runs(runs.astype({"seed": np.int64, "n_validation": "Int64", "n_test": "Int64"})),
+        protocol=None if is_text else record.protocol, datasets=datasets, sealed=sealed,
+    )  # fmt: skip
 
 
 def write_runs(
     path: Path,
     runs: pd.DataFrame,
     *,
-    add_models: Iterable[str] = (),
     protocol: str = PAPER,
     datasets: Mapping[str, Dataset] = DATASETS,
 ) -> None:
@@ -171,17 +174,27 @@ def write_runs(
     Args:
         path: the file, replaced when it exists.
         runs: the columns of `COLUMNS`, in any row order.
-        add_models: the models outside the released naming scheme among them, recorded in a Parquet file.
-        protocol: the protocol of the scores, recorded likewise.
+        protocol: the protocol of the scores, recorded in a Parquet file as are names outside the released scheme.
         datasets: those that are known; the definitions of the rows' own ones are recorded likewise.
+
+    Raises:
+        UserError: the file is a CSV, which could not record what the names in it mean.
     """
     frame = sort_runs(runs)
-    if path.suffix.lower() == ".csv":
+    added = sorted(name for name in frame["model"].unique() if model_error(name) is not None)
+    own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
+    if _is_csv(path):
+        unrecorded = {
+            "models taken with --add-model": added,
+            "protocol": protocol != PAPER,
+            f"definitions of datasets of your own ({', '.join(own)})": own,
+        }
+        if what := next((name for name, there in unrecorded.items() if there), None):
+            raise UserError(f"{path}: a CSV cannot record the {what}; let --out end in .parquet")
         content = csv_text(frame.loc[:, list(COLUMNS)]).encode()
     else:
-        columns = [pa.array(frame[field.name], type=field.type, from_pandas=True) for field in _SCHEMA]
-        own = definitions_record(datasets[name] for name in sorted(frame["dataset"].unique()))
-        record = {"added_models": sorted(set(add_models)), "datasets": own, "protocol": protocol}
+        columns = [pa.array(frame[item.name], type=item.type, from_pandas=True) for item in _SCHEMA]
+        record = {"added_models": added, "datasets": own, "protocol": protocol}
         schema = _SCHEMA.with_metadata({_METADATA: json.dumps(record).encode()})
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), sink, compression="zstd")
@@ -192,6 +205,20 @@ def write_runs(
         write_bytes(path, content)
     if path.is_file():  # neither a device nor a pipe
         write_manifest(manifest, {}, {path.name: sha256_bytes(content)})
+
+
+def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the table's order with a fresh index; the argument is left as it is."""
+
+    def ranked(column: pd.Series) -> pd.Series:
+        ranks = _RANKS.get(str(column.name))
+        return column if ranks is None else column.map(lambda name: f"{ranks.get(name, 999):03}{name}")
+
+    return runs.sort_values(list(KEYS), key=ranked, kind="stable", ignore_index=True)
+
+
+def _is_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
 
 
 def _is_as_written(path: Path, content: bytes) -> bool:
@@ -212,60 +239,97 @@ def _is_as_written(path: Path, content: bytes) -> bool:
     return True
 
 
-def _record(path: Path, content: bytes) -> dict[str, Any]:
-    """Return what a Parquet table's maker recorded in it, checked; of tables of other makers what no record means."""
+def _read_csv(content: bytes) -> pa.Table:
+    types = _TYPES | {alias: _TYPES[name] for alias, name in _ALIASES.items()}
+    return pa_csv.read_csv(
+        pa.BufferReader(content),
+        read_options=pa_csv.ReadOptions(
+            use_threads=False, block_size=len(content) + 1
+        ),  # errors name the row
+        convert_options=pa_csv.ConvertOptions(column_types=types),
+    )
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise UserError(
+            f"{path}: the header has {twice[0]!r:.60} twice; keep one of these columns"
+        )
+    needed = [name for name in COLUMNS if name not in _OPTIONAL]
+    if missing := [name for name in needed if name not in header]:
+        spare = [name for name in header if name not in COLUMNS]
+        named = "; ".join(f"{name!r}{nearest(name, spare)}".rstrip("?") for name in missing)
+        raise UserError(
+            f"{path}: the header lacks {named}; a runs table has {','.join(needed)} "
+            "(val_score is read as validation_score; n_validation and n_test may be absent)"
+        )
+
+
+def _record_of(table: pa.Table, path: Path) -> _Record:
+    content = (table.schema.metadata or {}).get(_METADATA, b"{}")
     try:
         record = strict_json(content)
-        added, datasets = record.get("added_models", []), record.get("datasets", {})
-        protocol = record.get("protocol", PAPER)
-    except (BadJsonError, AttributeError) as error:
+        if not isinstance(record, dict):
+            raise BadJsonError("it is no table of names and values")
+    except BadJsonError as error:
         raise UserError(f"{path}: its record is damaged ({error}); {_AGAIN}") from None
-    if not isinstance(added, list) or not all(
-        isinstance(name, str) and not name_fault(name) for name in added
-    ):
-        raise UserError(f"{path}: its record of added models is damaged; {_AGAIN}")
-    if not isinstance(datasets, dict):
-        raise UserError(f"{path}: its record of datasets is damaged; {_AGAIN}")
-    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
-        raise UserError(f"{path}: its record names no known protocol; {_AGAIN}")
-    return {"added_models": added, "datasets": datasets, "protocol": protocol}
+    return read_settings(_Record, {"datasets": {}} | record, f"{path}: its record is damaged")
 
 
-def _check_types(table: pa.Table, path: Path) -> None:
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
-        if name in ("model", "task", "dataset") and not text:
-            raise UserError(f"{path}: the column {name} holds {kind}, not text")
-        if name in (*NUMBERS, "val_score") and not number:
-            raise UserError(f"{path}: the column {name} holds something that is no number ({kind})")
-
-
-def _csv_rows(path: Path, content: bytes) -> pd.DataFrame:
+def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
+    """Return a column as text or numbers; one that may be absent as missing values."""
+    if name not in table.column_names:
+        return pd.Series(np.full(table.num_rows, np.nan))
+    column, kind = table[name], _TYPES[name]
     try:
-        rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: no CSV file in UTF-8 ({error})") from None
-    if not rows:
-        raise UserError(f"{path}: the file is empty; the first line of a runs table names its columns")
-    header = [ALIASES.get(name.strip(), name.strip()) for name in rows[0]]
-    check_header(header, path)
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(header):
-            raise UserError(f"{path}: line {number} has {len(row)} fields, the header has {len(header)}")
-    frame = pd.DataFrame(rows[1:], columns=header, dtype=object)
-    for name in NUMBERS:
-        if name in frame:
-            frame[name] = [_number(text, name, path, line) for line, text in enumerate(frame[name], start=2)]
-    return frame
+        column = column.cast(kind)
+    except pa.ArrowException:
+        what = "text" if kind == pa.string() else "numbers"
+        raise UserError(f"{path}: the column {name} holds {column.type}, not {what}") from None
+    return (column.fill_null("") if kind == pa.string() else column).to_pandas()
 
 
-def _number(text: str, name: str, path: Path, line: int) -> float | None:
-    if not text.strip() and name in OPTIONAL:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        shown = repr(text)[:60]
-        raise UserError(f"{path}: line {line} has {name} {shown}, which is no number") from None
+def _faults(
+    runs: pd.DataFrame, added: Sequence[str], datasets: Mapping[str, Dataset]
+) -> Iterator[tuple[pd.Series, Callable[[pd.Series], str]]]:
+    """Yield which rows break a rule, and what is wrong with such a row."""
+    for model in runs["model"].unique():
+        if (error := model_error(model, added)) is not None:
+            yield runs["model"] == model, lambda _, error=error: f": {error}"  # type: ignore[misc]
+    yield ~runs["dataset"].isin(list(datasets)), lambda row: _unknown(row["dataset"], datasets)
+    tasks = {name: dataset.task for name, dataset in datasets.items()}
+    yield (
+        runs["task"] != runs["dataset"].map(tasks),
+        lambda row: (
+            f" gives {row['dataset']} the task {row['task']!r}, it belongs to {tasks[row['dataset']]}"
+        ),
+    )
+    yield (
+        ~runs["lr"].between(0, 1, inclusive="neither"),
+        lambda _: " has a learning rate that is no positive number below 1",
+    )
+    yield (
+        ~(runs["seed"].between(0, 2**31 - 1) & (runs["seed"] % 1 == 0)),
+        lambda _: " has a seed that is no whole number from 0 on",
+    )
+    for name in ("validation_score", "test_score"):
+        yield ~runs[name].between(0, 1), lambda row, name=name: _outside(name, row[name])  # type: ignore[misc]
+    for name in _OPTIONAL:
+        counts = runs[name]
+        yield (
+            counts.notna() & ~(counts.between(1, 1e12) & (counts % 1 == 0)),
+            lambda row, name=name: f" has {name} {row[name]:g}, no count from 1 on",  # type: ignore[misc]
+        )
+
+
+def _unknown(name: str, datasets: Mapping[str, Dataset]) -> str:
+    extra = " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
+    return (
+        f": dataset {name!r}{extra}{nearest(name, datasets)}; the datasets are {', '.join(datasets)}; one of your own "
+        "is known from its run store, or from the Parquet table that ingest makes of that"
+    )
+
+
+def _outside(name: str, value: float) -> str:
+    hint = "; percent are divided by 100 first" if 1 < value <= 100 else ""
+    return f" has {name} {value:g}, which is outside [0, 1]{hint}"

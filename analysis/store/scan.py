@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,8 +108,6 @@ class Scan:
     """Every cell with at least one result file, by name."""
     problems: tuple[Problem, ...]
     """What is out of place."""
-    added_models: tuple[str, ...]
-    """Models outside the released naming scheme that were wanted and are there."""
 
 
 def summary(problems: Sequence[Problem]) -> str:
@@ -128,6 +126,8 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
     A name in the released scheme can, whether or not the study trained it; any other only when it is in
     `added` or matches one of its shell patterns (`bert-*`).
     """
+    if (fault := name_fault(name)) is not None:
+        return f"{name!r:.60} {fault}, so it names no model"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in added):
         return None
     try:
@@ -169,59 +169,33 @@ def scan_store(
     Raises:
         UserError: there is no store, or it is a model's own folder.
     """
-    return _Scanner(results_folder(store), add_models, datasets, models).scan()
+    results = results_folder(store)
+    scanner = _Scanner(add_models, datasets)
+    found = [entry for entry in scanner.folders(results) if models is None or entry.name in models]
+    if any(entry.name in TASKS for entry in found):
+        raise UserError(
+            f"{results}: this is one model's folder; name the store above it, "
+            "which holds results/<model>/<task>/<dataset>/<run>"
+        )
+    for model in found:
+        scanner.scan_model(model)
+    cells = sorted(scanner.cells, key=lambda cell: cell.name)
+    return Scan(results=results, cells=tuple(cells), problems=tuple(scanner.problems))
 
 
 class _Scanner:
-    def __init__(
-        self,
-        results: Path,
-        add_models: Sequence[str],
-        datasets: Mapping[str, Dataset],
-        models: Collection[str] | None,
-    ) -> None:
-        self.results = results
+    """Goes through a store and collects its cells and problems."""
+
+    def __init__(self, add_models: Sequence[str], datasets: Mapping[str, Dataset]) -> None:
         self.add_models = add_models
         self.datasets = datasets
-        self.models = models
         self.problems: list[Problem] = []
         self.cells: list[Cell] = []
-        self.added: set[str] = set()
-        self.left_out: defaultdict[str, list[int]] = defaultdict(list)
-
-    def scan(self) -> Scan:
-        models = [
-            entry for entry in self.folders(self.results) if self.models is None or entry.name in self.models
-        ]
-        if any(entry.name in TASKS for entry in models):
-            raise UserError(
-                f"{self.results}: this is one model's folder; name the store above it, "
-                "which holds results/<model>/<task>/<dataset>/<run>"
-            )
-        for model in models:
-            if (fault := name_fault(model.name)) is not None:
-                self.report(model.path, "unknown", f"{fault}, so it names no model; its runs are left out")
-            elif (error := model_error(model.name, self.add_models)) is not None:
-                self.report(model.path, "unknown", f"{error}; its runs are left out")
-            else:
-                if model_error(model.name) is not None:
-                    self.added.add(model.name)
-                self.scan_model(model)
-        for dataset, counts in sorted(self.left_out.items()):
-            self.report(
-                self.results,
-                "left out",
-                f"{sum(counts):,} runs of {dataset} in {len(counts)} models are left out: "
-                f"{dataset} is not one of the paper's twelve datasets",
-            )
-        return Scan(
-            results=self.results,
-            cells=tuple(sorted(self.cells, key=lambda cell: cell.name)),
-            problems=tuple(self.problems),
-            added_models=tuple(sorted(self.added)),
-        )
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
+        if (error := model_error(model.name, self.add_models)) is not None:
+            self.report(model.path, "unknown", f"{error}; its runs are left out")
+            return
         tasks = list(self.folders(model.path))
         for task in tasks:
             if task.name not in TASKS:
@@ -238,8 +212,7 @@ class _Scanner:
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
         if entry.name in EXTRA_DATASETS:
-            runs = (Path(run.path, RESULTS).is_file() for run in self.folders(entry.path))
-            self.left_out[entry.name].append(sum(runs))
+            self.report(entry.path, "left out", "is not one of the paper's twelve datasets, and is left out")
             return
         dataset = self.datasets.get(entry.name)
         if dataset is None or dataset.task != task:

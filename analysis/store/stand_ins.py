@@ -9,7 +9,7 @@ these places, say so in every caption, and print none of the paper's numbers wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -45,7 +45,7 @@ class StandIns:
     """The same for the stages of logs."""
     families: dict[str, tuple[str, ...]]
     """The datasets that make a family's average."""
-    logs: Path | None
+    logs: Path | None = None
     """Folder of the training logs."""
 
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
@@ -72,18 +72,13 @@ def read_stand_ins(source: Path) -> StandIns | None:
     path = (source if source.is_dir() else source.parent) / STAND_INS
     if not path.is_file():
         return None
-    content = read_json(path, "make it again or remove it")
+    from pydantic import TypeAdapter, ValidationError  # not for those who have no such file
+
+    content = read_json(path, remedy := "make it again or remove it")
     try:
-        return StandIns(
-            title=str(content["title"]),
-            note=str(content["note"]),
-            steps=int(content["steps"]),
-            models={str(own): str(paper) for own, paper in content["models"].items()},
-            others=tuple(map(str, content["others"])),
-            stages={str(own): str(paper) for own, paper in content["stages"].items()},
-            families={str(task): tuple(map(str, names)) for task, names in content["families"].items()},
-            logs=inside(path.parent, str(content["logs"])) if content.get("logs") else None,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"[:200]
-        raise UserError(f"{path}: says no stand-ins ({why}); make it again or remove it") from None
+        read = TypeAdapter(StandIns).validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = ": ".join([*map(str, first["loc"]), first["msg"]])
+        raise UserError(f"{path}: says no stand-ins ({why}); {remedy}") from None
+    return replace(read, logs=inside(path.parent, str(read.logs)) if read.logs else None)

@@ -16,8 +16,8 @@ from cyclopts import Parameter
 from analysis.store import release
 from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
-from analysis.store.runs_table import read_table, refuse_csv, write_runs
-from analysis.store.scan import Problem, model_error, summary
+from analysis.store.runs_table import read_table, write_runs
+from analysis.store.scan import Problem, summary
 from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
 from benchmarks.protocol import PAPER
 from common.cli import MANY
@@ -114,10 +114,7 @@ def _convert(table: Path, out: Path, add_models: Sequence[str], protocol: str) -
         )
     if not read.sealed:
         logger.info("%s: without a seal, so nobody knows whether it was changed before", table)
-    added = [name for name in runs["model"].unique() if model_error(name) is not None]
-    datasets = [read.datasets[name] for name in runs["dataset"].unique()]
-    refuse_csv(out, added=added, protocol=recorded, datasets=datasets)
-    write_runs(out, runs, add_models=added, protocol=recorded, datasets=read.datasets)
+    write_runs(out, runs, protocol=recorded, datasets=read.datasets)
     logger.info("%s: %s runs of %s", out, f"{len(runs):,}", _count(runs["model"].nunique(), "model"))
 
 

@@ -45,14 +45,14 @@ def test_a_learning_rate_that_went_through_float32_is_the_grids(tmp_path: Path) 
         (["610m-mlm40-42k,SC,sst2,1e-05,0,nan,0.5"], "line 2 has validation_score nan"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,91.4"], "test_score 91.4, .*percent are divided by 100"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,-0.1"], "outside"),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "line 2 has test_score 'good', which is no number"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5,good"], "Row #2: .*invalid value 'good'"),
         (["610m-mlm40-42k,SC,sst2,0,0,0.5,0.5"], "learning rate that is no positive number"),
         (["610m-mlm40-42k,SC,sst2,1e-05,0.5,0.5,0.5"], "seed that is no whole number"),
         (
             [ROW, "610m-mlm40-42k,SC,sst2,2e-05,0,0.5,0.5", ROW],
             "lines 2 and 4 hold the same run.*lr 1e-05, seed 0",
         ),
-        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5"], "line 2 has 6 fields, the header has 7"),
+        (["610m-mlm40-42k,SC,sst2,1e-05,0,0.5"], "Row #2: Expected 7 columns, got 6"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:

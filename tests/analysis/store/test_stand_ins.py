@@ -48,7 +48,7 @@ def table(tmp_path: Path) -> Path:
         for model in (*MODELS, "mini-m-random") for task, dataset in FAMILIES.items() for seed in range(3)
     ]  # fmt: skip
     path = tmp_path / "runs.parquet"
-    write_runs(path, pd.DataFrame(rows), add_models=(*MODELS, "mini-m-random"))
+    write_runs(path, pd.DataFrame(rows))
     (tmp_path / STAND_INS).write_text(json.dumps(CONTENT))
     return path
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 from analysis.sources import EXAMPLE, Source
@@ -93,11 +93,12 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
-    def runs(models: Sequence[str], *, instances: bool = False) -> tuple[pd.DataFrame, None]:
+    def opened(store: Path, *, models: Sequence[str], **_: object) -> tuple[SimpleNamespace, None]:
         asked.append(tuple(models))
-        return made_up_runs(models), None
+        return SimpleNamespace(runs=made_up_runs(models)), None
 
-    monkeypatch.setattr("analysis.sources.released_runs", runs)
+    monkeypatch.setattr("analysis.sources.open_store", opened)
+    monkeypatch.setattr("analysis.sources.released_store", lambda models: tmp_path)
     monkeypatch.setattr("analysis.sources.cached_release", lambda: FIGURES[2])
     for words in (["3"], ["3", "8"], ["all"]):
         assert (

@@ -54,7 +54,7 @@ def test_a_single_cell_of_real_runs_decides_nothing_and_says_why(capsys):
 def test_the_command_that_the_page_names_gives_the_page_again(capsys, tmp_path):
     path = tmp_path / "my runs.csv"
     runs = made_up_runs(np.random.default_rng(0), models=("610m-clm-42k", "mine"))
-    write_runs(path, runs, add_models=["mine"])
+    write_runs(path, runs)
     given = ["--source", f"standard:{path}", "--add-model", "mine", "--selection", "mean"]
     page = run(capsys, *given, "--format", "markdown")
     [command] = [line for line in page.splitlines() if line.startswith("    python -m analysis claims ")]
