@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from analysis.claims.assessment import Assessment, assess
-from analysis.letter.traps import Evidence, Measured, measured_traps
+from analysis.letter.traps import measured_traps
 from analysis.sources import Source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, audit
 from analysis.tables.paper_arithmetic import Check
+from benchmarks.protocol import AVERAGE
 from common.tables import Document, Heading, fill_template, signed
 
 __all__ = [
@@ -75,14 +76,12 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         UserError: the source's networks or metrics are not the paper's.
     """
     result = audit(source, selection=settings.selection)
-    standard = standard_of(source)
-    evidence = Evidence(runs=source.runs, standard=None if standard is None else standard.runs)
     if assessment is None:
         assessment = assess(source, settings, second_opinion=False)
     sections = (
         _reproduced(result),
         _not_reproduced(result),
-        _traps(measured_traps(evidence), evidence),
+        _traps(source),
         _arithmetic(result.arithmetic),
         _verdicts(assessment),
         Section(title="What nobody can know from what is released", lead="", points=UNKNOWABLE),
@@ -105,76 +104,60 @@ def letter_document(letter: Letter) -> Document:
 
 
 def _reproduced(result: Audit) -> Section:
-    title = "What reproduces, and from what"
-    agreeing = [check for check in result.arithmetic if check.status == "agrees"]
-    own = (
-        f"Of {len(result.arithmetic)} statements that can be redone from the paper's other numbers, {len(agreeing)} "
-        "agree."
-    )
+    title, cells = "What reproduces, and from what", result.distinct
+    agreeing = sum(check.status == "agrees" for check in result.arithmetic)
+    own = f"Of {len(result.arithmetic)} statements that can be redone from the paper's other numbers, {agreeing} agree."
     if not result.has_runs:
-        return Section(
-            title=title,
-            lead=f"This source holds the paper's printed numbers alone, so none of its {len(result.distinct)} scores "
-            f"was recomputed. {own}",
-        )
-    counts = Counter(cell.status.split(":")[0] for cell in result.distinct)
-    compared = [cell for cell in result.distinct if cell.agreement is not None]
-    exact = sum(cell.agreement == "exact" for cell in compared)
-    within = sum(cell.agreement == "within interval" for cell in compared)
-    runs = sum(cell.n_runs for cell in result.distinct if cell.dataset != "average")
-    return Section(
-        title=title,
-        lead=f"From {runs:,} runs of {result.source}, {len(compared)} of the paper's {len(result.distinct)} scores "
-        f"were recomputed (repeats counted once): {exact} agree to the printed digits, {within} more "
-        f"within the printed interval. {counts['incomplete']} have some of their runs missing; "
-        f"{counts['no runs']} have none. {own}",
+        lead = f"This source holds the paper's printed numbers alone, so none of its {len(cells)} scores was "
+        return Section(title=title, lead=f"{lead}recomputed. {own}")
+    status = Counter(cell.status.split(":")[0] for cell in cells)
+    agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
+    runs = sum(cell.n_runs for cell in cells if cell.dataset != AVERAGE)
+    lead = (
+        f"From {runs:,} runs of {result.source}, {agreement.total()} of the paper's {len(cells)} scores were "
+        f"recomputed (repeats counted once): {agreement['exact']} agree to the printed digits, "
+        f"{agreement['within interval']} more within the printed interval. {status['incomplete']} have some of their "
+        f"runs missing; {status['no runs']} have none."
     )
+    return Section(title=title, lead=f"{lead} {own}")
 
 
 def _not_reproduced(result: Audit) -> Section:
-    title = "What does not"
-    wrong = sorted(
-        (cell for cell in result.distinct if cell.agreement == "differs"),
-        key=lambda cell: -abs(cell.difference or 0.0),
-    )
-    if not result.has_runs:
-        return Section(title=title, lead="Nothing can be said of the scores without runs.")
+    wrong = [cell for cell in result.distinct if cell.agreement == "differs"]
+    shown = sorted(wrong, key=lambda cell: -abs(cell.difference or 0.0))[:_MOST_CELLS]
     compared = sum(cell.agreement is not None for cell in result.distinct)
-    if not wrong:
-        return Section(
-            title=title, lead=f"None of the {compared} recomputed scores leaves the printed interval."
-        )
-    shown = wrong[:_MOST_CELLS]
+    if not result.has_runs:
+        lead = "Nothing can be said of the scores without runs."
+    elif not wrong:
+        lead = f"None of the {compared} recomputed scores leaves the printed interval."
+    else:
+        more = f" The largest {len(shown)}:" if len(wrong) > len(shown) else ""
+        lead = f"{len(wrong)} of {compared} recomputed scores leave the printed interval.{more}"
     points = tuple(
         f"Table {cell.table}, {cell.model}, {cell.dataset}: printed {cell.published_mean:.2f}, recomputed "
         f"{cell.mean:.2f} ({signed(cell.difference or 0.0)})"
         for cell in shown
     )
-    more = f" The largest {len(shown)}:" if len(wrong) > len(shown) else ""
-    return Section(
-        title=title,
-        lead=f"{len(wrong)} of {compared} recomputed scores leave the printed interval.{more}",
-        points=points,
-    )
+    return Section(title="What does not", lead=lead, points=points)
 
 
-def _traps(found: list[Measured], evidence: Evidence) -> Section:
-    measured = sum(one.effect is not None for one in found)
-    if evidence.standard is not None:
+def _traps(source: Source) -> Section:
+    standard = standard_of(source)
+    found = measured_traps(source.runs, None if standard is None else standard.runs)
+    measured = sum(effect is not None for _, effect in found)
+    if standard is not None:
         lead = f"Measured on this source's runs, scored by both protocols, where it says points ({measured})."
     elif measured:
         lead = f"Measured on this source's runs where it says points ({measured}); more needs runs of both protocols."
     else:
         lead = "Their sizes need runs scored by both protocols; given is what follows from the definitions."
-    points = tuple(f"{one.trap.sentence} Effect: {one.size}." for one in found)
+    points = tuple(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found)
     return Section(title="Traps that change the numbers", lead=lead, points=points)
 
 
 def _arithmetic(checks: tuple[Check, ...]) -> Section:
-    place = {name: rank for rank, name in enumerate(BY_CONSEQUENCE)}
-    wrong = sorted(
-        (check for check in checks if check.status == "differs"), key=lambda check: place[check.id]
-    )
+    wrong = [check for check in checks if check.status == "differs"]
+    wrong.sort(key=lambda check: BY_CONSEQUENCE.index(check.id))
     return Section(
         title="The paper's arithmetic",
         lead=f"{len(wrong)} of {len(checks)} statements disagree with the rest, the most consequential first.",

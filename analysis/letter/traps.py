@@ -14,21 +14,17 @@ import pandas as pd
 from scipy import special
 
 from analysis.published_cells import N_SEEDS, NORMAL_QUANTILE
+from analysis.statistics.learning_rate_selection import select_runs
 from analysis.statistics.scores_table import seed_scores
 from benchmarks.protocol import AVERAGE
 from common.registry import Registry
 
-__all__ = ["TRAPS", "Evidence", "Measured", "Trap", "measured_traps"]
+__all__ = ["TRAPS", "Trap", "measured_traps"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What a trap can be measured with."""
-
-    runs: pd.DataFrame | None = None
-    """Runs scored by the paper's protocol."""
-    standard: pd.DataFrame | None = None
-    """The same runs scored by the standard protocol."""
+Measure = Callable[[pd.DataFrame, pd.DataFrame | None], float | None]
+"""From runs scored by the paper's protocol, and the same runs scored by the standard one, to an effect in points (how
+far scores move), or None where these runs do not show it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,64 +36,43 @@ class Trap:
     """What it is."""
     known: str
     """What follows from the definition alone, without runs."""
-    measure: Callable[[Evidence], float | None] = lambda _: None
-    """The effect in points (how far scores move), or None where the evidence does not show it."""
+    measure: Measure = lambda *_: None
     how: str = ""
     """What the measured effect is of."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A trap and its effect."""
-
-    trap: Trap
-    effect: float | None
-    """In points; None: not measurable from this source."""
-
-    @property
-    def size(self) -> str:
-        """The effect in words."""
-        if self.effect is None:
-            return self.trap.known
-        return f"{self.effect:.2f} points, {self.trap.how}"
+    def size(self, effect: float | None) -> str:
+        """Return the effect in words, in points or as it is known from the definition."""
+        return self.known if effect is None else f"{effect:.2f} points, {self.how}"
 
 
-def measured_traps(evidence: Evidence) -> list[Measured]:
-    """Return every trap, those with a measured effect first, the largest on top; the others in their own order."""
-    found = [Measured(trap=trap, effect=trap.measure(evidence)) for trap in TRAPS.values()]
-    return sorted(found, key=lambda one: (one.effect is None, -(one.effect or 0.0)))
+def measured_traps(
+    runs: pd.DataFrame | None, standard: pd.DataFrame | None = None
+) -> list[tuple[Trap, float | None]]:
+    """Return every trap with its effect, those with a measured one first, the largest on top; then their own order."""
+    found = [(trap, None if runs is None else trap.measure(runs, standard)) for trap in TRAPS.values()]
+    return sorted(found, key=lambda one: (one[1] is None, -(one[1] or 0.0)))
 
 
-def _between_protocols(task: str) -> Callable[[Evidence], float | None]:
+def _between_protocols(task: str) -> Measure:
     """Return the mean distance of the two protocols' scores over the models and datasets of a task."""
 
-    def measure(evidence: Evidence) -> float | None:
-        if evidence.runs is None or evidence.standard is None:
+    def measure(runs: pd.DataFrame, standard: pd.DataFrame | None) -> float | None:
+        if standard is None:
             return None
         # The rate is chosen by the paper's validation score in both, so that the same fine-tunings are compared.
-        chosen = _chosen_rows(evidence.runs, task)
-        keys = ["model", "dataset", "lr", "seed"]
-        both = chosen.merge(evidence.standard[[*keys, "test_score"]], on=keys, suffixes=("", "_standard"))
-        if both.empty:
-            return None
-        means = both.groupby(["model", "dataset"], observed=True)[
-            ["test_score", "test_score_standard"]
-        ].mean()
-        return 100 * float((means["test_score"] - means["test_score_standard"]).abs().mean())
+        chosen = select_runs(runs[runs["task"] == task], "seed")
+        keys, scores = ["model", "dataset", "lr", "seed"], ["test_score", "test_score_standard"]
+        both = chosen.merge(standard[[*keys, "test_score"]], on=keys, suffixes=("", "_standard"))
+        means = both.groupby(["model", "dataset"], observed=True)[scores].mean()
+        return 100 * float((means[scores[0]] - means[scores[1]]).abs().mean()) if len(means) else None
 
     return measure
 
 
-def _chosen_rows(runs: pd.DataFrame, task: str) -> pd.DataFrame:
-    from analysis.statistics.learning_rate_selection import select_runs
-
-    return select_runs(runs[runs["task"] == task], "seed")
-
-
-def _between_rules(evidence: Evidence) -> float | None:
-    if evidence.runs is None or evidence.runs["lr"].nunique() < 2:
+def _between_rules(runs: pd.DataFrame, _: pd.DataFrame | None) -> float | None:
+    if runs["lr"].nunique() < 2:
         return None
-    by_seed, by_mean = (seed_scores(evidence.runs, rule).mean(axis=1) for rule in ("seed", "mean"))
+    by_seed, by_mean = (seed_scores(runs, rule).mean(axis=1) for rule in ("seed", "mean"))
     datasets = by_seed.index.get_level_values("dataset") != AVERAGE
     distance = (by_seed[datasets] - by_mean.reindex(by_seed.index)[datasets]).abs()
     return float(distance.mean()) if len(distance) else None

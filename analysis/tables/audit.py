@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from pathlib import Path
-from typing import NamedTuple
-
-import pandas as pd
 
 from analysis.published_cells import published_cells
 from analysis.records import records
@@ -56,14 +54,6 @@ class AuditedCell:
     n_runs: int
     difference: float | None
     """Recomputed minus published mean, in points."""
-
-
-class _Value(NamedTuple):
-    """A cell's value, printed or recomputed."""
-
-    mean: float
-    ci95: float
-    n_seeds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,76 +125,46 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: {source.title.lower()} scores are of other networks or metrics than the paper's "
             "numbers, which they can neither confirm nor contradict"
         )
-    recomputed: dict[tuple[str, str, str], _Value] = {}
-    counts: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str, str], tuple[float, float, int]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     if source.runs is not None:
         scores = source.scores(Settings(selection=selection, interval="paper"))
-        recomputed = {
-            (model, task, dataset): _Value(mean, (high - low) / 2, n_seeds)
+        found = {
+            (model, task, dataset): (mean, (high - low) / 2, n_seeds)
             for model, task, dataset, mean, low, high, n_seeds in records(
                 scores, "model", "task", "dataset", "mean", "low", "high", "n_seeds"
             )
         }
-        counts = _run_counts(source.runs)
-    columns = ("table", "model", "task", "dataset", "mean", "ci95")
-    audited = [
-        _audit_cell(table, key := (model, task, dataset), _Value(mean, ci95), recomputed.get(key), counts)
-        for table, model, task, dataset, mean, ci95 in records(published_cells(), *columns)
-    ]
+        grid = source.runs[source.runs["lr"].isin(LEARNING_RATES) & source.runs["seed"].isin(SEEDS)]
+        counts.update(records(grid, "model", "dataset"))
+    cells = []
+    for table, model, task, dataset, printed, ci95 in records(
+        published_cells(), "table", "model", "task", "dataset", "mean", "ci95"
+    ):
+        names = datasets_of(task) if dataset == AVERAGE else (dataset,)
+        n_runs, full = sum(counts[model, name] for name in names), FULL_CELL * len(names)
+        mean, half, n_seeds = found.get((model, task, dataset), (nan, nan, 0))
+        off, agreement = mean - printed, None
+        if n_seeds:
+            exact = abs(off) <= _HALF_DIGIT and abs(half - ci95) <= _HALF_DIGIT
+            within = "within interval" if abs(off) <= ci95 + _HALF_DIGIT else "differs"
+            agreement = "exact" if exact else within
+        status = agreement if n_runs >= full else None
+        cells.append(
+            AuditedCell(
+                table=table, model=model, task=task, dataset=dataset, agreement=agreement,
+                status=status or (f"incomplete: {n_runs} of {full}" if n_runs else "no runs"),
+                published_mean=printed, published_ci95=ci95,
+                mean=_rounded(mean), ci95=_rounded(half), n_seeds=n_seeds, n_runs=n_runs, difference=_rounded(off),
+            )
+        )  # fmt: skip
     return Audit(
-        source=source.label,
-        selection=selection,
-        cells=tuple(audited),
-        arithmetic=tuple(check_arithmetic()),
+        source=source.label, selection=selection, cells=tuple(cells), arithmetic=tuple(check_arithmetic())
     )
 
 
-def _run_counts(runs: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """Return how many runs of the paper's grid (6 rates, 5 seeds) each (model, dataset) has."""
-    grid = runs[runs["lr"].isin(LEARNING_RATES) & runs["seed"].isin(SEEDS)]
-    return dict(Counter(records(grid, "model", "dataset")))
-
-
-def _audit_cell(
-    table: int,
-    key: tuple[str, str, str],
-    printed: _Value,
-    value: _Value | None,
-    counts: dict[tuple[str, str], int],
-) -> AuditedCell:
-    model, task, dataset = key
-    names = datasets_of(task) if dataset == AVERAGE else (dataset,)
-    n_runs = sum(counts.get((model, name), 0) for name in names)
-    full = FULL_CELL * len(names)
-    agreement = None if value is None else _agreement(printed, value)
-    if n_runs == 0:
-        status = "no runs"
-    elif n_runs < full or agreement is None:
-        status = f"incomplete: {n_runs} of {full}"
-    else:
-        status = agreement
-    return AuditedCell(
-        table=table,
-        model=model,
-        task=task,
-        dataset=dataset,
-        status=status,
-        agreement=agreement,
-        published_mean=printed.mean,
-        published_ci95=printed.ci95,
-        mean=None if value is None else round(value.mean, 6),
-        ci95=None if value is None or value.ci95 != value.ci95 else round(value.ci95, 6),
-        n_seeds=0 if value is None else value.n_seeds,
-        n_runs=n_runs,
-        difference=None if value is None else round(value.mean - printed.mean, 6),
-    )
-
-
-def _agreement(printed: _Value, value: _Value) -> str:
-    off, wider = abs(value.mean - printed.mean), abs(value.ci95 - printed.ci95)
-    if off <= _HALF_DIGIT and wider <= _HALF_DIGIT:
-        return "exact"
-    return "within interval" if off <= printed.ci95 + _HALF_DIGIT else "differs"
+def _rounded(value: float) -> float | None:
+    return None if value != value else round(value, 6)
 
 
 def audit_document(result: Audit) -> Document:
@@ -256,30 +216,22 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     ]
     if result.has_runs:
         sections.insert(0, ("Cells by table", [[*_SUMMARY], *summary]))
-    if cells := _cell_rows(result):
-        sections.append(("Cells with runs", [[*_CELLS], *cells]))
+        rows = [_cell_row(cell) for cell in result.cells if cell.n_runs]
+        sections.append(("Cells with runs", [[*_CELLS], *rows]))
     return sections
 
 
-def _cell_rows(result: Audit) -> list[list[str]]:
+def _cell_row(cell: AuditedCell) -> list[str]:
+    """Return what is printed of a cell, under the names of `_CELLS`."""
+    half = "" if cell.ci95 is None else f" ± {cell.ci95:.2f}"
     return [
-        [
-            str(cell.table),
-            cell.model,
-            cell.task,
-            "Average" if cell.dataset == AVERAGE else DATASETS[cell.dataset].title,
-            f"{cell.published_mean:.2f} ± {cell.published_ci95:.2f}",
-            _recomputed(cell),
-            "" if cell.difference is None else signed(cell.difference),
-            str(cell.n_runs),
-            cell.status if cell.agreement in (None, cell.status) else f"{cell.status} ({cell.agreement})",
-        ]
-        for cell in result.cells
-        if cell.n_runs
+        str(cell.table),
+        cell.model,
+        cell.task,
+        "Average" if cell.dataset == AVERAGE else DATASETS[cell.dataset].title,
+        f"{cell.published_mean:.2f} ± {cell.published_ci95:.2f}",
+        "-" if cell.mean is None else f"{cell.mean:.2f}{half}",
+        "" if cell.difference is None else signed(cell.difference),
+        str(cell.n_runs),
+        cell.status if cell.agreement in (None, cell.status) else f"{cell.status} ({cell.agreement})",
     ]
-
-
-def _recomputed(cell: AuditedCell) -> str:
-    if cell.mean is None:
-        return "-"
-    return f"{cell.mean:.2f}" + ("" if cell.ci95 is None else f" ± {cell.ci95:.2f}")

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import DATASETS, TASKS
+from benchmarks.protocol import TASKS
 from benchmarks.runs import RESULTS, parse_run_folder, read_run
 from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
 from common.registry import Registry
+from common.tables import Document
 
-__all__ = [
-    "ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "facts_of", "provenance_json",
-    "provenance_text",
-]  # fmt: skip
+__all__ = ["ASPECTS", "Aspect", "Failed", "Mismatch", "Provenance", "audit_provenance", "provenance_document"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,10 @@ class Aspect:
 
     def of(self, record: Mapping[str, Any]) -> str:
         """Return what a run's record says about it, as short text; `?` for nothing."""
-        values = [_at(record, path) for path in self.paths]
+        values: list[Any] = [record] * len(self.paths)
+        for place, path in enumerate(self.paths):
+            for section in path.split("."):
+                values[place] = values[place].get(section) if isinstance(values[place], dict) else None
         if all(value is None for value in values):
             return "?"
         value = values[0] if len(values) == 1 else values
@@ -110,18 +111,6 @@ ASPECTS: Registry[Aspect] = Registry(
 """What is compared."""
 
 
-def facts_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run's record says about each aspect, as short text; `?` for what it does not say."""
-    return {name: aspect.of(record) for name, aspect in ASPECTS.items()}
-
-
-def _at(record: Mapping[str, Any], path: str) -> Any:
-    value: Any = record
-    for section in path.split("."):
-        value = value.get(section) if isinstance(value, dict) else None
-    return value
-
-
 def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     """Read every `run.json` of a store and compare what the runs of each table were made with.
 
@@ -138,62 +127,45 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
         raise UserError(f"{store}: no run store, it has no folder `results`")
     check_crate(results.parent)
     datasets = known_datasets(stored_definitions(results.parent))
-    logs = logs or results.parent / "logs"
-    facts: dict[str, dict[str, dict[str, str]]] = {task: {} for task in TASKS}
-    runs, failed = 0, []
+    logs = (logs or results.parent / "logs") / "cell"
+    # What each run says, by task, aspect and the table in which the runs would stand together.
+    said: dict[tuple[int, int, str], dict[str, str]] = {}
+    runs, recorded, failed = 0, 0, []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
-        dataset = folder.parent.name
-        if parse_run_folder(folder.name) is None or dataset not in datasets:
+        dataset = datasets.get(folder.parent.name)
+        if parse_run_folder(folder.name) is None or dataset is None:
             continue
-        name, done = folder.relative_to(results).as_posix(), (folder / RESULTS).is_file()
-        record = read_run(folder)
+        name, done, record = (
+            folder.relative_to(results).as_posix(),
+            (folder / RESULTS).is_file(),
+            read_run(folder),
+        )
         runs += done
-        if not record:
-            continue
-        if not done and record.get("status") == "failed":
-            failed.append(_failed(name, record, logs / "cell", datasets[dataset].trained_on))
-        elif done:
-            facts[datasets[dataset].task][name] = facts_of(record)
+        recorded += done and bool(record)
+        if record and done:
+            for rank, aspect in enumerate(ASPECTS.values()):
+                table = dataset.name if aspect.of_dataset or dataset.content else dataset.task
+                key = (list(TASKS).index(dataset.task), rank, table)
+                said.setdefault(key, {})[name] = aspect.of(record)
+        elif record.get("status") == "failed":
+            log = logs / f"{name.split('/')[0]}__{dataset.trained_on}.log"
+            lines = log.read_text("utf-8", errors="replace").splitlines() if log.is_file() else []
+            reason = str(record.get("reason", "unknown"))
+            failed.append(Failed(run=name, reason=reason, log=tuple(lines[-5:])))
     if not runs and not failed:
         raise UserError(f"{results} holds no runs")
-    mismatches = [
-        mismatch
-        for task, by_run in facts.items()
-        for aspect in ASPECTS.values()
-        for mismatch in _compare(task, aspect, by_run)
-    ]
-    recorded = sum(len(by_run) for by_run in facts.values())
+    mismatches = []
+    for (_, rank, table), values in sorted(said.items(), key=lambda item: item[0][:2]):
+        counts = dict(Counter(values.values()).most_common())
+        rare = [run for run, value in values.items() if value != next(iter(counts))]
+        if rare:
+            aspect = list(ASPECTS)[rank]
+            mismatches.append(Mismatch(aspect=aspect, table=table, values=counts, examples=tuple(rare[:5])))
     return Provenance(runs=runs, recorded=recorded, mismatches=tuple(mismatches), failed=tuple(failed))
 
 
-def _compare(task: str, aspect: Aspect, by_run: Mapping[str, dict[str, str]]) -> Iterable[Mismatch]:
-    groups: dict[str, dict[str, str]] = {}
-    for run, facts in by_run.items():
-        dataset = run.split("/")[2]
-        table = dataset if aspect.of_dataset or dataset not in DATASETS else task
-        groups.setdefault(table, {})[run] = facts[aspect.name]
-    for table, values in groups.items():
-        counts = Counter(values.values()).most_common()
-        if len(counts) > 1:
-            rare = [run for run, value in values.items() if value != counts[0][0]]
-            yield Mismatch(aspect=aspect.name, table=table, values=dict(counts), examples=tuple(rare[:5]))
-
-
-def _failed(name: str, record: Mapping[str, Any], logs: Path, trained_on: str) -> Failed:
-    path = logs / f"{name.split('/')[0]}__{trained_on}.log"
-    tail: tuple[str, ...] = ()
-    if path.is_file():
-        tail = tuple(path.read_text("utf-8", errors="replace").splitlines()[-5:])
-    return Failed(run=name, reason=str(record.get("reason", "unknown")), log=tail)
-
-
-def provenance_json(result: Provenance) -> str:
-    """Return the outcome as JSON."""
-    return json.dumps(asdict(result), indent=1) + "\n"
-
-
-def provenance_text(result: Provenance) -> str:
-    """Return the outcome as text."""
+def provenance_document(result: Provenance) -> Document:
+    """Return the outcome, as text and as data."""
     lines = [f"{result.runs} runs, {result.recorded} of them with a record of what they were made with"]
     for item in result.mismatches:
         lines.append(f"DIFFERS  {item.table}: {ASPECTS[item.aspect].title}")
@@ -206,4 +178,4 @@ def provenance_text(result: Provenance) -> str:
         lines.append(f"FAILED   {run.run}: {run.reason}")
         lines += [f"            {line[:160]}" for line in run.log]
     lines.append(f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs")
-    return "\n".join(lines) + "\n"
+    return Document(body=lines, data=asdict(result))

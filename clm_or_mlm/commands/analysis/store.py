@@ -18,11 +18,12 @@ from analysis.store.ingest import RefusedStoreError
 from analysis.store.ingest import ingest as read_store
 from analysis.store.runs_table import read_table, write_runs
 from analysis.store.scan import Problem, summary
-from analysis.tables.provenance import audit_provenance, provenance_json, provenance_text
+from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.protocol import PAPER
 from common.cli import MANY
 from common.errors import UserError, nearest
 from common.files import write_text
+from common.tables import show
 from pretraining.model_names import FIGURES, MODELS, TABLES
 
 __all__ = ["fetch_released", "ingest", "provenance"]
@@ -173,5 +174,5 @@ def provenance(store: Path, /, *, json: bool = False) -> int:
         json: print JSON
     """
     result = audit_provenance(store)
-    sys.stdout.write((provenance_json if json else provenance_text)(result))
+    sys.stdout.write(show(provenance_document(result), "json" if json else "text"))
     return 1 if result.mismatches else 0

@@ -254,7 +254,8 @@ def test_one_bad_name_or_file_costs_itself_alone(store: Path, tmp_path: Path) ->
     told = [str(problem) for problem in ingested.problems]
     assert all(sentence.isprintable() for sentence in told)
     assert any(
-        "not-utf8-\\udcff\\x1b[31m' is not UTF-8, so it names no model" in sentence.replace("\\\\", "\\") for sentence in told
+        "not-utf8-\\udcff\\x1b[31m' is not UTF-8, so it names no model" in sentence.replace("\\\\", "\\")
+        for sentence in told
     )
     assert any("no such file needs more than" in sentence for sentence in told)
     assert ingested.status == 1

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from analysis import __main__ as commands
+from analysis.sources import open_source
 from analysis.store import release
 from analysis.store.ingest import ingest, open_store
-from analysis.sources import open_source
 from analysis.store.release import cached_release, released_store
 from benchmarks.runs import cell_keys, write_results
 from common.errors import UserError

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.tables.provenance import audit_provenance, provenance_text
+from analysis.tables.provenance import audit_provenance, provenance_document
 from benchmarks.runs import RunKey, write_results
 from common.errors import UserError
 from common.manifest import write_manifest
+from common.tables import show
 from tests.analysis.stores import fill_own
 
 
@@ -117,7 +118,7 @@ def test_released_runs_have_no_record(tmp_path: Path) -> None:
     (path / "run.json").unlink()
     found = audit_provenance(tmp_path)
     assert (found.runs, found.recorded) == (1, 0)
-    assert "agree" not in provenance_text(found)
+    assert "agree" not in show(provenance_document(found), "text")
 
 
 def test_no_store_and_a_broken_record_are_one_sentence(tmp_path: Path) -> None:
