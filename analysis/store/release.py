@@ -142,7 +142,9 @@ class _Clone:
         Git hashes only files whose size or times are not those of its checkout.
         """
         options = ("--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all")
-        changed = models and self.git("status", *options, "--", *(f"results/{name}" for name in models))
+        if not models:
+            return
+        changed = self.git("status", *options, "--", *(f"results/{name}" for name in models))
         if changed:
             first = changed.split("\0")[0].lstrip().partition(" ")[2].lstrip()
             raise UserError(

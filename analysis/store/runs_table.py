@@ -252,9 +252,7 @@ def _read_csv(content: bytes) -> pa.Table:
 
 def _check_header(header: Sequence[str], path: Path) -> None:
     if twice := [name for name in header if header.count(name) > 1]:
-        raise UserError(
-            f"{path}: the header has {twice[0]!r:.60} twice; keep one of these columns"
-        )
+        raise UserError(f"{path}: the header has {twice[0]!r:.60} twice; keep one of these columns")
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     if missing := [name for name in needed if name not in header]:
         spare = [name for name in header if name not in COLUMNS]
@@ -286,7 +284,7 @@ def _column(table: pa.Table, name: str, path: Path) -> pd.Series:
     except pa.ArrowException:
         what = "text" if kind == pa.string() else "numbers"
         raise UserError(f"{path}: the column {name} holds {column.type}, not {what}") from None
-    return (column.fill_null("") if kind == pa.string() else column).to_pandas()
+    return pd.Series((column.fill_null("") if kind == pa.string() else column).to_pandas())
 
 
 def _faults(
