@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import reprlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,27 +105,21 @@ def parse_results(content: bytes) -> Results:
 
 
 def _split(document: Any, name: str, words: bool) -> Split:
-    part = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(part, dict):
-        raise ResultsError(
-            "incomplete", f"lacks {name!r}; a result holds validation and test, each with score and scores_i"
-        )
-    for key in ("score", "scores_i"):
-        if key not in part:
-            raise ResultsError("incomplete", f"lacks {key!r} in {name!r}; {AGAIN}")
-    score, entries = part["score"], part["scores_i"]
+    try:
+        score, entries = document[name]["score"], document[name]["scores_i"]
+    except (KeyError, TypeError, IndexError):
+        raise ResultsError("incomplete", f"lacks {name!r} with score and scores_i; {AGAIN}") from None
     if not isinstance(entries, list):
-        raise ResultsError("value", f"has {name}.scores_i that is no list but {_short(entries)}")
+        raise ResultsError("value", f"has {name}.scores_i that is no list but {reprlib.repr(entries)}")
     if not entries:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {AGAIN}")
     values = _floats(entries, name, words)
     low, high = float(values.min()), float(values.max())
     if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
-        wrong = low if low < -_RANGE_TOLERANCE else high
-        place = int(np.flatnonzero(values == wrong)[0])
-        raise ResultsError("value", f"has {name}.scores_i[{place}] = {wrong:g}, outside [0, 1]")
+        place = int(values.argmin() if low < -_RANGE_TOLERANCE else values.argmax())
+        raise ResultsError("value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]")
     if isinstance(score, bool) or not isinstance(score, int | float):
-        raise ResultsError("value", f"has a {name}.score that is no number but {_short(score)}")
+        raise ResultsError("value", f"has a {name}.score that is no number but {reprlib.repr(score)}")
     mean = float(values.sum()) / len(values)
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
@@ -153,28 +147,19 @@ def _floats(entries: list[Any], name: str, words: bool) -> npt.NDArray[np.float6
         for place, entry in enumerate(entries)
         if isinstance(entry, bool) or not isinstance(entry, int | float)
     )
-    raise ResultsError("value", f"has {name}.scores_i[{place}] = {_short(wrong)}, which is no number")
+    raise ResultsError("value", f"has {name}.scores_i[{place}] = {reprlib.repr(wrong)}, which is no number")
 
 
 def _why_not_json(content: bytes) -> ResultsError:
-    if not content.strip(b" \t\r\n\0"):
-        return ResultsError("broken", f"is empty; {AGAIN}")
-    constants: list[str] = []
-    try:
-        json.loads(content, parse_constant=constants.append)
-    except (ValueError, RecursionError) as error:  # of a number of thousands of digits too
-        if isinstance(error, json.JSONDecodeError) and not content[error.pos :].strip(b" \t\r\n\0"):
-            return ResultsError("broken", f"is cut off after {len(content):,} bytes; {AGAIN}")
-        where = f" (line {error.lineno}: {error.msg})" if isinstance(error, json.JSONDecodeError) else ""
-        return ResultsError("broken", f"is not JSON{where}; {AGAIN}")
-    if constants:
-        return ResultsError("value", f"holds {constants[0]}, which is no score; {AGAIN}")
-    return ResultsError("broken", f"is not strict JSON; {AGAIN}")
-
-
-def _short(value: object) -> str:
-    try:
-        text = json.dumps(value)
-    except RecursionError:
-        return "something deep"
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    text = content.strip(b" \t\r\n\0")
+    why = "is not strict JSON"
+    if not text:
+        why = "is empty"
+    elif text.startswith(b"{") and not text.endswith(b"}"):
+        why = f"is cut off after {len(content):,} bytes"
+    else:
+        try:
+            strict_json(content)
+        except BadJsonError as error:
+            why = f"is not JSON ({error})"
+    return ResultsError("broken", f"{why}; {AGAIN}")

@@ -130,7 +130,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     content = read_bounded(path, _MOST)
     sealed, is_text = _is_as_written(path, content), _is_csv(path)
     try:
-        table = _read_csv(content) if is_text else pq.read_table(pa.BufferReader(content))
+        table = _read_csv(content) if is_text else pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason, kind = first_line(error), "CSV" if is_text else "Parquet"

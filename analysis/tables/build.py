@@ -5,7 +5,7 @@ A table is data; `analysis.tables.render` prints it as Markdown, LaTeX, CSV or H
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -17,7 +17,7 @@ from analysis.records import records
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.interval_kinds import caption_of
 from analysis.statistics.scores_table import COLUMNS
-from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, Task, datasets_of
+from benchmarks.protocol import AVERAGE, DATASETS, PAPER, TASKS, datasets_of
 from common.errors import UserError
 from pretraining.model_names import MODELS, TABLES, Model, format_steps, parse
 from pretraining.paper_settings import SHAPES, TRAINING
@@ -72,7 +72,7 @@ class Table:
 
 def table_numbers() -> tuple[int, ...]:
     """Return the numbers of the paper's tables."""
-    return tuple(PAPER_TABLES)
+    return tuple(sorted(TABLES))
 
 
 def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED) -> Table:
@@ -87,12 +87,50 @@ def build_table(number: int, scores: pd.DataFrame | None = None, *, source: Sour
     Raises:
         UserError: no such table.
     """
-    if number not in PAPER_TABLES:
+    if number not in table_numbers():
         raise UserError(f"there is no Table {number}; the paper has Tables 1 to {table_numbers()[-1]}")
-    return PAPER_TABLES[number](scores, source)
+    if number == 1:
+        return _settings_table()
+    layout, task = list(product(_LAYOUTS, TASKS.values()))[number - 2]
+    alone, stand_ins = not source.comparable, source.stand_ins
+    metric = task.metric if source.protocol == PAPER else task.standard_metric
+    cells = published_cells()
+    published = {} if alone else _by_cell(cells[cells["table"] == number], "mean", "ci95")
+    own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
+    own = own[own["task"] == task.name]
+    recomputed = _by_cell(own, "mean", "low", "high", "n_seeds")
+    held = {name for names in TABLES.values() for name in names}
+    others = [] if scores is None else [name for name in dict.fromkeys(scores["model"]) if name not in held]
+    models = [*TABLES[number], *(name for name in others if layout.has(name))]
+    families = {} if stand_ins is None else stand_ins.families
+    datasets = [*(datasets_of(task.name) if stand_ins is None else families.get(task.name, ())), AVERAGE]
+    if alone:
+        measured = {model for model, _ in recomputed}
+        models = [name for name in models if name in measured]
+
+    def cell(model: str, dataset: str) -> Cell:
+        *values, n_seeds = recomputed.get((model, dataset), (0,))
+        return Cell(
+            model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone,
+            recomputed=(values[0], values[1], values[2]) if values else None, n_seeds=n_seeds,
+        )  # fmt: skip
+
+    return Table(
+        number=number,
+        caption=f"{source.own_words} {task.title} ({metric}, %): {layout.title}.".lstrip(),
+        stubs=layout.stubs,
+        labels=tuple(layout.label_of(name) for name in models),
+        columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
+        cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
+        models=tuple(models),
+        alone=alone,
+        source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
+        interval=", ".join(dict.fromkeys(own["interval"])),
+        interval_words=caption_of(records(own, "n_seeds", "interval")) if len(own) else "",
+    )
 
 
-def _by_cell(cells: pd.DataFrame, *columns: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+def _by_cell(cells: pd.DataFrame, *columns: str) -> dict[tuple[str, str], Any]:
     """Return the entries under `columns` of every (model, dataset)."""
     return dict(zip(records(cells, "model", "dataset"), records(cells, *columns), strict=True))
 
@@ -119,61 +157,6 @@ class _Layout:
         """Whether a model that the paper does not have belongs here."""
         model = _model(name)
         return self.takes_foreign if model is None else model.kind == self.kind
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ScoreTable:
-    """One of the paper's Tables 2-17: the scores of some models on a task."""
-
-    number: int
-    task: Task
-    layout: _Layout
-    models: tuple[str, ...]
-    """The paper's rows."""
-
-    def build(self, scores: pd.DataFrame | None, source: Source) -> Table:
-        """Return the table; arguments as in `build_table`."""
-        task, alone, stand_ins = self.task, not source.comparable, source.stand_ins
-        metric = task.metric if source.protocol == PAPER else task.standard_metric
-        printed = published_cells().query("table == @self.number")
-        published = {} if alone else _by_cell(printed, "mean", "ci95")
-        own = pd.DataFrame(columns=COLUMNS) if scores is None else scores.query("source != 'published'")
-        own = own[own["task"] == task.name]
-        recomputed = _by_cell(own, "mean", "low", "high")
-        n_seeds = _by_cell(own, "n_seeds")
-        models = [*self.models, *self._own_models(() if scores is None else scores["model"])]
-        datasets = [
-            *(datasets_of(task.name) if stand_ins is None else stand_ins.families.get(task.name, ())),
-            AVERAGE,
-        ]
-        if alone:
-            measured = {model for model, _ in recomputed}
-            models = [name for name in models if name in measured]
-
-        def cell(model: str, dataset: str) -> Cell:
-            return Cell(
-                model=model, dataset=dataset, published=published.get((model, dataset)), alone=alone,
-                recomputed=recomputed.get((model, dataset)), n_seeds=n_seeds.get((model, dataset), (0,))[0],
-            )  # fmt: skip
-
-        return Table(
-            number=self.number,
-            caption=f"{source.own_words} {task.title} ({metric}, %): {self.layout.title}.".lstrip(),
-            stubs=self.layout.stubs,
-            labels=tuple(self.layout.label_of(name) for name in models),
-            columns=tuple(AVERAGE.title() if name == AVERAGE else DATASETS[name].title for name in datasets),
-            cells=tuple(tuple(cell(model, name) for name in datasets) for model in models),
-            models=tuple(models),
-            alone=alone,
-            source="published" if scores is None or scores.empty else str(scores["source"].iloc[0]),
-            interval=", ".join(dict.fromkeys(own["interval"])),
-            interval_words=caption_of(records(own, "n_seeds", "interval")) if len(own) else "",
-        )
-
-    def _own_models(self, names: Iterable[str]) -> list[str]:
-        """Return the models that no table of the paper holds and that belong into this one."""
-        held = {name for names_of_table in TABLES.values() for name in names_of_table}
-        return [name for name in dict.fromkeys(names) if name not in held and self.layout.has(name)]
 
 
 def _model(name: str) -> Model | None:
@@ -281,13 +264,3 @@ def _settings_table() -> Table:
         texts=tuple(tuple(values) for _, values in rows),
         source="study plan",
     )
-
-
-PAPER_TABLES: dict[int, Callable[[pd.DataFrame | None, Source], Table]] = {
-    1: lambda scores, source: _settings_table(),
-    **{
-        number: _ScoreTable(number=number, task=task, layout=layout, models=TABLES[number]).build
-        for number, (layout, task) in enumerate(product(_LAYOUTS, TASKS.values()), start=2)
-    },
-}
-"""What builds each of the paper's tables."""

@@ -249,14 +249,3 @@ def test_a_password_of_a_mirror_is_neither_shown_nor_kept(
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(b"HUSH" in content for content in written)
     assert "HUSH" not in str(error.value) + caplog.text + "".join(capfd.readouterr())
-
-
-@pytest.mark.parametrize(
-    "record",
-    ["[]", "{}", '{"models": [], "released": {}, "absent": {}}', "[" * 9_999, '{"models": {"m": "x"}}'],
-)
-def test_a_damaged_record_means_that_nothing_is_here(record: str, tmp_path: Path) -> None:
-    path = release._Clone(tmp_path, release.URL, release.COMMIT)._record
-    path.parent.mkdir(parents=True)
-    path.write_text(record)
-    assert cached_release(tmp_path) == ()

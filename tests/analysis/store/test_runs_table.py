@@ -58,7 +58,7 @@ def test_absent_empty_and_foreign_files_are_told_in_a_sentence(tmp_path: Path) -
     with pytest.raises(UserError, match="no Parquet file"):
         read_runs(tmp_path / "text.parquet")
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(UserError, match="is empty"):
+    with pytest.raises(UserError, match="Empty CSV"):
         read_runs(tmp_path / "empty.csv")
     (tmp_path / "latin.csv").write_bytes(HEADER.encode() + b"\n\xe9\xff,,,,,,\n")
     with pytest.raises(UserError, match="UTF-8"):
