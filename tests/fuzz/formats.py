@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from analysis.store.cell import read_cell
 from analysis.store.ingest import ingest
 from analysis.store.instances import read_instances
-from analysis.store.release import COMMIT, _Clone
 from analysis.store.runs_table import manifest_path, read_runs, write_runs
 from analysis.store.scan import scan_store
 from analysis.store.stand_ins import read_stand_ins
@@ -158,20 +157,6 @@ def make_stand_ins(folder: Path) -> Path:
     return folder / "stand_ins.json"
 
 
-def make_record(folder: Path) -> Path:
-    path = _Clone(folder / "cache", "url", COMMIT)._record
-    write_manifest(path, {"models": {"m": 1}, "released": {"m": 1, "n": 2}, "absent": {"x": 0}})
-    return path
-
-
-def recorded(path: Path) -> Any:
-    clone = _Clone(path.parents[2], "url", COMMIT)
-    found = clone.record()
-    if not found["models"]:
-        raise UserError("not believed, so fetched again")
-    return found, clone.holds("m"), clone.complete(["x"])
-
-
 def make_bare_results(folder: Path) -> Path:
     return write_results(folder, KEYS[0], SCORES)
 
@@ -253,7 +238,6 @@ FORMATS = [
         "stand_ins.json", make_stand_ins, lambda path: read_stand_ins(path.parent),
         "analysis scores --source {at}", sealed=False,
     ),
-    FileFormat("record of the release", make_record, recorded, "analysis scores --source released"),
     originals("sst2", ".tsv", SST2.encode()),
     originals("sst2", ".tsv.gz", gzip.compress(SST2.encode(), mtime=0)),
     originals("squad", ".json", json.dumps(SQUAD).encode()),

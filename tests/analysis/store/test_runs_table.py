@@ -61,7 +61,7 @@ def test_absent_empty_and_foreign_files_are_told_in_a_sentence(tmp_path: Path) -
     with pytest.raises(UserError, match="Empty CSV"):
         read_runs(tmp_path / "empty.csv")
     (tmp_path / "latin.csv").write_bytes(HEADER.encode() + b"\n\xe9\xff,,,,,,\n")
-    with pytest.raises(UserError, match="UTF-8"):
+    with pytest.raises(UserError, match="UTF8"):
         read_runs(tmp_path / "latin.csv")
     pq.write_table(pa.table({"model": ["a"]}), tmp_path / "other.parquet")
     with pytest.raises(UserError, match="lacks 'task'"):
