@@ -194,7 +194,7 @@ def encode_questions(
         contexts: raw contexts.
         max_length: longest input.
         answers: of each question the answer whose tokens are gold, None for none; empty: none of any.
-        stride: what is cut off goes on in further rows, windows that share so many tokens; None for none.
+        stride: what is cut off continues in further rows, windows that share so many tokens; None for none.
 
     Raises:
         UserError: a question leaves no room for its context.
