@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common.errors import UserError, first_line, nearest
 from common.files import sha256_bytes, sha256_file
-from common.reading import BadJsonError, read_bounded, strict_json
+from common.reading import read_json
 
 __all__ = ["resolve", "tokenizer_hash", "weights_hash"]
 
@@ -18,6 +18,7 @@ _TOKENIZER = (
 """What a tokenizer is made of, whatever its class."""
 _MODULES = "modules.json"
 """What sentence-transformers lists the parts of a model in."""
+_REMEDY = "name a Hugging Face model folder"
 
 
 def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
@@ -57,24 +58,16 @@ def _transformer_of(folder: Path) -> Path:
         return folder
     if (folder / _MODULES).is_file():
         try:
-            modules = strict_json(read_bounded(folder / _MODULES))
-            parts = [folder / str(module["path"]) for module in modules]
-        except (ValueError, KeyError, TypeError) as error:
+            parts = [folder / str(module["path"]) for module in read_json(folder / _MODULES, _REMEDY)]
+        except (KeyError, TypeError) as error:
             raise UserError(f"{folder / _MODULES} is no list of modules ({first_line(error)})") from None
         for part in parts:
+            config = part / "config.json"
             inside = part.resolve().is_relative_to(folder.resolve())
-            if inside and (part / "config.json").is_file() and _is_model(part / "config.json"):
+            # A pooling module has a config.json too, without a model type.
+            if inside and config.is_file() and "model_type" in read_json(config, _REMEDY):
                 return part
-    raise UserError(f"{folder} holds no config.json of a model; name a Hugging Face model folder")
-
-
-def _is_model(config: Path) -> bool:
-    """Return whether it is a transformer's; a pooling module has a config.json too, without a model type."""
-    try:
-        content = strict_json(read_bounded(config), finite=False)
-    except BadJsonError as error:
-        raise UserError(f"{config} is no JSON ({error})") from None
-    return isinstance(content, dict) and "model_type" in content
+    raise UserError(f"{folder} holds no config.json of a model; {_REMEDY}")
 
 
 def weights_hash(folder: Path, *, code: bool = False) -> str:

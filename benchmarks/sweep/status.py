@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
-from benchmarks.runs import RESULTS, cell_keys, found_keys
+from benchmarks.protocol import Dataset
+from benchmarks.runs import cell_keys, found_keys
 from benchmarks.sweep.run_state import claim_path, state_of
 from common.errors import UserError, nearest
 from common.locks import is_locked
@@ -18,7 +18,7 @@ from common.tables import plain_table
 
 __all__ = [
     "BUSY", "COMPLETE", "FAILED", "CellStatus", "cell_status", "duration", "grid_status", "status_code", "status_json",
-    "status_table", "unknown_cells",
+    "status_table",
 ]  # fmt: skip
 
 COMPLETE, FAILED, BUSY = 0, 3, 4
@@ -105,26 +105,6 @@ def grid_status(
         cell_status(store, model, dataset, lrs, seeds, others=others)
         for model in _models(store, models)
         for dataset in datasets
-    ]
-
-
-def unknown_cells(
-    store: Path, models: Sequence[str], datasets: Mapping[str, Dataset] = DATASETS
-) -> list[Path]:
-    """Return the folders of a store with finished runs of datasets that nothing defines: no cell counts them.
-
-    Args:
-        store: the run store.
-        models: the models to look at; all where none is named.
-        datasets: those that are known.
-    """
-    known = {(dataset.task, name) for name, dataset in datasets.items()}
-    return [
-        folder
-        for model in _models(store, models)
-        for folder in sorted((store / "results" / model).glob("*/*"))
-        if folder.parent.name in TASKS and (folder.parent.name, folder.name) not in known
-        if folder.name not in EXTRA_DATASETS and any(folder.glob(f"*/{RESULTS}"))
     ]
 
 

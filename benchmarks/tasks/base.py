@@ -70,8 +70,8 @@ class Evaluator(Protocol):
 class Family(ABC):
     """One of the task families."""
 
-    name: ClassVar[str]
-    """A name in `benchmarks.protocol.TASKS`."""
+    name: str
+    """A form of datasets."""
     evaluations: ClassVar[int] = 1
     """How often a model reads what it is evaluated on."""
 

@@ -16,26 +16,14 @@ from benchmarks.protocol import Dataset, FineTuning
 from benchmarks.tasks.base import Family
 from benchmarks.tasks.question_answering import QuestionAnswering
 from benchmarks.tasks.retrieval import Retrieval
-from benchmarks.tasks.sequence_classification import (
-    MultiLabelClassification,
-    Regression,
-    SequenceClassification,
-)
+from benchmarks.tasks.sequence_classification import CLASSES, LABELS, VALUES
 from benchmarks.tasks.token_classification import TokenClassification
 from common.registry import Registry
 
 __all__ = ["FAMILIES", "family_of", "fine_tuning_steps", "objective_of", "sampled_rows"]
 
 FAMILIES: Registry[Family] = Registry(
-    "task",
-    [
-        SequenceClassification(),
-        MultiLabelClassification(),
-        Regression(),
-        TokenClassification(),
-        QuestionAnswering(),
-        Retrieval(),
-    ],
+    "task", [CLASSES, LABELS, VALUES, TokenClassification(), QuestionAnswering(), Retrieval()]
 )
 """The paper's four families, and two of sequence classification for datasets of one's own."""
 

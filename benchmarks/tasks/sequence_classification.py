@@ -6,16 +6,15 @@ labels, and the squared error.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
@@ -25,25 +24,23 @@ from benchmarks.metrics.metric import ClassPredictions, LabelPredictions, ValueP
 from benchmarks.protocol import Dataset
 from benchmarks.ragged import Ragged
 from benchmarks.tasks.base import TaskModel
-from benchmarks.tasks.supervised import Examples, PaddedBatch, SupervisedFamily, cross_entropy, predict
+from benchmarks.tasks.supervised import Examples, Loss, PaddedBatch, SupervisedFamily, cross_entropy, predict
 
-__all__ = ["MultiLabelClassification", "Regression", "SequenceClassification", "SequenceSplit"]
+__all__ = ["CLASSES", "LABELS", "VALUES", "SequenceFamily", "SequenceSplit"]
 
 
-class _Sequences(SupervisedFamily):
+@dataclass(frozen=True, kw_only=True)
+class SequenceFamily(SupervisedFamily):
     """Something said of each text or pair of texts."""
 
-    @abstractmethod
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each example (B,), of logits (B, K) and labels (B, K) or classes (B, 1)."""
-
-    @abstractmethod
-    def gold(self, dataset: Dataset, table: pa.Table) -> NDArray[Any]:
-        """Return what is said of each example, by row."""
-
-    @abstractmethod
-    def predictions(self, dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> object:
-        """Return the predictions that the metrics read, of logits (examples, K)."""
+    name: str
+    """A form of datasets."""
+    gold: Callable[[Dataset, pa.Table], NDArray[Any]]
+    """Returns what is said of each example, by row."""
+    loss: Loss
+    """Returns the loss of each example (B,), of logits (B, K) and labels (B, K) or classes (B, 1)."""
+    predictions: Callable[[Dataset, NDArray[Any], NDArray[np.float32]], object]
+    """Returns what the metrics read, of what is said of the examples and logits (examples, K)."""
 
     def examples(self, dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Examples:
         """Return token ids, and what is said of each example."""
@@ -57,7 +54,8 @@ class _Sequences(SupervisedFamily):
     ) -> SequenceSplit:
         """Tokenise and batch a split."""
         batches = PaddedBatch.cut(_encoded(dataset, table, loaded), device, loaded.tokenizer.pad_token_id)
-        return SequenceSplit(family=self, dataset=dataset, gold=self.gold(dataset, table), batches=batches)
+        predictions = partial(self.predictions, dataset, self.gold(dataset, table))
+        return SequenceSplit(batches=batches, predictions=predictions)
 
     def head(self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadKind) -> Head:
         """Return the head for so many classes, labels, or one number."""
@@ -69,85 +67,61 @@ class _Sequences(SupervisedFamily):
         return [classification_text(dataset, row["first"], row["second"])]
 
 
-class SequenceClassification(_Sequences):
-    """A class for each text or pair of texts."""
-
-    name = "SC"
-
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the cross-entropies."""
-        return cross_entropy(logits, labels)
-
-    def gold(self, dataset: Dataset, table: pa.Table) -> NDArray[np.int64]:
-        """Return the class of each example."""
-        classes: NDArray[np.int64] = table["label"].to_numpy().astype(np.int64)
-        return classes
-
-    def predictions(self, dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> object:
-        """Return the likeliest classes."""
-        return ClassPredictions(predicted=logits.argmax(axis=1), gold=gold)
+def _classes(dataset: Dataset, table: pa.Table) -> NDArray[np.int64]:
+    classes: NDArray[np.int64] = table["label"].to_numpy().astype(np.int64)
+    return classes
 
 
-class MultiLabelClassification(_Sequences):
-    """Any number of labels for each text or pair of texts."""
-
-    name = "SC-labels"
-
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean of the binary cross-entropies of an example's labels."""
-        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1)
-
-    def gold(self, dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
-        """Return which labels each example has, (examples, labels)."""
-        found = np.zeros((table.num_rows, dataset.labels or 0), dtype=bool)
-        for row, labels in enumerate(table["labels"].to_pylist()):
-            found[row, labels] = True
-        return found
-
-    def predictions(self, dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> object:
-        """Return the labels that are likelier than not."""
-        return LabelPredictions(predicted=logits > 0, gold=gold)
+def _labels(dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
+    found = np.zeros((table.num_rows, dataset.labels or 0), dtype=bool)
+    for row, labels in enumerate(table["labels"].to_pylist()):
+        found[row, labels] = True
+    return found
 
 
-class Regression(_Sequences):
-    """A number for each text or pair of texts."""
+def _values(dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> ValuePredictions:
+    assert dataset.value_range is not None
+    return ValuePredictions(predicted=logits[:, 0].astype(np.float64), gold=gold, limits=dataset.value_range)
 
-    name = "SC-value"
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the squared errors."""
-        return (logits - labels).square()[:, 0]
+CLASSES = SequenceFamily(
+    name="SC",
+    gold=_classes,
+    loss=cross_entropy,
+    predictions=lambda _, gold, logits: ClassPredictions(predicted=logits.argmax(axis=1), gold=gold),
+)
+"""A class for each text or pair of texts: the likeliest."""
 
-    def gold(self, dataset: Dataset, table: pa.Table) -> NDArray[np.float64]:
-        """Return the value of each example."""
-        values: NDArray[np.float64] = table["value"].to_numpy()
-        return values
+LABELS = SequenceFamily(
+    name="SC-labels",
+    gold=_labels,
+    loss=lambda logits, labels: F.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1),
+    predictions=lambda _, gold, logits: LabelPredictions(predicted=logits > 0, gold=gold),
+)
+"""Any number of labels: those that are likelier than not."""
 
-    def predictions(self, dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]) -> object:
-        """Return the values."""
-        assert dataset.value_range is not None
-        predicted = logits[:, 0].astype(np.float64)
-        return ValuePredictions(predicted=predicted, gold=gold, limits=dataset.value_range)
+VALUES = SequenceFamily(
+    name="SC-value",
+    gold=lambda _, table: table["value"].to_numpy(),
+    loss=lambda logits, labels: (logits - labels).square()[:, 0],
+    predictions=_values,
+)
+"""A number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceSplit:
     """A split to evaluate on, tokenised and batched once for all runs."""
 
-    family: _Sequences
-    """What makes predictions of logits."""
-    dataset: Dataset
-    """The dataset."""
-    gold: NDArray[Any]
-    """What is said of each example."""
     batches: list[PaddedBatch]
     """What the model reads."""
+    predictions: Callable[[NDArray[np.float32]], object]
+    """Returns what the metrics read of logits (examples, K)."""
 
     def predict(self, model: TaskModel, device: Device) -> object:
         """Return a fine-tuned model's predictions."""
         rows, logits = zip(*predict(model, self.batches, device), strict=True)
-        order = np.argsort(np.concatenate(rows))
-        return self.family.predictions(self.dataset, self.gold, np.concatenate(logits)[order])
+        return self.predictions(np.concatenate(logits)[np.argsort(np.concatenate(rows))])
 
 
 def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:

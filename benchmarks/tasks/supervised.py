@@ -29,7 +29,7 @@ from benchmarks.ragged import Ragged, padded_batches
 from benchmarks.tasks.base import Evaluator, Family, TaskModel, TrainedRows, packs
 
 __all__ = [
-    "IGNORED", "Examples", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
+    "IGNORED", "Examples", "Loss", "PaddedBatch", "Split", "SupervisedFamily", "SupervisedObjective", "cross_entropy",
     "in_halves", "predict",
 ]  # fmt: skip
 

@@ -26,7 +26,7 @@ from benchmarks.sweep.request import (
     store_of,
 )
 from benchmarks.sweep.run_state import state_of
-from benchmarks.sweep.status import grid_status, status_code, status_json, status_table, unknown_cells
+from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
 from common.errors import UserError
@@ -202,7 +202,5 @@ def status(
     known, datasets, lrs, seeds = grid.grid()
     others, asked = not (grid.lr or grid.seed), [known[name] for name in datasets]
     cells = grid_status(store_of(grid.out), model, asked, lrs, seeds, others=others)
-    for folder in unknown_cells(store_of(grid.out), model, known):
-        log.warning("%s holds runs of a dataset that nothing defines; name its file with --datasets", folder)
     sys.stdout.write((status_json(cells) if json else status_table(cells, datasets)) + "\n")
     return status_code(cells)

@@ -99,19 +99,6 @@ def test_counts_and_exit_code_are_a_plain_recount(
         assert code == (4 if missing else 3 if counted["failed"] else 0)
 
 
-def test_runs_of_a_dataset_that_nothing_defines_are_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put(tmp_path, RunKey(model="m", dataset="mine", lr=1e-4, seed=0, task="SC"), "done")
-    grid = ["--lr", "1e-4", "--seed", "0"]
-    mine = ["--datasets", str(define(tmp_path)), "--dataset", "mine"]
-    assert status(["--out", str(tmp_path), *mine, *grid]) == 0 and not caplog.records
-    status(["--out", str(tmp_path), "--dataset", "sst2", *grid])
-    assert (
-        "SC/mine holds runs of a dataset that nothing defines; name its file with --datasets" in caplog.text
-    )
-
-
 def test_status_counts_and_foretells(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

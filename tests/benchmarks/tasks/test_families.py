@@ -16,7 +16,7 @@ from benchmarks.finetuning.trainer import example_order
 from benchmarks.own_datasets.definition_file import KINDS
 from benchmarks.protocol import FINE_TUNING, TASKS, FineTuning, get_dataset
 from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
-from benchmarks.tasks.sequence_classification import SequenceClassification
+from benchmarks.tasks.sequence_classification import CLASSES, SequenceFamily
 from common.errors import UserError
 
 
@@ -44,13 +44,11 @@ def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:
 
 
 def test_a_made_up_family_is_used_for_its_datasets_alone() -> None:
-    class Odd(SequenceClassification):
-        name = "OD"
-
+    class Odd(SequenceFamily):
         def micro_batch(self, fine_tuning: FineTuning) -> int:
             return 3
 
-    FAMILIES.register(Odd())
+    FAMILIES.register(Odd(**{**vars(CLASSES), "name": "OD"}))
     try:
         odd = family_of(replace(get_dataset("sst2"), form="OD"))
         assert odd.micro_batch(FINE_TUNING) == 3

@@ -21,7 +21,7 @@ from benchmarks.protocol import FINE_TUNING, get_dataset
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
 from benchmarks.tasks.retrieval import ContrastiveObjective, Retrieval, info_nce, rank
-from benchmarks.tasks.sequence_classification import SequenceClassification
+from benchmarks.tasks.sequence_classification import CLASSES
 
 CPU = choose_device("cpu", "fp32")
 
@@ -89,7 +89,7 @@ def test_retrieval_reads_with_the_tokenizers_own_special_tokens(
     loaded, dataset = load(str(folder)), load_data(data, "msmarco")
     objective = Retrieval().objective(dataset, np.arange(3), loaded, FINE_TUNING, MEAN)
     assert {int(objective.queries[row][-1]) for row in range(3)} == {1}
-    sst2 = SequenceClassification().examples(get_dataset("sst2"), load_data(data, "sst2").test, loaded)
+    sst2 = CLASSES.examples(get_dataset("sst2"), load_data(data, "sst2").test, loaded)
     assert {int(sst2.ids[row][-1]) for row in range(3)} == {2}
 
 
