@@ -58,6 +58,7 @@ def test_the_wheel_holds_every_file_of_the_rooms(wheel: Path) -> None:
     assert not {name for name in held if name.startswith("tests/")}
 
 
+@pytest.mark.slow
 def test_the_installed_command_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "installed"
     install = [

@@ -58,8 +58,14 @@ def test_instances_of_a_store_one_may_not_write_to_are_in_a_cache(theirs: Path, 
     ("words", "named"),
     [
         (("analysis", "scores", "--out", "scores.csv"), "scores.csv: Permission denied"),
-        (("paper_figures", "3", "--format", "svg"), "build: Permission denied"),
-        (("analysis", "ingest", "store", "--out", "runs.parquet"), "runs.parquet: Permission denied"),
+        pytest.param(
+            ("paper_figures", "3", "--format", "svg"), "build: Permission denied", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            ("analysis", "ingest", "store", "--out", "runs.parquet"),
+            "runs.parquet: Permission denied",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_output_one_may_not_write_is_named(theirs: Path, words: tuple[str, ...], named: str) -> None:

@@ -24,6 +24,7 @@ def check(name: str, folder: Path) -> Path:
     return clone
 
 
+@pytest.mark.slow
 def test_the_readers(tmp_path: Path) -> None:
     clone = check("reader.md", tmp_path)
     assert (clone / "build/figures/figure3.png").stat().st_size > 10_000

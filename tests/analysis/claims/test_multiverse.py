@@ -32,6 +32,7 @@ def test_published_cells_allow_two_analyses():
     assert np.isnan(shares.loc["F7", "share_supporting"]) and shares.loc["F7", "decided"] == 0
 
 
+@pytest.mark.slow
 def test_runs_are_judged_under_every_rule_interval_and_protocol(tmp_path):
     runs, folder = with_instances(
         tmp_path / "instances", np.random.default_rng(0), models=(CLM, MLM), counts={}, shift=0.02

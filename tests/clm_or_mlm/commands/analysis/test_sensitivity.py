@@ -12,6 +12,7 @@ from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
 
 
+@pytest.mark.slow
 def test_it_is_printed_or_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
