@@ -113,7 +113,8 @@ test: $(FULL)/.installed ## lint, types and the tests, at the same time (minutes
 test-all: $(FULL)/.installed ## test, with the long tests
 	@$(MAKE) -j 2 lint all-tests
 
-PYTEST := $(FULL)/bin/python -m pytest -n 2 --dist worksteal
+# One thread a worker: the workers fill the cores.
+PYTEST := OMP_NUM_THREADS=1 $(FULL)/bin/python -m pytest -n 2 --dist worksteal
 quick-tests: $(FULL)/.installed ## the tests without lint and types
 	@MAKEFLAGS=--no-print-directory $(PYTEST) -m "not slow" $(ARGS)
 
