@@ -240,5 +240,5 @@ class _Clone:
         if step in ("fetch", "checkout", "sparse-checkout") and "No space left" not in stderr:
             return UserError(f"{redacted(self.url)} cannot be fetched ({reason}); {_OFFLINE}")
         return UserError(
-            f"{self.folder}: git {step} failed ({reason}); mend that, or delete the folder, and fetch again"
+            f"{self.folder}: git {step} failed ({reason}); repair that, or delete the folder, and fetch again"
         )
