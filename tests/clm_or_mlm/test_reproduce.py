@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,16 +11,8 @@ from analysis.__main__ import main
 from analysis.sources import open_source
 from analysis.store.runs_table import write_runs
 from clm_or_mlm.reproduce import reproduce
-from common.provenance import ROOT
 from paper_figures.figure import FIGURES
 from tests.analysis.made_up import random_runs
-
-
-def call(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *words], cwd=cwd, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -64,13 +53,3 @@ def test_figures_come_from_the_same_source_as_the_rest(tmp_path: Path) -> None:
         assert record["source"]["name"].startswith("runs-")
     assert [(what, why.split(" cannot")[0]) for what, why in outcome.missing] == [("a figure", "Figure 8")]
     assert not any("figure8" in path for path in outcome.made)
-
-
-def test_a_supplementary_figure_is_drawn_from_the_source_that_is_named(tmp_path: Path) -> None:
-    """Without a numbered figure next to it too."""
-    write_runs(tmp_path / "runs.parquet", random_runs(models=["210m-mlm40-42k", "210m-clm-42k"]))
-    words = ["claims", "--source", "runs.parquet", "--format", "svg", "--out", "."]
-    assert call("paper_figures", *words, cwd=tmp_path).returncode == 0
-    record = json.loads((tmp_path / "claims.json").read_text())
-    assert record["source"]["name"].startswith("runs-")
-    assert json.loads((tmp_path / "claims.provenance.json").read_text())["source_given_as"] == "runs.parquet"

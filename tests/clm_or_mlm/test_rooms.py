@@ -100,7 +100,7 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
     ("words", "sentence"),
     [
         (["benchmarks", "run", "--modle", "x"], "Did you mean --model"),
-        (["pretraining", "shards", "--outt", "x"], "Did you mean --out"),
+        (["pretraining", "plan", "--modle", "x"], "Did you mean --model"),
         (["benchmarks", "run", "--model", "nowhere"], "nowhere"),
         (["pretraining", "train", "nosuchmodel", "--data", "x", "--out", "y"], "nosuchmodel"),
         (["pretraining", "train", "610m-clm-42k", "--data", "nowhere", "--out", "y"], "nowhere"),

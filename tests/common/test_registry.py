@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.errors import UserError
 from common.registry import Registry
@@ -31,17 +29,6 @@ def test_objects_come_by_name_in_the_order_of_registration() -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(ValueError, match="already a colour called 'red'"):
         Registry("colour", [Colour("red"), Colour("red")])
-
-
-@given(st.text())
-def test_an_unknown_name_is_refused_with_all_that_are_known(name: str) -> None:
-    colours = Registry("colour", [Colour("red"), Colour("blue")])
-    if name in ("red", "blue"):
-        assert colours[name].name == name
-        return
-    with pytest.raises(UserError, match="unknown colour") as refused:
-        colours[name]
-    assert str(refused.value).endswith("one of red, blue")
 
 
 def test_the_nearest_name_is_suggested() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +14,7 @@ from cyclopts import Parameter
 from benchmarks.finetuning.model_files import resolve
 from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
-from benchmarks.protocol import AVERAGE, FINE_TUNING, Dataset
-from benchmarks.runs import cell_keys
+from benchmarks.protocol import FINE_TUNING, Dataset
 from benchmarks.sweep.request import (
     Computation,
     Request,
@@ -25,7 +24,6 @@ from benchmarks.sweep.request import (
     seeds_of,
     store_of,
 )
-from benchmarks.sweep.run_state import state_of
 from benchmarks.sweep.status import grid_status, status_code, status_json, status_table
 from clm_or_mlm.commands.benchmarks import DATA, Definitions
 from common.cli import MANY, shared_options
@@ -121,7 +119,8 @@ def run(
     """Fine-tune a model with the paper's protocol and write its runs.
 
     exit code: 0 all runs are there; 3 some failed; 4 some are being done by another process;
-    2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped.
+    2 wrong input; 130 interrupted. The same command resumes where an earlier one stopped;
+    python -m analysis scores --source OUT prints the scores.
 
     examples:
       python -m benchmarks run --model pretrained/models/610m-clm-42k --data data/ --out results/
@@ -147,37 +146,10 @@ def run(
     for cell in cells:
         for name, reason in cell.failed.items():
             log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
-    lines = [*score_lines(request)]
     total, done = sum(cell.runs for cell in cells), sum(cell.done for cell in cells)
     failed, left = sum(len(cell.failed) for cell in cells), sum(cell.missing for cell in cells)
-    lines.append(f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left")
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left\n")
     return status_code(cells)
-
-
-def score_lines(request: Request) -> Iterator[str]:
-    """Yield a line for each dataset with its score by the paper's rule, from the runs that are done."""
-    cells = [
-        cell_keys(request.name, request.known[name], request.lrs, request.seeds) for name in request.datasets
-    ]
-    rows = [
-        {"model": key.model, "task": key.task, "dataset": key.dataset, "lr": key.lr, "seed": key.seed,
-         "validation_score": pair[0], "test_score": pair[1]}
-        for keys in cells for key in keys if (pair := state_of(request.store, key).scores) is not None
-    ]  # fmt: skip
-    if not rows:
-        return
-    import pandas as pd
-
-    from analysis.statistics.interval_kinds import PAPER
-    from analysis.statistics.scores_table import Settings, run_scores
-
-    scores = run_scores(pd.DataFrame(rows), Settings(interval=PAPER.name), source=str(request.store))
-    found = scores[scores["dataset"] != AVERAGE].to_dict("records")
-    for row in sorted(found, key=lambda row: request.datasets.index(row["dataset"])):
-        half = f" +- {(row['high'] - row['low']) / 2:.2f}" if row["n_seeds"] > 1 else ""
-        over = f"{row['n_seeds']} seeds, each" if row["n_seeds"] > 1 else "1 seed,"
-        yield f"{row['dataset']:14}{row['mean']:6.2f}{half}  ({over} at its best validation score)"
 
 
 def status(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from analysis.sources import EXAMPLE, Source
-from analysis.statistics.interval_kinds import INTERVALS
+from analysis.sources import EXAMPLE
 from analysis.store.runs_table import write_runs
-from clm_or_mlm.options import SourceOptions
 from common.errors import UserError
 from paper_figures.__main__ import main
 from paper_figures.words import family_models
@@ -108,21 +105,3 @@ def test_of_the_release_only_the_models_that_are_drawn_are_asked_for(
     assert asked == [FIGURES[3], tuple(dict.fromkeys(both)), FIGURES[2]], "and those that entitle them"
     text = (tmp_path / "3" / "figure3.txt").read_text()
     assert "Source: the authors' released runs (4,320 runs of 12 models)" in text
-
-
-@pytest.mark.parametrize(("interval", "wanted"), [("mine", True), ("t", False)])
-def test_instances_are_read_for_any_interval_that_needs_them(
-    interval: str, wanted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(INTERVALS, "mine", replace(INTERVALS["hierarchical"], name="mine"))
-    asked = []
-
-    def opened(self: SourceOptions, models: list[str] | None, *, need_instances: bool) -> Source:
-        del self, models
-        asked.append(need_instances)
-        raise UserError("opened")
-
-    monkeypatch.setattr(SourceOptions, "open", opened)
-    with pytest.raises(UserError, match="opened"):
-        main(["2", "--interval", interval, "--out", str(tmp_path)])
-    assert asked == [wanted]

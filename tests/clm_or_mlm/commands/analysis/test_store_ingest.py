@@ -1,18 +1,12 @@
 from __future__ import annotations
 
 import json
-import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from analysis.store.ingest import ingest
-from benchmarks.runs import cell_keys, write_results
 from common.provenance import ROOT
-from tests.analysis.stores import MODELS, SIZES, contents, cut, fill_own, kinds, read, twice
+from tests.analysis.stores import cut, fill_own, read, twice
 
 
 def command(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -74,57 +68,3 @@ def test_a_table_of_a_stores_own_dataset_is_read_without_the_store(tmp_path: Pat
     for source in (tmp_path / "store", table):
         done = command("ingest", source, "--out", tmp_path / "runs.csv")
         assert done.returncode == 2 and "a CSV cannot record the definitions of datasets" in done.stderr
-
-
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_ingest_leaves_the_old_table_and_the_next_one_finishes(
-    store: Path, tmp_path: Path, sign: signal.Signals
-) -> None:
-    out = tmp_path / "out"
-    read(store, out)
-    old = (out / "runs.parquet").read_bytes()
-    for key in cell_keys(MODELS[0], "sst2") + cell_keys(MODELS[1], "nq"):
-        write_results(
-            store,
-            key,
-            {s: [1.0] * n for s, n in zip(("validation", "test"), SIZES[key.dataset], strict=True)},
-        )
-    script = (
-        "import os, sys, time, pathlib, analysis.store.ingest as i\n"
-        "real = i.read_cell\n"
-        "def slow(*args):\n"
-        "    result = real(*args)\n"
-        "    print('read', flush=True); time.sleep(30); return result\n"
-        "i.read_cell = slow\n"
-        f"i.ingest(pathlib.Path({str(store)!r}), pathlib.Path({str(out / 'runs.parquet')!r}), "
-        f"instances=pathlib.Path({str(out / 'instances')!r}))\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"read\n"
-        process.send_signal(sign)
-        process.wait(30)
-    assert (out / "runs.parquet").read_bytes() == old
-    read(store, out)
-    read(store, tmp_path / "fresh")
-    assert contents(out) == contents(tmp_path / "fresh")
-
-
-@pytest.mark.slow
-def test_the_timing_scripts_store_is_without_fault_and_is_timed(tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "tests.performance.ingest",
-        str(tmp_path),
-        "--models",
-        "2",
-        "--share",
-        "0.01",
-    ]
-    done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
-    assert re.search(r"ingest with instances, again +\d+\.\d s .* MB", done.stdout)
-    ingested = ingest(tmp_path, tmp_path / "runs.parquet")
-    assert (ingested.status, kinds(ingested), ingested.runs["model"].nunique()) == (0, [], 2)
