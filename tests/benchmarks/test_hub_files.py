@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.hub_files import LockedFile, Pin, choose, read_lock, write_lock
-from benchmarks.own_datasets.definition_file import read_definitions
 from common.errors import UserError
 
 
@@ -59,23 +58,3 @@ def test_what_is_no_lock_is_refused_in_a_sentence(text: str, tmp_path: Path) -> 
     (tmp_path / "lock").write_text(text)
     with pytest.raises(UserError, match="is no lock file"):
         read_lock(tmp_path / "lock")
-
-
-def test_a_dataset_of_ones_own_is_pinned_at_its_commit(tmp_path: Path) -> None:
-    commit = "ab" * 20
-    (tmp_path / "my.toml").write_text(
-        f"""[mine]
-kind = "text"
-labels = ["a", "b"]
-hub = {{repo = "owner/name", revision = "{commit}", train = "data/train-*.parquet", test = ["t.tsv", "test.tsv"]}}
-"""
-    )
-    (definition,) = read_definitions(tmp_path / "my.toml")
-    train, test = definition.pins
-    assert (train.role, train.repo, train.commit, train.files) == (
-        "train",
-        "owner/name",
-        commit,
-        ("data/train-*.parquet",),
-    )
-    assert (test.role, test.files) == ("test", ("t.tsv", "test.tsv"))

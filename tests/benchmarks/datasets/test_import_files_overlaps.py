@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.datasets.import_files import overlaps
-from benchmarks.datasets.local_dataset import read_manifest, table
+from benchmarks.datasets.local_dataset import table
 from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import synthetic
-from benchmarks.own_datasets.definition_file import read_definitions
 from benchmarks.protocol import get_dataset
 from tests.benchmarks.command import command
 
@@ -46,62 +44,6 @@ def test_the_same_file_as_train_and_test_is_reported(
     shown = capsys.readouterr().out
     assert "57 of the 60 texts of test are in train as well, the first 'a film number" in shown
     assert "3 of the 60 texts of test are in validation as well" in shown
-
-
-ANSWER = {"text": ["Lyon"], "answer_start": [8]}
-KINDS: dict[str, tuple[str, str, list[dict[str, Any]], str]] = {
-    "text": ("kind = 'text'\nlabels = ['a', 'b']", "texts", [{"text": "t {i}", "label": "a"}], "'t 0'"),
-    "pair": (
-        "kind = 'pair'\nlabels = ['a', 'b']", "texts", [{"sentence1": "s {i}", "sentence2": "z", "label": "b"}],
-        "'s 0 | z'",
-    ),
-    "labels": ("kind = 'labels'\nlabels = ['a', 'b']", "texts", [{"text": "t {i}", "labels": ["a"]}], "'t 0'"),
-    "value": ("kind = 'value'\nrange = [0, 1]", "texts", [{"text": "t {i}", "score": 0.5}], "'t 0'"),
-    "tags": (
-        "kind = 'tags'\nlabels = ['O', 'B-X']", "sentences", [{"words": ["w", "{i}"], "tags": ["O", "B-X"]}], "'w 0'",
-    ),
-    "answers": (
-        "kind = 'answers'", "questions with their contexts",
-        [{"question": "q {i}?", "context": "Born in Lyon.", "answers": ANSWER}], "'q 0? | Born in Lyon.'",
-    ),
-    "answers or none": (
-        "kind = 'answers or none'", "questions with their contexts",
-        [{"question": "q {i}?", "context": "Born in Lyon.", "answers": []}], "'q 0? | Born in Lyon.'",
-    ),
-}  # fmt: skip
-"""Of each kind with splits: its definition, what is compared, a row, and what the row is called."""
-
-
-def filled(value: Any, i: int) -> Any:
-    if isinstance(value, list):
-        return [filled(part, i) for part in value]
-    return value.replace("{i}", str(i)) if isinstance(value, str) else value
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_reports_what_two_splits_share_with_count_and_example(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of 20 test rows 5 are in train and 2 in validation; the manifest says so, too."""
-    head, what, (row,), first = KINDS[kind]
-    for name, numbers in (
-        ("train", range(40)),
-        ("dev", range(40, 50)),
-        ("test", [*range(5), 40, 41, *range(60, 73)]),
-    ):
-        lines = (json.dumps({key: filled(value, i) for key, value in row.items()}) + "\n" for i in numbers)
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-    files = "files = {train = 'train.jsonl', validation = 'dev.jsonl', test = 'test.jsonl'}"
-    (tmp_path / "my.toml").write_text(f"[mine]\n{head}\n{files}\n")
-    assert not command("import")(
-        ["mine", "--datasets", str(tmp_path / "my.toml"), "--out", str(tmp_path / "data")]
-    )
-    shown = capsys.readouterr().out
-    assert f"5 of the 20 {what} of test are in train as well, the first {first}" in shown
-    assert f"2 of the 20 {what} of test are in validation as well" in shown
-    assert "of validation are in train" not in shown
-    notes = read_manifest(tmp_path / "data", *read_definitions(tmp_path / "my.toml")).notes
-    assert [note for note in notes if "as well, the first" in note] and all(note in shown for note in notes)
 
 
 def test_retrieval_reports_queries_that_are_trained_on_and_tested(

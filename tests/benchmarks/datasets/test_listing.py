@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -90,18 +88,3 @@ def test_verify_finds_a_flipped_byte(data: Path, tmp_path: Path, capsys: pytest.
     assert "train.parquet: its content has changed" in capsys.readouterr().out
     with pytest.raises(UserError, match="fetch or import squad again with --replace"):
         main(["show", "squad", "--data", str(tmp_path)])
-
-
-def test_typos_and_absence(tmp_path: Path) -> None:
-    def stderr(*arguments: str) -> str:
-        command = [sys.executable, "-m", "benchmarks", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        return done.stderr
-
-    assert "did you mean 'datasets'" in stderr("dataset")
-    assert 'Did you mean "show"' in stderr("datasets", "shw")
-    assert "Did you mean --data" in stderr("datasets", "show", "sst2", "--dat", "x")
-    assert "python -m benchmarks fetch sst2" in stderr("datasets", "show", "sst2", "--data", str(tmp_path))
-    assert "holds no datasets" in stderr("datasets", "verify", "--data", str(tmp_path))

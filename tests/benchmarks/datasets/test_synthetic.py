@@ -63,11 +63,6 @@ def test_words_in_common_find_the_document() -> None:
         assert hits == tables["queries"].num_rows
 
 
-def test_long_documents_are_long() -> None:
-    corpus = synthetic(get_dataset("mldr_en")).tables["corpus"]
-    assert min(map(len, corpus["text"].to_pylist())) > 1_000
-
-
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sst2", "nq", "--out", str(tmp_path), "--train", "30", "--evaluation", "5"]) == 0
     assert "30 train, 5 validation, 5 test, made up" in capsys.readouterr().out

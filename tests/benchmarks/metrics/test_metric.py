@@ -9,14 +9,10 @@ import pytest
 
 from benchmarks.metrics.metric import (
     METRICS,
-    AnswerPredictions,
     ClassPredictions,
-    LabelPredictions,
     Metric,
     RankingPredictions,
     Score,
-    TagPredictions,
-    ValuePredictions,
     evaluate,
     metrics_of,
 )
@@ -72,27 +68,6 @@ def test_which_datasets_have_a_metric() -> None:
     assert having() == [name for name in named if name != "squad"]
     assert having(on_request=True) == ["headline", "besides"]
     assert having(form="QA") == ["squad"]
-
-
-def test_documents_and_similarities_belong_together() -> None:
-    made = RankingPredictions(
-        query_ids=["q"], qrels={}, paper_similarities=np.ones((1, 1)), paper_documents=[["a"]],
-        similarities=np.array([[0.5, 0.25]]), documents=[["a", "b"]],
-    )  # fmt: skip
-    assert made.run == {"q": {"a": 0.5, "b": 0.25}} and made.run is made.run
-    with pytest.raises(ValueError, match="zip"):
-        _ = dataclasses.replace(made, documents=[["a"]]).run
-
-
-def test_predictions_hold_what_they_are_made_with() -> None:
-    made = {
-        LabelPredictions: {"predicted": np.array([[True]]), "gold": np.array([[False]])},
-        ValuePredictions: {"predicted": np.array([0.5]), "gold": np.array([1.0]), "limits": (0.0, 5.0)},
-        TagPredictions: {"tokens": np.array([1]), "words": np.array([0]), "gold": None, "names": ("O", "B")},
-        AnswerPredictions: {"chosen": None, "gold": None, "texts": ["a"], "answers": [["a"]]},
-    }
-    for kind, fields in made.items():
-        assert vars(kind(**fields)) == fields
 
 
 def test_a_second_paper_metric_or_other_predictions_are_refused() -> None:

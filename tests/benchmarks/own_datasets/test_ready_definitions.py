@@ -18,7 +18,6 @@ from benchmarks.protocol import DATASETS, Dataset
 from clm_or_mlm.commands.benchmarks.runs import GridOptions
 from common.errors import UserError
 from tests.benchmarks.command import command
-from tests.benchmarks.datasets.test_import_files import REAL, real
 from tests.benchmarks.fake_hub import FakeHub
 
 NUMBERS = {
@@ -177,39 +176,3 @@ def test_each_form_is_fetched_with_one_command_and_locked(
     assert {file.revision for file in locked} <= {*COMMITS, *KNOWN} and all(file.sha256 for file in locked)
     found = load(tmp_path, definition)
     assert not found.labels or set(found.labels) == set(definition.label_names)
-
-
-REAL_FILES: dict[str, tuple[dict[str, list[str]], dict[str, int]]] = {
-    "glue_cola": ({"train": ["sst2/dev.tsv"], "validation": ["sst2/test.tsv"]}, {"train": 6_398, "test": 872}),
-    "xquad_en": (
-        {"train": ["squad_v1.1/train-v1.1.prefix.json.zst"],
-         "validation": ["squad_v1.1/dev-v1.1.from-dev-v2.0-answerable.json.zst"]},
-        {"train": 4_151, "validation": 219, "test": 2_910},
-    ),
-    "masakhaner_hau": (
-        {"train": ["uner_english_ewt/en_ewt-ud-test.iob2"], "validation": ["uner_english_ewt/en_ewt-ud-dev.iob2"],
-         "test": ["uner_english_ewt/en_ewt-ud-test.iob2"]},
-        {"train": 2_077, "validation": 2_001, "test": 2_077},
-    ),
-    "beir_scifact": (
-        {"corpus": ["msmarco_passage/full_collection/raw.tsv"], "queries": ["msmarco_passage/dev_queries/raw.tsv"],
-         "test": ["msmarco_passage/qrel/qrel.json"]},
-        {"validation": 4, "test": 5},
-    ),
-}  # fmt: skip
-"""Real files of the same form as the dataset's own, which are not at hand."""
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=real) for name in REAL_FILES])
-def test_real_files_of_its_form_are_imported(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files, counts = REAL_FILES[name]
-    words = [name, "--datasets", name.replace("_", "-"), "--out", str(tmp_path), "--skip-bad-lines"]
-    for role, paths in files.items():
-        words += [f"--{role}", *(str(REAL / path) for path in paths)]
-    assert not command("import")(words)
-    (definition,) = read_definitions(Path(name))
-    manifest = load(tmp_path, definition).manifest
-    assert counts.items() <= manifest.counts.items() and definition.citation in str(manifest)
-    assert verify(tmp_path, definition) == []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import beir
 from benchmarks.datasets.readers.beir import judgements, pairs, wanted_texts
 from benchmarks.datasets.readers.original_files import Reading
 from common.errors import UserError
@@ -56,17 +53,6 @@ def test_an_object_of_judgements_has_them_by_query_and_document(put: Put) -> Non
         judgements(put("list.json", "[]"), Reading())
 
 
-@pytest.mark.parametrize("missing", ["query-id", "corpus-id", "score"])
-def test_a_judgement_that_lacks_a_part_is_named_once_or_left_out(put: Put, missing: str) -> None:
-    good: dict[str, Any] = {"query-id": 1, "corpus-id": 2, "score": "3"}
-    path = put("qrels.jsonl", [{k: v for k, v in good.items() if k != missing}, good])
-    with pytest.raises(UserError, match=rf"qrels\.jsonl:1: there is no column .*{missing.split('-')[0]}"):
-        judgements(path, Reading())
-    reading = Reading(skip_bad=True)
-    assert judgements(path, reading) == [("1", "2", 3)]
-    assert len(reading.notes()) == 1 and reading.notes()[0].startswith("bad lines left out: 1,")
-
-
 TEXTS = [("a", None, "one"), ("b", None, "two"), ("None", None, "three")]
 
 
@@ -105,13 +91,6 @@ def test_a_line_without_a_tab_is_no_text(put: Put) -> None:
     assert found == [(f"{path}:3", "b", None, "three\tfour")]
 
 
-def test_a_row_without_an_id_is_no_text_of_the_id_none(put: Put) -> None:
-    path = put("x.jsonl", [{"text": "one"}, {"_id": "None", "text": "two"}])
-    assert list(wanted_texts(path, {"None": 1}, Reading(skip_bad=True))) == [
-        (f"{path}:2", "None", None, "two")
-    ]
-
-
 @pytest.mark.parametrize("columns", [["_id", "title"], ["text", "title"], ["title"]])
 def test_parquet_without_id_and_text_is_refused(tmp_path: Path, columns: list[str]) -> None:
     pq.write_table(pa.table({name: ["x"] for name in columns}), tmp_path / "x.parquet")
@@ -120,25 +99,6 @@ def test_parquet_without_id_and_text_is_refused(tmp_path: Path, columns: list[st
     assert str(caught.value) == (
         f"{tmp_path / 'x.parquet'} has the columns {', '.join(columns)}, but no id and text"
     )
-
-
-@pytest.mark.parametrize(("size", "batches"), [(1, 1), (32_768, 1), (32_769, 2), (65_536, 2), (65_537, 3)])
-def test_parquet_is_read_in_as_many_batches_as_the_progress_bar_expects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, batches: int
-) -> None:
-    announced: list[tuple[int | None, int]] = []
-
-    def counted(items: Iterable[Any], what: str, total: int | None = None, unit: str = "it") -> Iterator[Any]:
-        found = list(items)
-        announced.append((total, len(found)))
-        return iter(found)
-
-    monkeypatch.setattr(beir, "progress", counted)
-    ids = pa.array(range(size)).cast(pa.string())
-    pq.write_table(pa.table({"_id": ids, "text": ids}), tmp_path / "x.parquet", row_group_size=1 << 17)
-    last = str(size - 1)
-    assert [row[1] for row in wanted_texts(tmp_path / "x.parquet", {last: 1}, Reading())] == [last]
-    assert announced == [(batches, batches)]
 
 
 @pytest.mark.parametrize(
@@ -188,15 +148,6 @@ def test_training_rows_may_name_their_columns_otherwise(
     path = put("pairs.jsonl", [{names[0]: "ask", names[1]: "answer", "negative": negative}])
     assert pairs([path], inputs).to_pylist() == [{"query": "ask", "positive": "answer"}]
     assert inputs.reading.notes() == ((NEGATIVES,) if negative else ())
-
-
-@pytest.mark.parametrize("missing", ["query", "positive"])
-def test_a_training_row_that_lacks_a_text_leaves_the_others(put: Put, missing: str) -> None:
-    good = {"query": "ask", "positive": "answer"}
-    path = put("pairs.jsonl", [{k: v for k, v in good.items() if k != missing}, good])
-    assert pairs([path], inputs_of("msmarco", skip_bad=True)).to_pylist() == [good]
-    with pytest.raises(UserError, match=rf"pairs\.jsonl:1: there is no column {missing} or"):
-        pairs([path], inputs_of("msmarco"))
 
 
 @pytest.mark.parametrize(

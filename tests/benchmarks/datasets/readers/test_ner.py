@@ -204,12 +204,6 @@ def test_a_line_without_word_or_tag_takes_its_sentence_with_it(put: Put, text: s
     assert spoken(path, skip_bad=True) == [(4, "Ada/O")]
 
 
-def test_the_rest_of_a_sentence_is_read_after_a_bad_line_and_left_out_with_it(put: Put) -> None:
-    path, reading = put("a.conll", "Ada O\nin\nRome\nagain O\n\nYes O\n"), Reading(skip_bad=True)
-    assert [words for _, words, _ in sentences(path, reading)] == [["Yes"]]
-    assert reading.notes() == ("bad lines left out: 2, the first at a.conll:2: the line has no word and tag",)
-
-
 def conll2012(*found: tuple[str, str], columns: int = 13) -> str:
     rest = " *" * (columns - 12) + " -"
     return "".join(f"doc 0 0 {word} NN (S* - - - spk {tag}{rest}\n" for word, tag in found)
@@ -237,35 +231,11 @@ def test_brackets_open_and_close_entities_within_a_sentence(
     assert spoken(path) == [(2, f"one/{one} two/{two} three/{three}"), (6, "next/O")]
 
 
-def test_a_conll2012_line_of_eleven_columns_is_bad(put: Put) -> None:
-    short = "doc 0 0 word NN (S* - - - spk *\n"
-    path = put("a_gold_conll", "#begin document (x)\n" + conll2012(("one", "*")) + short)
-    with pytest.raises(UserError, match=r"a_gold_conll:3: the line has no word and tag"):
-        spoken(path)
-
-
 def test_a_folder_needs_gold_files(tmp_path: Path, put: Put) -> None:
     put("train/a.txt", "Ada O\n")
     with pytest.raises(UserError) as caught:
         read("ontonotes", train=tmp_path / "train", validation=tmp_path / "train", test=tmp_path / "train")
     assert str(caught.value) == f"{tmp_path / 'train'} has no *_gold_conll files in it"
-
-
-@pytest.mark.parametrize(
-    ("given", "turned"),
-    [
-        ("", ""),
-        ("O O", "O O"),
-        ("I-LOC", "B-LOC"),
-        ("I-LOC I-LOC O I-LOC", "B-LOC I-LOC O B-LOC"),
-        ("I-LOC B-LOC I-LOC", "B-LOC B-LOC I-LOC"),
-        ("I-LOC I-PER", "B-LOC B-PER"),
-        ("B-LOC I-LOC", "B-LOC I-LOC"),
-        ("I-LOC I-ALOC I-XLOC", "B-LOC B-ALOC B-XLOC"),
-    ],
-)
-def test_the_first_word_of_each_entity_gets_b(given: str, turned: str) -> None:
-    assert iob1_to_iob2(given.split()) == turned.split()
 
 
 @pytest.mark.parametrize(
@@ -287,12 +257,6 @@ def test_a_file_is_iob1_when_b_only_parts_neighbours_of_one_type(
     found = tag_rows(put("a.conll", text), UNER_TAGS, reading)
     assert [" ".join(UNER_TAGS[tag] for tag in row["tags"]) for row in found] == kept
     assert reading.notes() == (("IOB1 tags were turned into IOB2",) if is_iob1 else ())
-
-
-def test_tags_of_another_scheme_are_kept_without_a_word(put: Put) -> None:
-    reading = Reading()
-    found = tag_rows(put("a.conll", "Ada S-A\nwon O\n"), ("O", "S-A"), reading)
-    assert (found, reading.notes()) == ([{"words": ["Ada", "won"], "tags": [1, 0]}], ())
 
 
 def test_a_sentence_with_an_unknown_tag_is_named_with_the_nearest_or_left_out(put: Put) -> None:
@@ -370,7 +334,3 @@ def test_unnamed_ids_may_have_one_stray_in_fifty_tags_inside_entities(
             f"{path} numbers its tags without naming them, and read as O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC "
             f"they are no valid IOB2; import a file with the tags' names"
         )
-
-
-def test_a_file_without_a_good_row_gives_none(put: Put) -> None:
-    assert tag_rows(put("x.jsonl", []), UNER_TAGS, Reading()) == []

@@ -10,7 +10,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.datasets.readers import original_files
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
     Reading,
@@ -40,12 +39,6 @@ def test_a_bad_line_stops_the_reading_unless_it_is_to_be_left_out(
         reading.bad(where, "it is bad")
     assert caplog.messages[0] == "top/dir/a.tsv:3: it is bad; left out"
     assert reading.notes() == ("b", "a", "bad lines left out: 3, the first at a.tsv:3: it is bad")
-
-
-def test_the_first_bad_line_is_named_without_a_folder_where_there_is_none() -> None:
-    reading = Reading(skip_bad=True)
-    reading.bad("a.tsv:3", "it is bad")
-    assert reading.notes() == ("bad lines left out: 1, the first at a.tsv:3: it is bad",)
 
 
 def test_a_line_that_lacks_several_columns_is_one_bad_line() -> None:
@@ -81,46 +74,6 @@ def test_a_row_of_another_form_is_a_bad_line(error: Exception, what: str) -> Non
 def test_other_errors_of_a_block_are_not_of_its_row(error: Exception) -> None:
     with pytest.raises(type(error), match=r"^as it is$"), Reading(skip_bad=True).row("a.tsv:3"):
         raise error
-
-
-def test_only_the_mark_at_the_start_of_a_file_and_one_line_end_are_taken_off(put: Put) -> None:
-    path = put("a.txt", "\ufeff\ufeffone\r\r\n\ufefftwo\n\r\n\ufeff\n")
-    assert list(lines(path)) == [(1, "\ufeffone\r"), (2, "\ufefftwo"), (3, ""), (4, "\ufeff")]
-
-
-@pytest.mark.parametrize(
-    ("before", "last", "fits"), [(0, 9, True), (0, 10, False), (2, 9, True), (2, 10, False), (2, 25, False)]
-)
-def test_a_line_is_read_up_to_its_bound(
-    put: Put, monkeypatch: pytest.MonkeyPatch, before: int, last: int, fits: bool
-) -> None:
-    """The end of the line counts."""
-    monkeypatch.setattr(original_files, "_LONGEST", 10)
-    for end in ("\n", ""):
-        path = put("a.txt", "12345678\n" * before + "x" * (last - len(end)) + end)
-        if fits:
-            assert [number for number, _ in lines(path)] == list(range(1, before + 2))
-        else:
-            assert refused(lambda path=path: list(lines(path))) == (
-                f"{path}:{before + 1}: the line has 10 bytes or more, and none needs that many"
-            )
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.tsv.zst"])
-def test_damage_is_named_with_the_line_that_was_read_last(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    pack = {".gz": gzip.compress, ".zst": zstandard.compress}.get(path.suffix, bytes)
-    path.write_bytes(pack(b"fine\nfine\ncaf\xe9\n"))
-    assert refused(lambda: list(lines(path))) == f"{path}:3: the line is not UTF-8; convert the file first"
-    if path.suffix != ".tsv":
-        path.write_bytes(pack(b"one\ntwo\n") + pack(b"three\n")[:-2])
-        assert refused(lambda: list(lines(path))).startswith(
-            f"{path}: the compressed file is damaged after line "
-        )
-        path.write_bytes(pack(b"one\n")[:9])
-        assert refused(lambda: list(lines(path))).startswith(
-            f"{path}: the compressed file is damaged after line 0 ("
-        )
 
 
 @pytest.mark.parametrize(
@@ -195,18 +148,6 @@ def test_rows_of_a_tsv_file_have_the_names_of_its_header_or_those_given(
     assert list(records(path, Reading())) == [(f"{path}:{number}", row) for number, row in found.items()]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a\tb\n1\t2\t3", "2: the line has 3 columns instead of 2"),
-        ("a\tb\n1\t2\n1\n", "3: the line has 1 columns instead of 2"),
-    ],
-)
-def test_a_line_of_other_columns_is_bad(put: Put, text: str, said: str) -> None:
-    path = put("a.tsv", text)
-    assert refused(lambda: list(records(path, Reading()))) == f"{path}:{said}{SKIP}"
-
-
 def test_the_first_column_with_a_value_is_picked() -> None:
     row = {"a": None, "b": 0, "c": "x"}
     assert pick(row, ("z", "a", "b", "c")) == 0
@@ -215,16 +156,6 @@ def test_the_first_column_with_a_value_is_picked() -> None:
     with pytest.raises(BadRowError) as error:
         pick({"x" * 39: 1, "y" * 40: 1, "z" * 41: 1}, ("text", "query"))
     assert str(error.value) == f"there is no column text or query; there are {shown}"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(5, "5"), (["\x1b"], "['\\x1b']"), (10**80, "1" + "0" * 79), (10**79, "1" + "0" * 79)],
-)
-def test_a_value_that_is_no_text_is_shown(value: object, shown: str) -> None:
-    with pytest.raises(BadRowError) as error:
-        pick_text({"b": value}, ("a", "b", "c"))
-    assert str(error.value) == f"a is no text: {shown}"
 
 
 def test_lines_plain_gz_and_zst(tmp_path: Path) -> None:

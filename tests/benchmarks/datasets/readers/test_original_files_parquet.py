@@ -3,73 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.readers import original_files
 from benchmarks.datasets.readers.original_files import (
     Reading,
     class_names,
-    parquet_file,
     records,
 )
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, refused
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
-def test_rows_of_a_parquet_file_are_numbered_and_its_batches_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """So the bar of a long file ends at its end."""
-    bars = []
-
-    def bar(items: Iterable[pa.RecordBatch], what: str, total: int, unit: str) -> Iterator[pa.RecordBatch]:
-        batches = list(items)
-        bars.append((what, unit, total, len(batches)))
-        yield from batches
-
-    monkeypatch.setattr(original_files, "progress", bar)
-    monkeypatch.setattr(original_files, "_BATCH", 4)
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": pa.array(range(count), pa.int64())}), path)
-    assert list(records(path, Reading())) == [(f"{path}: row {row}", {"x": row}) for row in range(count)]
-    assert bars == [("a.parquet", "batch", math.ceil(count / 4), math.ceil(count / 4))]
+from tests.benchmarks.datasets.readers.originals import Put
 
 
 def test_many_rows_of_a_parquet_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": range(20_000)}), path)
     assert [row["x"] for _, row in records(path, Reading())] == list(range(20_000))
-
-
-@pytest.mark.parametrize(
-    "error", [pa.ArrowInvalid("torn\napart"), OSError("torn"), ValueError("torn"), MemoryError("torn")]
-)
-def test_a_parquet_file_that_turns_out_damaged_is_named(tmp_path: Path, error: Exception) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), path)
-
-    def read() -> None:
-        with parquet_file(path) as file:
-            assert file.metadata.num_rows == 1
-            raise error
-
-    assert refused(read) == f"{path} cannot be read as Parquet: torn"
-
-
-def test_what_else_goes_wrong_with_a_parquet_file_is_reported_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(UserError, match=r"^no columns$"), parquet_file(path):
-        raise UserError("no columns")
-    absent = tmp_path / "absent.parquet"
-    assert refused(lambda: list(records(absent, Reading()))) == f"there is no file {absent}"
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.datasets.local_dataset import LocalDataset, load
 from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading, Row
 from benchmarks.datasets.readers.reader import Inputs
 from benchmarks.datasets.schema import SPLIT_TABLES
-from benchmarks.own_datasets.definition_file import definition_of, read_definitions
+from benchmarks.own_datasets.definition_file import definition_of
 from benchmarks.protocol import Dataset
 from common.errors import UserError
 from tests.benchmarks.command import command
@@ -36,11 +35,6 @@ def imported(folder: Path, toml: str, train: str, test: str, ending: str, *more:
     (folder / f"test{ending}").write_text(test)
     arguments = ["mine", "--datasets", str(folder / "my.toml"), "--out", str(folder / "data"), *more]
     return command("import")(arguments)
-
-
-def made(folder: Path) -> LocalDataset:
-    (definition,) = read_definitions(folder / "my.toml")
-    return load(folder / "data", definition)
 
 
 def rows(*found: object) -> str:
@@ -83,31 +77,6 @@ def test_bad_rows_are_named_and_nothing_is_written(
         imported(tmp_path, toml, train, test, ending)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "data" / "mine").exists()
-
-
-def test_labels_are_names_or_numbers_in_any_kind_of_file(tmp_path: Path) -> None:
-    train = rows(*({"body": f"film {n}", "stars": n % 2} for n in range(40)))
-    assert (
-        imported(
-            tmp_path, TEXT, train, rows({"body": "a", "stars": "good"}, {"body": "b", "stars": 0}), ".jsonl"
-        )
-        == 0
-    )
-    found = made(tmp_path)
-    assert found.labels == ("bad", "good") and found.test["label"].to_pylist() == [1, 0]
-    assert found.manifest.counts == {"train": 38, "validation": 2, "test": 2}
-
-
-@pytest.mark.parametrize(
-    ("toml", "bad"),
-    [(LABELS, {"text": "a", "labels": 1}), (TAGS, {"words": ["a"], "tags": 1}), (TAGS, {"words": [2], "tags": ["O"]})],
-)  # fmt: skip
-def test_rows_of_another_form_can_be_left_out(toml: str, bad: dict[str, object], tmp_path: Path) -> None:
-    good = {"text": "b", "labels": ["y"], "words": ["Rome"], "tags": ["B-A"]}
-    assert imported(tmp_path, toml, MANY, rows(good, bad, good), ".jsonl", "--skip-bad-lines") == 0
-    found = made(tmp_path)
-    assert found.test.num_rows == 2
-    assert "bad lines left out: 1, the first at test.jsonl:2" in "".join(found.manifest.notes)
 
 
 def defined(kind: str, **table: Any) -> Dataset:

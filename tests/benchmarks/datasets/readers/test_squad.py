@@ -129,36 +129,11 @@ def test_as_many_starts_as_answers_are_needed(put: Put, starts: list[int]) -> No
         question_rows(path, Reading(), unanswerable=False)
 
 
-@pytest.mark.parametrize("missing", ["question", "context"])
-def test_a_row_without_question_or_context_leaves_the_others(put: Put, missing: str) -> None:
-    good = {"id": "1", "question": "who?", "context": "Ada", "answers": ["Ada"]}
-    bad = {name: value for name, value in good.items() if name != missing}
-    path, reading = put("x.jsonl", [bad, good]), Reading(skip_bad=True)
-    answers = [{"text": "Ada", "start": 0}]
-    assert question_rows(path, reading, unanswerable=False) == [{**good, "answers": answers}]
-    assert len(reading.notes()) == 1
-    assert reading.notes()[0].startswith("bad lines left out: 1, the first at x.jsonl:1: there is no column")
-    with pytest.raises(UserError, match=rf"x\.jsonl:1: there is no column {missing} or"):
-        question_rows(path, Reading(), unanswerable=False)
-
-
 def test_questions_are_known_by_their_id_their_index_or_their_place(put: Put) -> None:
     row = {"question": "who?", "context": "Ada", "answers": ["Ada"]}
     path = put("x.jsonl", [row, {**row, "idx": 7}, {**row, "id": "a", "idx": 8}, row])
     found = question_rows(path, Reading(), unanswerable=False)
     assert [item["id"] for item in found] == ["x.jsonl-0", "7", "a", "x.jsonl-3"]
-
-
-def test_a_repeated_id_is_named_with_both_places_or_left_out(put: Put) -> None:
-    row = {"id": "a", "question": "who?", "context": "Ada", "answers": ["Ada"]}
-    path = put("x.jsonl", [row, {**row, "question": "whom?"}])
-    with pytest.raises(UserError) as caught:
-        question_rows(path, Reading(), unanswerable=False)
-    assert str(caught.value) == (
-        f"{path}:2: the id 'a' occurs twice, first at {path}:1 (--skip-bad-lines leaves such lines out)"
-    )
-    kept = question_rows(path, Reading(skip_bad=True), unanswerable=False)
-    assert [item["question"] for item in kept] == ["who?"]
 
 
 def test_an_id_of_squads_json_that_occurs_twice_is_named_with_both_questions(put: Put) -> None:
@@ -170,26 +145,3 @@ def test_an_id_of_squads_json_that_occurs_twice_is_named_with_both_questions(put
         question_rows(path, Reading(), unanswerable=False)
     kept = question_rows(path, Reading(skip_bad=True), unanswerable=False)
     assert [item["question"] for item in kept] == ["who?"]
-
-
-def test_columns_of_other_names_are_renamed(put: Put) -> None:
-    path = put("x.jsonl", [{"nr": 5, "asked": "who?", "passage": "Ada", "gold": ["Ada"]}])
-    rename = {"nr": "id", "asked": "question", "gold": "answers"}
-    assert question_rows(path, Reading(), unanswerable=False, rename=rename) == [
-        {"id": "5", "question": "who?", "context": "Ada", "answers": [{"text": "Ada", "start": 0}]}
-    ]
-
-
-@pytest.mark.parametrize("answers", [[], None])
-def test_a_question_without_answers_is_one_only_where_it_may_be(put: Put, answers: Any) -> None:
-    path = put("x.jsonl", [{"id": "1", "question": "who?", "context": "Ada", "answers": answers}])
-    assert [row["answers"] for row in question_rows(path, Reading(), unanswerable=True)] == [[]]
-    assert question_rows(path, Reading(skip_bad=True), unanswerable=False) == []
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", '{"data": {}}', '"data"'])
-def test_json_without_a_list_of_articles_is_no_squad_file(put: Put, text: str) -> None:
-    path = put("x.json", text)
-    with pytest.raises(UserError) as caught:
-        question_rows(path, Reading(), unanswerable=False)
-    assert str(caught.value) == f"{path} is no SQuAD file: it has no list `data`"

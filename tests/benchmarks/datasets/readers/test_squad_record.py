@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets.readers import read_originals
@@ -55,15 +53,6 @@ def test_a_question_that_is_no_text_is_refused(put: Put, query: object) -> None:
         read("record", train=path, validation=path)
 
 
-def test_record_hub_rows(tmp_path: Path) -> None:
-    flat = [
-        {"idx": i, "question": "@placeholder?", "context": "Ada won", "answers": ["Ada"]} for i in range(20)
-    ]
-    pq.write_table(pa.Table.from_pylist(flat), tmp_path / "a.parquet")
-    content = read("record", train=tmp_path / "a.parquet", validation=tmp_path / "a.parquet")
-    assert rows(content, "test")[4]["answers"] == [{"text": "Ada", "start": 0}]
-
-
 ADA = [{"start": 0, "end": 2, "text": "Ada"}]
 
 
@@ -94,29 +83,6 @@ def test_only_the_query_that_is_bad_is_left_out(put: Put) -> None:
     path = put("train.jsonl", [passage(*queries), passage((2, "again", ADA), (5, "e", ADA))])
     reading = Reading(skip_bad=True)
     assert asked(path, reading) == [("1", "a"), ("2", "b"), ("4", "d"), ("5", "e")]
-
-
-@pytest.mark.parametrize(
-    ("passages", "place"),
-    [
-        ([[(8, "a", ADA), (1, "b", ADA), (1, "c", ADA)]], "1, query 3"),
-        ([[(8, "a", ADA), (1, "b", ADA)], [(1, "c", ADA)]], "2, query 1"),
-    ],
-)
-def test_an_id_that_occurs_twice_is_named_with_both_queries(
-    put: Put, passages: list[list[tuple[object, str, list[dict[str, Any]]]]], place: str
-) -> None:
-    path = put("train.jsonl", [passage(*queries) for queries in passages])
-    with pytest.raises(UserError) as error:
-        asked(path, Reading())
-    assert str(error.value) == (
-        f"{path}:{place} of the passage: the id '1' occurs twice, first at {path}:1, query 2 of the passage "
-        "(--skip-bad-lines leaves such lines out)"
-    )
-
-
-def test_a_file_without_a_line_has_no_questions(put: Put) -> None:
-    assert asked(put("train.jsonl", ""), Reading()) == []
 
 
 def test_rows_of_a_hub_are_questions_in_any_kind_of_file(put: Put) -> None:

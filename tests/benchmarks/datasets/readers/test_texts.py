@@ -35,16 +35,6 @@ def test_sst2_tsv_and_hub_parquet_give_the_same(tmp_path: Path, put: Put) -> Non
     }
 
 
-def test_hub_labels_in_another_order_are_mapped_by_name(tmp_path: Path) -> None:
-    metadata = {
-        "huggingface": json.dumps({"info": {"features": {"label": {"names": ["positive", "negative"]}}}})
-    }
-    found = pa.table({"sentence": ["bad", "good"], "label": [1, 0]}).replace_schema_metadata(metadata)
-    pq.write_table(found, tmp_path / "x.parquet")
-    content = read("sst2", train=tmp_path / "x.parquet", validation=tmp_path / "x.parquet")
-    assert [row["label"] for row in rows(content, "test")] == [0, 1]
-
-
 def test_mnli_official_tsv(put: Put) -> None:
     train = (
         "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
@@ -90,17 +80,6 @@ def test_unlabelled_glue_test_file(put: Put) -> None:
         )
 
 
-def test_three_files_are_kept_as_given(put: Put) -> None:
-    path = put("train.tsv", "sentence\tlabel\n" + "x\t1\n" * 10)
-    content = read("sst2", train=path, validation=path, test=path)
-    assert [len(rows(content, split)) for split in ("train", "validation", "test")] == [10, 10, 10]
-    assert content.splits == "as given: three files"
-    with pytest.raises(UserError, match="--validation FILE"):
-        read("sst2", train=path)
-    with pytest.raises(UserError, match="--train FILE"):
-        read("sst2", validation=path)
-
-
 @pytest.mark.parametrize(
     ("name", "train", "dev"),
     [("sst2", 67_349, 872), ("mnli_m", 392_702, 9_815), ("qqp", 363_846, 40_430)],
@@ -109,23 +88,6 @@ def test_the_declared_counts_are_glues_files_carved_by_the_papers_rule(
     name: str, train: int, dev: int
 ) -> None:
     check_carved_counts(name, train, dev)
-
-
-@pytest.mark.parametrize(
-    ("label", "found"), [("1", 1), ("0", 0), ("000000001", 1), (" 1 ", 1), ("positive", 1)]
-)
-def test_a_label_is_a_name_or_a_number_of_up_to_nine_digits(put: Put, label: str, found: int) -> None:
-    path = put("dev.tsv", f"sentence\tlabel\nfine\t{label}")
-    assert [row["label"] for row in rows(read("sst2", train=path, validation=path), "test")] == [found]
-
-
-@pytest.mark.parametrize("label", ["2", "0000000001", "0000000000", "1.0", "-2", "Positive "])
-def test_any_other_label_is_refused(put: Put, label: str) -> None:
-    path = put("dev.tsv", f"sentence\tlabel\nfine\t{label}\n")
-    with pytest.raises(
-        UserError, match=rf"dev\.tsv:2: {label!r} is outside the label set negative, positive"
-    ):
-        read("sst2", train=path, validation=path)
 
 
 def test_names_that_the_hub_declares_are_those_of_the_first_label_column(tmp_path: Path) -> None:
@@ -138,15 +100,3 @@ def test_names_that_the_hub_declares_are_those_of_the_first_label_column(tmp_pat
     path = tmp_path / "dev_matched.parquet"
     pq.write_table(table.replace_schema_metadata(metadata), path)
     assert [row["label"] for row in rows(read("mnli_m", train=path, validation=path), "test")] == [2, 0, 1]
-
-
-@pytest.mark.parametrize("missing", ["premise", "hypothesis", "label"])
-def test_a_pair_that_lacks_a_part_leaves_the_others(put: Put, missing: str) -> None:
-    good = {"premise": "a", "hypothesis": "b", "label": 1}
-    bad = {name: value for name, value in good.items() if name != missing}
-    train, dev = put("train.jsonl", [good]), put("dev.jsonl", [bad, {**good, "premise": "c"}])
-    content = read("mnli_m", train=train, validation=dev, skip_bad=True)
-    assert rows(content, "test") == [{"id": "validation-0", "first": "c", "second": "b", "label": 1}]
-    assert "bad lines left out: 1, the first at dev.jsonl:1: there is no column" in "".join(content.notes)
-    with pytest.raises(UserError, match=rf"dev\.jsonl:1: there is no column .*{missing}"):
-        read("mnli_m", train=train, validation=dev)
