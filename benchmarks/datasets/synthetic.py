@@ -50,17 +50,15 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
         raise UserError("a synthetic dataset needs at least 1 training and 2 evaluation examples")
     name_seed = list(DATASETS).index(dataset.name) if dataset.name in DATASETS else len(DATASETS)
     rng = np.random.default_rng([seed, name_seed])
-    labels: tuple[str, ...] = ()
+    labels = dataset.label_names
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
-        labels_of, example = GRAMMARS[dataset.task]
-        labels = dataset.label_names or labels_of(dataset)
         tables = {
             split: table(
                 dataset.task,
                 split,
-                [{"id": f"{split}-{i}", **example(dataset, labels, rng)} for i in range(size)],
+                [{"id": f"{split}-{i}", **GRAMMARS[dataset.task](dataset, labels, rng)} for i in range(size)],
             )
             for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
         }
@@ -79,15 +77,6 @@ def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, eval
         source={"kind": "synthetic", "seed": seed, "train": train, "evaluation": evaluation, "files": []},
         replace=replace,
     )
-
-
-def _class_names(dataset: Dataset) -> tuple[str, ...]:
-    return tuple(f"class {i}" for i in range(dataset.labels or 2))
-
-
-def _tag_names(dataset: Dataset) -> tuple[str, ...]:
-    kinds = [f"TYPE{i}" for i in range((dataset.labels or 3) // 2)]
-    return ("O", *(f"{side}-{kind}" for kind in kinds for side in "BI"))
 
 
 def _pick(rng: np.random.Generator, words: Sequence[str]) -> str:
@@ -229,9 +218,5 @@ def _question(topic: tuple[str, str, str]) -> str:
 Example = Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]
 """Makes a row up, without its id, for a dataset with these labels."""
 
-GRAMMARS: dict[str, tuple[Callable[[Dataset], tuple[str, ...]], Example]] = {
-    "SC": (_class_names, _classified),
-    "TC": (_tag_names, _tagged),
-    "QA": (lambda dataset: (), _asked),
-}
-"""How the labels and the rows of each task but retrieval are made up."""
+GRAMMARS: dict[str, Example] = {"SC": _classified, "TC": _tagged, "QA": _asked}
+"""How the rows of each task but retrieval are made up."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets.readers import READERS
 from benchmarks.datasets.readers.reader import ROLES
+from benchmarks.datasets.schema import SPLIT_TABLES
+from benchmarks.datasets.splits import carve
 from benchmarks.protocol import (
     DATASETS,
     LEARNING_RATES,
@@ -17,6 +21,7 @@ from benchmarks.protocol import (
     get_dataset,
 )
 from common.errors import UserError
+from common.provenance import ROOT
 
 
 def test_twelve_datasets_in_four_tasks() -> None:
@@ -54,3 +59,34 @@ def test_pins_are_whole() -> None:
             assert all(len(value) == 64 and int(value, 16) for value in pin.sha256.values())
         assert dataset.pins and dataset.reader in READERS
         assert len(dataset.label_names) == (dataset.labels if dataset.task in ("SC", "TC") else 0)
+
+
+def test_what_is_declared_is_what_the_page_says() -> None:
+    page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
+    for dataset in DATASETS.values():
+        row = re.search(
+            rf"^\| `{dataset.name}` \| .+? \| (.+?) / (.+?) / (.+?) \| (.+?) \|", page, re.MULTILINE
+        )
+        assert row is not None, dataset.name
+        *splits, licence = row.groups()
+        numbers = {split: re.match(r"[\d,]+", text) for split, text in zip(SPLIT_TABLES, splits, strict=True)}
+        counts = {split: int(number[0].replace(",", "")) for split, number in numbers.items() if number}
+        assert dict(dataset.counts) == counts
+        words = licence.replace(",", "").split()
+        assert all(
+            word in dataset.licence for word in words if not word.islower() or word == "non-commercial"
+        )
+
+
+SIZES = {
+    "sst2": (67_349, 872), "mnli_m": (392_702, 9_815), "qqp": (363_846, 40_430), "squad": (87_599, 10_570),
+    "squad_v2": (130_319, 11_873), "record": (100_730, 10_000),
+}  # fmt: skip
+"""Published sizes of train and dev (GLUE; Zhang et al. 2018, table 2, for ReCoRD)."""
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_declared_counts_are_published_sizes_carved_by_the_papers_rule(name: str) -> None:
+    train, dev = SIZES[name]
+    kept, carved = carve(train)
+    assert DATASETS[name].counts == {"train": len(kept), "validation": len(carved), "test": dev}

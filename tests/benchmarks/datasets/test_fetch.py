@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.datasets import fetch as fetching
 from benchmarks.datasets.fetch import UnreachableError, fetch
 from benchmarks.datasets.local_dataset import load
 from benchmarks.hub_files import LOCK, Pin, read_lock
@@ -117,21 +116,6 @@ def test_killed_fetch_goes_on(tmp_path: Path, fake: FakeHub) -> None:
     assert load(tmp_path, "conll2003_en").manifest.counts["validation"] == 1_600
 
 
-def test_converted_branch_is_the_last_resort(tmp_path: Path) -> None:
-    rows = {f"default/{split}/0000.parquet": conll_rows(8) for split in ("train", "validation", "test")}
-    fake = FakeHub(
-        {
-            "hgissbkh/conll2003-en": {
-                "main": (COMMIT, {"script.py": b""}),
-                "refs/convert/parquet": (OTHER, rows),
-            }
-        }
-    )
-    with fake.serve():
-        manifest = fetch("conll2003_en", tmp_path)
-    assert {file["revision"] for file in manifest.source["files"]} == {OTHER}
-
-
 def test_what_is_not_there(tmp_path: Path, fake: FakeHub) -> None:
     with pytest.raises(UserError, match="hgissbkh/record is not on the hub, or not open to you"):
         fetch("record", tmp_path)
@@ -172,13 +156,6 @@ def test_a_commit_that_the_hub_does_not_have_is_one_sentence(tmp_path: Path, fak
     dataset = replace(DATASETS["conll2003_en"], pins=(missing,))
     with pytest.raises(UserError, match=f"hgissbkh/conll2003-en has no commit {OTHER} on the hub"):
         fetch(dataset, tmp_path)
-
-
-def test_too_small_a_disk(tmp_path: Path, fake: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type("Usage", (), {"free": 10})
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(UserError, match=r"0\.0 MB free and the download needs"):
-        fetch("conll2003_en", tmp_path)
 
 
 def test_retrieval_keeps_judged_documents_only(tmp_path: Path) -> None:

@@ -69,21 +69,6 @@ def test_entities_by_hand(predicted: list[str], gold: list[str], counts: list[in
 
 
 @pytest.mark.parametrize(
-    ("counts", "f1"),
-    [
-        ([[0, 0, 0]], 0.0),
-        ([[0, 2, 0]], 0.0),
-        ([[0, 0, 2]], 0.0),
-        ([[1, 1, 1]], 1.0),
-        ([[1, 2, 2], [0, 1, 1]], 2 / 6),
-        ([[2, 2, 2], [1, 4, 2]], 6 / 10),
-    ],
-)
-def test_the_f1_of_entities_is_that_of_their_sums(counts: list[list[int]], f1: float) -> None:
-    assert standard.f1_of_counts(np.array(counts)) == pytest.approx(f1)
-
-
-@pytest.mark.parametrize(
     ("names", "outside"), [(("B-PER", "O", "I-PER"), 1), (("B-PER", "B-LOC", "I-PER"), 0)]
 )
 def test_a_word_has_the_tag_of_its_first_sub_token_and_one_without_is_o(

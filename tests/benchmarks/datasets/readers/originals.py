@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,8 @@ from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.datasets.schema import SPLIT_TABLES
-from benchmarks.datasets.splits import carve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from common.provenance import ROOT
 
 Put = Callable[[str, str | list[Any]], Path]
 """Writes a text, or rows as JSON lines, to a file of the test and returns its path."""
@@ -47,28 +43,6 @@ def read(name: str, *, skip_bad: bool = False, **files: Path | tuple[Path, ...])
 def rows(content: Content, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = content.tables[table].to_pylist()
     return found
-
-
-def check_against_its_page(name: str) -> None:
-    """Compare what is declared of a dataset with the dataset's row in docs/datasets.md."""
-    page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
-    row = re.search(rf"^\| `{name}` \| .+? \| (.+?) / (.+?) / (.+?) \| (.+?) \|", page, re.MULTILINE)
-    assert row is not None, f"docs/datasets.md has no row of {name}"
-    *splits, licence = row.groups()
-    numbers = {split: re.match(r"[\d,]+", text) for split, text in zip(SPLIT_TABLES, splits, strict=True)}
-    counts = {split: int(number[0].replace(",", "")) for split, number in numbers.items() if number}
-    dataset = get_dataset(name)
-    assert dict(dataset.counts) == counts
-    for word in licence.replace(",", "").split():
-        if not word.islower() or word == "non-commercial":
-            assert word in dataset.licence, f"the page says {licence}"
-
-
-def check_carved_counts(name: str, train: int, dev: int) -> None:
-    """Compare declared counts with the published sizes of a dataset's files, carved by the paper's rule."""
-    kept, carved = carve(train)
-    assert get_dataset(name).counts == {"train": len(kept), "validation": len(carved), "test": dev}
-    check_against_its_page(name)
 
 
 def inputs_of(name: str, *, skip_bad: bool = False, trained_on: str = "", **files: Path) -> Inputs:

@@ -16,7 +16,7 @@ from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.splits import halve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, inputs_of, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, inputs_of, read, rows
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 SKIPPED = " (--skip-bad-lines leaves such lines out)"
@@ -104,14 +104,6 @@ def test_a_relevance_that_is_none_is_named_or_left_out(score: object, tmp_path: 
     assert "bad lines left out: 1" in "".join(reading.notes())
 
 
-def test_bad_rows_of_judgements_leave_the_others(put: Put) -> None:
-    good = {"query-id": "q3", "corpus-id": "9", "score": 1}
-    path = put("qrels.jsonl", [good, {**good, "score": "high"}, {**good, "corpus-id": "8"}])
-    assert judgements(path, Reading(skip_bad=True)) == [("q3", "9", 1), ("q3", "8", 1)]
-    with pytest.raises(UserError, match=r"qrels\.jsonl:2: the row has not the expected form: .* 'high'"):
-        judgements(path, Reading())
-
-
 def test_nq_halves(put: Put) -> None:
     files = beir_files(put)
     found = put("nq/test.tsv", HEADER + "".join(f"q{i}\t{i}\t1\n" for i in range(20)))
@@ -121,11 +113,6 @@ def test_nq_halves(put: Put) -> None:
     assert (splits.count("validation"), splits.count("test")) == (10, 10)
     assert rows(content, "corpus")[0]["title"].startswith("T")
     assert "random.Random(42)" in content.splits
-
-
-@pytest.mark.parametrize("name", ["msmarco", "nq"])
-def test_what_is_declared_is_what_the_page_says(name: str) -> None:
-    check_against_its_page(name)
 
 
 def test_nqs_declared_counts_are_beirs_queries_halved() -> None:
@@ -167,13 +154,6 @@ def test_texts_that_are_not_there_are_counted_and_the_first_is_named(put: Put) -
         read("msmarco", **{**files, "queries": queries, "test": put("u.tsv", "q91 0 9 1\nq90 0 9 1\n")})
 
 
-def test_a_query_may_occur_twice_with_the_same_text(put: Put) -> None:
-    files = beir_files(put)
-    again = put("again.tsv", "q1\tquery 1\n")
-    twice = read("msmarco", **{**files, "queries": (files["queries"], again)})
-    assert twice.tables["queries"].equals(read("msmarco", **files).tables["queries"])
-
-
 def own_files(put: Put) -> dict[str, Path]:
     return {
         "corpus": put("c.jsonl", [{"_id": f"d{i}", "title": f"T{i}", "text": f"text {i}"} for i in range(8)]),
@@ -212,20 +192,3 @@ def test_a_set_that_is_trained_on_itself_has_pairs(put: Put) -> None:
     content = read_judged(inputs_of("nq", trained_on="nq", **files))
     assert rows(content, "pairs") == [{"query": "ask", "positive": "answer"}]
     assert set(content.tables) == {"pairs", "queries", "corpus", "qrels"}
-
-
-@pytest.mark.parametrize("ending", [".tsv", ".jsonl"])
-def test_nq_with_a_corpus_is_read_as_judgements(put: Put, ending: str) -> None:
-    files = own_files(put)
-    if ending == ".jsonl":
-        found = [{"query-id": f"q{i}", "corpus-id": f"d{i}", "score": 1} for i in range(4)]
-        files["test"] = put("test.jsonl", found)
-    content = read("nq", **files)
-    assert sorted(query for _, query in judged(content)) == ["q0", "q1", "q2", "q3"]
-    assert {row["title"] for row in rows(content, "corpus")} == {"T0", "T1", "T2", "T3"}
-
-
-def test_nq_judgements_need_a_corpus(put: Put) -> None:
-    files = own_files(put)
-    with pytest.raises(UserError, match="nq needs the documents' texts: name the file with --corpus FILE"):
-        read("nq", test=files["test"], queries=files["queries"])

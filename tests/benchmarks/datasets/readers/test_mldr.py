@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 
 def test_mldr(put: Put) -> None:
@@ -74,7 +74,3 @@ def test_a_row_of_another_form_is_named_or_left_out(put: Put) -> None:
         read("mldr_en", validation=path, test=path)
     content = read("mldr_en", validation=path, test=path, skip_bad=True)
     assert [row["id"] for row in rows(content, "queries")] == ["q1", "q1"]
-
-
-def test_what_is_declared_is_what_the_page_says() -> None:
-    check_against_its_page("mldr_en")

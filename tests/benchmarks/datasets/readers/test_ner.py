@@ -20,7 +20,7 @@ from benchmarks.datasets.readers.ner import (
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_against_its_page, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 SKIPPED = " (--skip-bad-lines leaves such lines out)"
 
@@ -122,11 +122,6 @@ def test_ner_ids_in_an_unknown_order_are_refused(tmp_path: Path) -> None:
             validation=tmp_path / "x.parquet",
             test=tmp_path / "x.parquet",
         )
-
-
-@pytest.mark.parametrize("name", ["conll2003_en", "ontonotes", "uner_en"])
-def test_what_is_declared_is_what_the_page_says(name: str) -> None:
-    check_against_its_page(name)
 
 
 def spoken(path: Path, *, skip_bad: bool = False) -> list[tuple[int, str]]:

@@ -190,36 +190,6 @@ def test_both_texts_of_a_row_become_text(put: Put, kind: str, expected: Row) -> 
     assert read_rows(defined(kind, **KINDS[kind]), put("x.jsonl", [PAIR])) == ([expected], [])
 
 
-@pytest.mark.parametrize(
-    ("kind", "missing", "column"),
-    [
-        ("text", "text1", "text1"),
-        ("text", "label", "label"),
-        ("pair", "text1", "sentence1 or premise or question1 or text1"),
-        ("pair", "text2", "sentence2 or hypothesis or question2 or text2"),
-        ("pair", "label", "label"),
-        ("labels", "text1", "text1"),
-        ("labels", "labels", "labels"),
-        ("value", "text1", "text1"),
-        ("value", "score", "score or label or value"),
-    ],
-)
-def test_a_row_that_lacks_a_column_is_named_once_or_left_out(
-    put: Put, kind: str, missing: str, column: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    row = {name: value for name, value in PAIR.items() if name != "label" or kind in ("text", "pair")}
-    bad = {name: value for name, value in row.items() if name != missing}
-    definition, path = defined(kind, **KINDS[kind]), put("x.jsonl", [bad, {**row, "text1": "kept"}])
-    there = ", ".join(map(repr, bad))
-    assert refusal_of(definition, path) == f"1: there is no column {column}; there are {there}"
-    kept, notes = read_rows(definition, path, skip_bad=True)
-    assert [item["first"] for item in kept] == ["kept"]
-    assert len(notes) == 1 and notes[0].startswith(
-        "bad lines left out: 1, the first at x.jsonl:1: there is no"
-    )
-    assert len(set(caplog.messages)) == 1
-
-
 def test_the_second_text_of_a_value_may_be_absent(put: Put) -> None:
     path = put("x.jsonl", [{"text": "a", "score": 1}, {"text": "b", "sentence2": None, "score": 2}])
     assert [row["second"] for row in read_rows(defined("value", range=[0, 5]), path)[0]] == [None, None]
@@ -255,12 +225,6 @@ def test_labels_that_are_none_or_occur_twice_leave_the_other_rows(
         [{"first": "b", "second": None, "labels": [1]}],
         [f"bad lines left out: 1, the first at x.jsonl:1: {sentence}"],
     )
-
-
-def test_a_value_may_be_either_end_of_the_range(put: Put) -> None:
-    path = put("x.jsonl", [{"text": "a", "score": score} for score in (-1, 5, "2.5", 0, -1.0, 5.0)])
-    found, notes = read_rows(defined("value", range=[-1, 5]), path)
-    assert ([row["value"] for row in found], notes) == ([-1.0, 5.0, 2.5, 0.0, -1.0, 5.0], [])
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,6 @@ def firsts(content: Content, table: str) -> list[str]:
     return found
 
 
-def test_files_of_a_role_are_given_or_asked_for(inputs: Make) -> None:
-    made = inputs(train=[1, 1])
-    assert made.of("train") == made.need("train", "a file") == made.files["train"]
-    assert made.of("test") == ()
-    with pytest.raises(UserError, match=r"^sst2 needs a labelled file: name the file with --test FILE$"):
-        made.need("test", "a labelled file")
-
-
 CARVED = "validation is 5% of train, carved as datasets.train_test_split(train_size=0.95, seed=42) does; test is the "
 
 

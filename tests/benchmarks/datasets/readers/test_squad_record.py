@@ -10,7 +10,6 @@ import pytest
 from benchmarks.datasets.readers import read_originals
 from benchmarks.datasets.readers.original_files import Reading
 from benchmarks.datasets.readers.reader import Inputs
-from benchmarks.datasets.splits import carve
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import Put, read, rows
@@ -94,13 +93,3 @@ def test_rows_of_a_hub_are_questions_in_any_kind_of_file(put: Put) -> None:
         UserError, match="1: the question has no answer, and this dataset has no unanswerable"
     ):
         asked(put("train.jsonl", [{**row, "answers": []}]), Reading())
-
-
-def test_the_official_files_are_as_large_as_the_paper_on_record_says() -> None:
-    """Zhang et al. 2018, table 2: 100,730 queries to train on and 10,000 of the development set."""
-    train, validation = carve(100_730)
-    assert get_dataset("record").counts == {
-        "train": len(train),
-        "validation": len(validation),
-        "test": 10_000,
-    }

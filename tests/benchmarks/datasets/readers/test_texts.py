@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from common.errors import UserError
-from tests.benchmarks.datasets.readers.originals import Put, check_carved_counts, read, rows
+from tests.benchmarks.datasets.readers.originals import Put, read, rows
 
 
 def test_sst2_tsv_and_hub_parquet_give_the_same(tmp_path: Path, put: Put) -> None:
@@ -78,25 +78,3 @@ def test_unlabelled_glue_test_file(put: Put) -> None:
             train=put("test.tsv", "index\tsentence\n0\ta\n"),
             validation=put("d", "sentence\tlabel\na\t1\n"),
         )
-
-
-@pytest.mark.parametrize(
-    ("name", "train", "dev"),
-    [("sst2", 67_349, 872), ("mnli_m", 392_702, 9_815), ("qqp", 363_846, 40_430)],
-)
-def test_the_declared_counts_are_glues_files_carved_by_the_papers_rule(
-    name: str, train: int, dev: int
-) -> None:
-    check_carved_counts(name, train, dev)
-
-
-def test_names_that_the_hub_declares_are_those_of_the_first_label_column(tmp_path: Path) -> None:
-    features = {
-        "label": {"names": ["contradiction", "entailment", "neutral"]},
-        "gold_label": {"names": ["neutral", "contradiction", "entailment"]},
-    }
-    table = pa.table({"premise": ["a"] * 3, "hypothesis": ["b"] * 3, "label": [0, 1, 2]})
-    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    path = tmp_path / "dev_matched.parquet"
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-    assert [row["label"] for row in rows(read("mnli_m", train=path, validation=path), "test")] == [2, 0, 1]
