@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import subprocess
@@ -13,7 +12,7 @@ from common.errors import UserError
 from container.machine import Machine
 from container.start import SCRATCH, scratch_of
 
-__all__ = ["apptainer", "command", "launch", "passed_on", "stream", "version_of"]
+__all__ = ["command", "launch", "passed_on", "stream", "version_of"]
 
 SECONDS = 300.0
 """Time that `apptainer --version` has to answer: where no user namespace can be made, as in a chroot, it or a site's
@@ -41,12 +40,6 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
     return program, text.splitlines()[-1]
 
 
-@functools.cache
-def apptainer() -> str:
-    """Return the path of the Apptainer command, asked once; `UserError` as `version_of` raises it."""
-    return version_of(Machine())[0]
-
-
 def stream(words: Sequence[str]) -> Iterator[str]:
     """Run an Apptainer command and yield the lines of its output and errors as they come.
 
@@ -54,7 +47,11 @@ def stream(words: Sequence[str]) -> Iterator[str]:
         UserError: it ended with an error.
     """
     with subprocess.Popen(
-        [apptainer(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        [version_of(Machine())[0], *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as process:
         assert process.stdout is not None
         yield from process.stdout
@@ -110,7 +107,7 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     """
     if not image.is_file():
         raise UserError(f"{image} does not exist; build it first: python -m container build {image.stem}")
-    program = apptainer()
+    program, _ = version_of(Machine())
     line = command(image, words, Machine(), binds)
     inside = passed_on(os.environ) | {SCRATCH: str(scratch_of(os.environ).parent)}
     # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1.

@@ -250,7 +250,7 @@ def _watching(folder: Path, process: subprocess.Popen[bytes], lost: threading.Ev
         thread.join()
 
 
-def cancel(folder: Path, seconds: float = 60.0) -> list[str]:
+def cancel(folder: Path, seconds: float = 120.0) -> list[str]:
     """End the call that works in a folder, on whatever node, then its Slurm jobs; return their numbers.
 
     Raises:

@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from common.errors import UserError
 from common.files import write_text
@@ -33,8 +33,7 @@ _ENDED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class LiveJob:
+class LiveJob(NamedTuple):
     """A job in Slurm's queue."""
 
     number: str

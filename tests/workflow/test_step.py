@@ -104,11 +104,6 @@ def test_others_are_asked_by_a_signal(tmp_path: Path) -> None:
     assert run_until(command, tmp_path / "log", 1.0, ENVIRON, signal.SIGINT) == AGAIN
 
 
-def test_a_launcher_that_returns_trainings_own_exit_code_is_believed(tmp_path: Path) -> None:
-    # Under srun, Slurm's signal reaches training and not the process that waits for it.
-    assert until(tmp_path, [sys.executable, "-c", "raise SystemExit(75)"], 60) == AGAIN
-
-
 def test_slurms_end_counts_where_it_is_known() -> None:
     job = Job(kind=KINDS["model"], name="m", gpu_hours=10.0, gpus=1, limit_hours=2.0)
     assert (job.minutes, job.margin_seconds) == (120, 600)
@@ -121,20 +116,22 @@ def test_slurms_end_counts_where_it_is_known() -> None:
     assert seconds_left(job, now, {"SLURM_JOB_END_TIME": "0"}) == pytest.approx(7200 - 600, abs=5)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_was_ended_from_outside_is_no_crash(tmp_path: Path, number: signal.Signals) -> None:
-    """As by scancel, which signals every process of a job: the job must not put itself back."""
-    command = [
-        sys.executable,
-        "-c",
-        f"import os, signal; signal.signal({number}, signal.SIG_DFL); os.kill(0, {number})",
-    ]
-    assert until(tmp_path, command, 60) == AGAIN
+KILLED = "print('hello', flush=True); signal.signal({0}, signal.SIG_DFL); os.kill(0, {0})"
 
 
-def test_codes_and_output_are_kept(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "print('hello'); raise SystemExit(3)"]
-    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, signal.SIGINT) == 3
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("print('hello'); raise SystemExit(3)", 3),
+        # Under srun, Slurm's signal reaches training and not the process that waits for it: its exit code is believed.
+        ("print('hello'); raise SystemExit(75)", AGAIN),
+        # As by scancel, which signals every process of a job: it is no crash, the job must not put itself back.
+        *((KILLED.format(int(number)), AGAIN) for number in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
+def test_codes_and_output_are_kept(tmp_path: Path, script: str, code: int) -> None:
+    command = [sys.executable, "-c", f"import os, signal; {script}"]
+    assert run_until(command, tmp_path / "a" / "log", 60, ENVIRON, tmp_path / "stop") == code
     assert (tmp_path / "a" / "log").read_text() == "hello\n"
 
 
