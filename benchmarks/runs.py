@@ -32,7 +32,7 @@ __all__ = [
     "RunKey",
     "cell_keys",
     "found_keys",
-    "parse_run_folder",
+    "key_of",
     "read_run",
     "record_of",
     "results_text",
@@ -51,9 +51,7 @@ RESULTS_VERSION = 2
 """Version of the code that decides a run's scores. Raise it with every change that gives a model other scores on the
 same data under the same settings, and make tests/golden/benchmarks.json again, which carries it."""
 
-_RUN_FOLDER = re.compile(
-    r"(?P<prefix>[a-z0-9_]*?_)?lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII
-)
+_RUN_FOLDER = re.compile(r"lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -96,22 +94,20 @@ def found_keys(store: Path, model: str, dataset: Dataset | str) -> list[RunKey]:
     """Return the runs of a cell that have a folder in the store, whatever their learning rates and seeds."""
     known = get_dataset(dataset)
     cell = store / "results" / model / known.task / known.name
-    found = []
-    for folder in sorted(cell.iterdir()) if cell.is_dir() else []:
-        parsed = parse_run_folder(folder.name)
-        if parsed is not None and parsed[0] == known.run_prefix:
-            (key,) = cell_keys(model, known, parsed[1:2], parsed[2:])
-            found += [key] if key.folder.name == folder.name else []
-    return found
+    names = sorted(folder.name for folder in cell.iterdir()) if cell.is_dir() else []
+    found = [(name, key_of(name, model, known)) for name in names]
+    return [key for name, key in found if key is not None and key.folder.name == name]
 
 
-def parse_run_folder(name: str) -> tuple[str, float, int] | None:
-    """Return (prefix, learning rate, seed) of a run folder's name, or None when it is none.
+def key_of(folder: str, model: str, dataset: Dataset) -> RunKey | None:
+    """Return the run of a dataset whose folder has this name, or None when it names none.
 
     Other spellings of a rate than the release's `1e-04` are understood too: `1e-4`, `0.0001`.
     """
-    match = _RUN_FOLDER.fullmatch(name)
-    return (match["prefix"] or "", float(match["lr"]), int(match["seed"])) if match else None
+    match = _RUN_FOLDER.fullmatch(folder.removeprefix(dataset.run_prefix))
+    if match is None or not folder.startswith(dataset.run_prefix) or not 0 < (lr := float(match["lr"])) < 1:
+        return None
+    return RunKey(model=model, dataset=dataset.name, lr=lr, seed=int(match["seed"]), task=dataset.task)
 
 
 def results_text(scores: Mapping[str, Sequence[float]]) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.store.instances import RunScores, write_cell
-from analysis.store.scan import Cell, Problem, RunFolder
-from benchmarks.protocol import PAPER, Dataset, format_lr
+from analysis.store.scan import Cell, Problem
+from benchmarks.protocol import PAPER, Dataset
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import AGAIN, RESULTS, RUN, SPLITS, read_run
+from benchmarks.runs import AGAIN, RESULTS, RUN, SPLITS, RunKey, read_run
 from common.errors import UserError
 from common.manifest import FILES
 
@@ -57,14 +57,11 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
 
-    def usual_name_last(run: RunFolder) -> tuple[bool, str]:
-        return run.name != f"{cell.dataset.run_prefix}lr{format_lr(run.lr)}_sd{run.seed}", run.name
-
     # Of two spellings of one run that of the release counts.
-    for folder in sorted(cell.runs, key=usual_name_last):
-        below = f"{cell.name}/{folder.name}"
+    for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
+        below = f"{cell.name}/{name}"
         try:
-            run, run_scores = _read_run(results / below, folder, cell.dataset, protocol)
+            run, run_scores = _read_run(results / below, key, cell.dataset, protocol)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -85,9 +82,9 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     )
 
 
-def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -> tuple[Run, RunScores]:
+def _read_run(folder: Path, key: RunKey, dataset: Dataset, protocol: str) -> tuple[Run, RunScores]:
     try:
-        record = read_run(folder) if named.has_manifest else {}
+        record = read_run(folder)
     except UserError:
         raise ResultsError(
             "changed", f"has a {RUN} that was changed, damaged or taken away; {AGAIN}"
@@ -96,17 +93,17 @@ def _read_run(folder: Path, named: RunFolder, dataset: Dataset, protocol: str) -
     sha256 = record.get(FILES, {}).get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
     ours = protocol == PAPER
-    scores = (validation.score, test.score) if ours else tuple(_standard(record, named, dataset))
+    scores = (validation.score, test.score) if ours else tuple(_standard(record, key, dataset))
     run = Run(
-        folder=named.name,
-        lr=named.lr,
-        seed=named.seed,
+        folder=folder.name,
+        lr=key.lr,
+        seed=key.seed,
         validation_score=scores[0],
         test_score=scores[1],
         n_validation=len(validation.scores),
         n_test=len(test.scores),
     )
-    return run, RunScores(lr=named.lr, seed=named.seed, validation=validation.scores, test=test.scores)
+    return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
 
 
 def _is_again(first: Run, run: Run) -> str:
@@ -116,7 +113,7 @@ def _is_again(first: Run, run: Run) -> str:
     return f"is the run of {first.folder} again, {how}; remove one of them"
 
 
-def _standard(record: Mapping[str, Any], named: RunFolder, dataset: Dataset) -> Iterator[float]:
+def _standard(record: Mapping[str, Any], key: RunKey, dataset: Dataset) -> Iterator[float]:
     """Yield the validation and the test score of a run by its dataset's headline metric.
 
     Raises:
@@ -126,7 +123,7 @@ def _standard(record: Mapping[str, Any], named: RunFolder, dataset: Dataset) -> 
         raise ResultsError(
             "standard", f"holds no {RUN}, so its standard metrics are not known; evaluate it with benchmarks"
         )
-    for name, own in (("dataset", dataset.name), ("lr", named.lr), ("seed", named.seed)):
+    for name, own in (("dataset", dataset.name), ("lr", key.lr), ("seed", key.seed)):
         if record.get(name, own) != own:
             found = str(record[name])[:60]
             raise ResultsError("standard", f"has a {RUN} of another run: its {name} is {found}, not {own}")

@@ -1,8 +1,8 @@
 """From a run store to a runs table.
 
-On the way a run is a `scan.RunFolder`, then a `cell.Run`, then a row of the table. Cells are read in parallel; the
-result does not depend on their order or the number of jobs. Files that cannot be used are reported with path and
-reason, and the other runs are used.
+On the way a run is a `benchmarks.runs.RunKey`, then a `cell.Run`, then a row of the table. Cells are read in
+parallel; the result does not depend on their order or the number of jobs. Files that cannot be used are reported
+with path and reason, and the other runs are used.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.protocol import DATASETS, EXTRA_DATASETS, TASKS, Dataset
-from benchmarks.runs import DETAILS, RESULTS, RUN, parse_run_folder
+from benchmarks.runs import DETAILS, RESULTS, RUN, RunKey, key_of
 from common.errors import UserError, nearest
 from common.plain_text import name_fault
 from pretraining.model_names import parse
 
 __all__ = [
-    "HARMLESS", "KINDS", "Cell", "Problem", "RunFolder", "Scan", "model_error", "results_folder", "scan_store",
+    "HARMLESS", "KINDS", "Cell", "Problem", "Scan", "model_error", "results_folder", "scan_store",
     "summary",
 ]  # fmt: skip
 
@@ -70,27 +70,14 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFolder:
-    """A run's folder, unread."""
-
-    name: str
-    lr: float
-    """Learning rate, from the name."""
-    seed: int
-    """Seed, from the name."""
-    has_manifest: bool
-    """Whether a `run.json` is in it, or what was written with one; the release has neither."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Cell:
     """The runs of one model on one dataset."""
 
     model: str
     """Name of the model's folder."""
     dataset: Dataset
-    runs: tuple[RunFolder, ...] = field(repr=False)
-    """By name."""
+    runs: Mapping[str, RunKey] = field(repr=False)
+    """By the name of their folder, in its order."""
 
     @property
     def name(self) -> str:
@@ -221,17 +208,20 @@ class _Scanner:
             self.report(entry.path, "unknown", f"is no dataset of {task}{hint}; they are {', '.join(known)}")
             return
         before = len(self.problems)
-        found = [run for folder in self.folders(entry.path) if (run := self.scan_run(dataset, folder))]
+        found = {
+            folder.name: key
+            for folder in self.folders(entry.path)
+            if (key := self.scan_run(model, dataset, folder))
+        }
         if found:
-            found.sort(key=lambda run: run.name)
-            self.cells.append(Cell(model=model, dataset=dataset, runs=tuple(found)))
+            self.cells.append(Cell(model=model, dataset=dataset, runs=found))
         elif len(self.problems) == before:
             self.report(entry.path, "unfinished", "holds no runs")
 
-    def scan_run(self, dataset: Dataset, folder: os.DirEntry[str]) -> RunFolder | None:
-        parsed, prefix = parse_run_folder(folder.name), dataset.run_prefix
-        if parsed is None or parsed[0] != prefix or not 0 < parsed[1] < 1:
-            sentence = f"is no run of {dataset.name}; a run's folder reads {prefix}lr1e-04_sd0"
+    def scan_run(self, model: str, dataset: Dataset, folder: os.DirEntry[str]) -> RunKey | None:
+        key = key_of(folder.name, model, dataset)
+        if key is None:
+            sentence = f"is no run of {dataset.name}; a run's folder reads {dataset.run_prefix}lr1e-04_sd0"
             self.report(folder.path, "unknown", sentence)
             return None
         names = set()
@@ -246,9 +236,7 @@ class _Scanner:
         if RESULTS not in names:
             self.report(folder.path, "unfinished", f"holds no {RESULTS} yet; the run is unfinished")
             return None
-        return RunFolder(
-            name=folder.name, lr=parsed[1], seed=parsed[2], has_manifest=bool(names & {RUN, DETAILS})
-        )
+        return key
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.own_datasets.definitions import known_datasets, stored_definitions
 from benchmarks.protocol import TASKS
-from benchmarks.runs import RESULTS, parse_run_folder, read_run
+from benchmarks.runs import RESULTS, key_of, read_run
 from common.errors import UserError
 from common.manifest import check_crate
 from common.progress import progress
@@ -133,7 +133,7 @@ def audit_provenance(store: Path, logs: Path | None = None) -> Provenance:
     runs, recorded, failed = 0, 0, []
     for folder in progress(sorted(results.glob("*/*/*/*")), "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
-        if parse_run_folder(folder.name) is None or dataset is None:
+        if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name, done, record = (
             folder.relative_to(results).as_posix(),

@@ -13,7 +13,7 @@ from benchmarks.runs import (
     RunKey,
     cell_keys,
     found_keys,
-    parse_run_folder,
+    key_of,
     read_run,
     results_text,
     write_results,
@@ -25,15 +25,14 @@ from common.errors import UserError
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_run_folders_parse_back(dataset: str) -> None:
     for key in cell_keys("610m-clm-42k", dataset):
-        parsed = parse_run_folder(key.folder.name)
-        assert parsed == (DATASETS[dataset].run_prefix, key.lr, key.seed)
+        assert key_of(key.folder.name, key.model, DATASETS[dataset]) == key
         assert key.folder.parts[:3] == ("610m-clm-42k", DATASETS[dataset].task, dataset)
     assert len(cell_keys("610m-clm-42k", dataset)) == len(LEARNING_RATES) * len(SEEDS)
 
 
 @pytest.mark.parametrize("name", ["lr1e-04", "sd0", "lr1e-04_sd", "lr_sd0", "notes", "lr1e-04_sd0.tmp"])
 def test_other_folders_are_no_runs(name: str) -> None:
-    assert parse_run_folder(name) is None
+    assert key_of(name, "610m-clm-42k", DATASETS["sst2"]) is None
 
 
 def test_results_have_the_release_s_bytes(tmp_path: Path) -> None:

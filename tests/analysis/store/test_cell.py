@@ -30,7 +30,7 @@ def test_a_file_that_changes_while_it_is_read_is_unfinished(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = next(cell for cell in scan_store(store).cells if cell.dataset.name == "sst2")
-    target = store / "results" / cell.name / cell.runs[0].name / RESULTS
+    target = store / "results" / cell.name / next(iter(cell.runs)) / RESULTS
     fstat, calls = os.fstat, []
 
     def growing(descriptor: int) -> os.stat_result:

@@ -23,9 +23,10 @@ def test_cells_come_by_name_with_their_runs_by_folder(store: Path) -> None:
     assert scan.problems == ()
     for cell in scan.cells:
         assert len(cell.runs) == 30
-        assert [run.name for run in cell.runs] == sorted(run.name for run in cell.runs)
-    run = next(run for cell in scan.cells if cell.dataset.name == "nq" for run in cell.runs)
-    assert (run.name, run.lr, run.seed) == ("msmarco_pairs_lr1e-04_sd0", 1e-4, 0)
+        assert list(cell.runs) == sorted(cell.runs)
+    cell = next(cell for cell in scan.cells if cell.dataset.name == "nq")
+    key = cell.runs["msmarco_pairs_lr1e-04_sd0"]
+    assert (key.model, key.task, key.lr, key.seed) == (cell.model, "IR", 1e-4, 0)
 
 
 def test_models_outside_the_scheme_are_taken_only_when_named(store: Path) -> None:
