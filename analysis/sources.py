@@ -192,10 +192,14 @@ class Request:
     protocol: str | None = None
     """Of a store, the scores to read (None: `paper`); a table must hold that protocol's scores."""
 
-    def refuse_other_protocols(self, why: str) -> None:
-        """Raise a `UserError` with the reason when a protocol other than the paper's is wanted."""
+    def need_paper_protocol(self, what: str) -> None:
+        """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
         if self.protocol not in (None, PAPER):
-            raise UserError(f"--source {self.protocol}:...: {why}")
+            raise UserError(
+                f"--source {self.protocol}:...: {what} hold scores of the paper's own protocol alone; the standard "
+                "metrics are in the run.json files that python -m benchmarks writes, so give --source a store of "
+                "such runs"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,23 +234,18 @@ def open_source(source: str, *, add_models: Sequence[str] = (), **wanted: Any) -
     return _open_path(source, path, request)
 
 
-_ONLY_PAPER_METRICS = (
-    "the paper's {} hold scores of its own protocol alone; the standard metrics are in the run.json files that "
-    "python -m benchmarks writes, so give --source a store of such runs"
-)
-
 _INSTANCES = ("instances", "instances.parquet")
 """Names of the per-instance scores next to a runs table."""
 
 
 def _open_published(request: Request) -> Source:
-    request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("tables"))
+    request.need_paper_protocol("the paper's tables")
     return PUBLISHED
 
 
 def _open_released(request: Request) -> Source:
     """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
-    request.refuse_other_protocols(_ONLY_PAPER_METRICS.format("result files"))
+    request.need_paper_protocol("the authors' result files")
     wanted = cached_release() if request.models is None else request.models
     if not wanted:
         raise UserError(
@@ -265,7 +264,7 @@ def _open_path(source: str, path: Path, request: Request) -> Source:
         opened = (_open_folder if path.is_dir() else _open_table)(source, path, request)
         _warn_of_other_sizes(source, opened.need_runs("test sets"))
         return opened
-    request.refuse_other_protocols(f"stand-ins are read by the {PAPER} protocol alone; leave it out")
+    request.need_paper_protocol("stand-ins")
     # Without instances, which know the small study's own names only.
     names = [*request.add_models, *stand_ins.models, *stand_ins.others]
     found = open_store(path, add_models=names)[0] if path.is_dir() else read_table(path, add_models=names)

@@ -24,23 +24,11 @@ __all__ = [
     "summary",
 ]  # fmt: skip
 
-KINDS: Mapping[str, str] = {
-    "unreadable": "a file or folder that cannot be read",
-    "broken": "a results.json that is empty, cut off or not JSON",
-    "incomplete": "a results.json that lacks a split, `score` or `scores_i`",
-    "value": "a score that is not a number in [0, 1]",
-    "mean": "a score that is not the mean of its scores_i",
-    "changed": "a file that is not what its run wrote",
-    "standard": "a run without the standard protocol's metrics, where those are read",
-    "count": "another number of instances than the other runs of the dataset have",
-    "duplicate": "the same run in two folders",
-    "unknown": "a folder that is no known model, task, dataset or run",
-    "stray": "a file that has no place in a store",
-    "unfinished": "a run that is still being written, or was broken off",
-    "missing": "a cell without all of its 30 runs",
-    "left out": "a dataset that the paper's twelve do not hold",
-}
-"""What each kind of problem means."""
+KINDS = (
+    "unreadable", "broken", "incomplete", "value", "mean", "changed", "standard", "count", "duplicate", "unknown",
+    "stray", "unfinished", "missing", "left out",
+)  # fmt: skip
+"""The kinds of problems; docs/run-store.md says what each means and what to do."""
 HARMLESS = frozenset({"unfinished", "missing", "left out"})
 """Kinds that are reported but leave the exit status at 0: every run that is there is used."""
 

@@ -39,7 +39,7 @@ def test_the_miniature_stands_in_for_the_papers_models() -> None:
     source = open_source("miniature")
     assert source.stand_ins is not None and source.label == "miniature" and not source.comparable
     assert source.own_words.startswith(source.title) and source.options == ("--source", "miniature")
-    with pytest.raises(UserError, match="leave it out"):
+    with pytest.raises(UserError, match="stand-ins hold scores of the paper's own"):
         open_source("miniature", protocol="standard")
 
 
@@ -98,7 +98,7 @@ def test_published_cells_refuse_another_rule_for_the_learning_rate(table: Path) 
 @pytest.mark.parametrize("source", ["published", "released"])
 def test_the_papers_own_numbers_have_its_protocol_only(source: str) -> None:
     with pytest.raises(
-        UserError, match=r"--source standard:\.\.\.: the paper's .* of its own protocol alone"
+        UserError, match=r"--source standard:\.\.\.: .* of the paper's own protocol alone"
     ):
         open_source(source, protocol="standard")
 
