@@ -38,7 +38,7 @@ def test_a_model_of_ones_own_by_its_name(capsys, tmp_path):
     runs = made_up_runs(
         np.random.default_rng(0), models=("mine", "610m-clm-42k"), shift={"mine": 0.05}, rates=(1e-4,)
     )
-    write_runs(tmp_path / "runs.csv", runs)
+    runs.to_csv(tmp_path / "runs.csv", index=False)
     args = ["compare", "mine", "610m-clm-42k", "610m-mlm40-42k", "--source", str(tmp_path / "runs.csv")]
     with pytest.raises(UserError, match="--add-model mine"):
         main(args)
