@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -210,19 +209,30 @@ class NamedSource:
     open: Callable[[Request], Source]
 
 
-def open_source(source: str, *, add_models: Sequence[str] = (), **wanted: Any) -> Source:
+def open_source(
+    source: str,
+    *,
+    need_instances: bool = False,
+    add_models: Sequence[str] = (),
+    models: Sequence[str] | None = None,
+    protocol: str | None = None,
+) -> Source:
     """Open a source by its name or path.
 
     Args:
         source: one of `SOURCES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        add_models: names or shell patterns of models outside the released naming scheme.
-        wanted: the other fields of `Request`.
+        need_instances: see `Request`, as for the others.
+        add_models: names or shell patterns.
+        models: of `released`.
+        protocol: of a store.
 
     Raises:
         UserError: nothing usable there, or not of that protocol.
     """
-    request = Request(add_models=tuple(add_models), **wanted)
+    request = Request(
+        need_instances=need_instances, add_models=tuple(add_models), models=models, protocol=protocol
+    )
     if source in SOURCES:
         return SOURCES[source].open(request)
     path = Path(source)

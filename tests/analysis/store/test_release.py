@@ -153,7 +153,10 @@ def test_nothing_of_the_clone_is_executed(
     assert b"\r" not in next(store.rglob("results.json")).read_bytes()
 
 
-@pytest.mark.parametrize("step", range(1, 10))
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, marks=[] if step in (4, 9, 11) else pytest.mark.slow) for step in range(1, 13)],
+)
 def test_a_killed_fetch_goes_on(fetch: Fetch, origin: tuple[str, str], tmp_path: Path, step: int) -> None:
     script = (
         "import os, pathlib, signal, subprocess, analysis.store.release as r\n"
