@@ -24,6 +24,13 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(os.environ["CLM_OR_MLM_SCRATCH"])
 
 
+@pytest.fixture(autouse=True, scope="session")
+def autograd_may_fork() -> None:
+    """The first backward pass settles whether autograd starts threads; after some of the tests it would, for no device,
+    and processes that tests fork could not compute gradients."""
+    torch.ones(1, requires_grad=True).sum().backward()
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
