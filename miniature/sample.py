@@ -50,7 +50,7 @@ def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
     write(
         out,
         replace(found.dataset, licence=manifest.licence, citation=manifest.citation),
-        Content(tables=tables, labels=found.labels, splits=splits, notes=manifest.notes),
+        Content(tables=tables, splits=splits, notes=manifest.notes),
         source={"kind": "sample", "files": [], "content": found.content_hash, "of": dict(manifest.source)},
     )
 

@@ -41,8 +41,6 @@ class Content:
 
     tables: Mapping[str, pa.Table]
     """Every table of `benchmarks.datasets.schema.table_names`, in the schema's columns."""
-    labels: tuple[str, ...] = ()
-    """Names of the classes or tags by id."""
     splits: str
     """How the splits were made, in one sentence."""
     notes: tuple[str, ...] = ()
@@ -148,10 +146,10 @@ def write(
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
-                content=_content_hash(content.labels, infos),
+                content=_content_hash(dataset.label_names, infos),
                 tables=infos,
                 counts=_counts(content.tables),
-                labels=content.labels,
+                labels=dataset.label_names,
                 splits=content.splits,
                 source=dict(source),
                 licence=dataset.licence,
@@ -312,13 +310,9 @@ def _check(dataset: Dataset, name: str, content: Content) -> None:
     label = FORMS[dataset.form].label
     if label is not None:
         ids = pc.list_flatten(rows[label]) if pa.types.is_list(rows[label].type) else rows[label]
-        wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(content.labels))))
+        wrong = ids.filter(pc.or_(pc.less(ids, 0), pc.greater_equal(ids, len(dataset.label_names))))
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label {wrong[0].as_py()}, outside the "
-                f"{len(content.labels)} labels {', '.join(content.labels)}"
-            )
-        if dataset.labels and len(content.labels) != dataset.labels:
-            raise UserError(
-                f"{dataset.name} has {len(content.labels)} labels here and {dataset.labels} in the protocol"
+                f"{len(dataset.label_names)} labels {', '.join(dataset.label_names)}"
             )

@@ -63,7 +63,7 @@ def synthetic(dataset: Dataset, *, train: int = 512, evaluation: int = 96, seed:
             for split, size in zip(SPLIT_TABLES, (train, evaluation, evaluation), strict=True)
         }
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
-    return Content(tables=tables, labels=labels, splits="drawn independently", notes=(note,))
+    return Content(tables=tables, splits="drawn independently", notes=(note,))
 
 
 def make_synthetic(data: Path, dataset: Dataset | str, *, train: int = 512, evaluation: int = 96, seed: int = 0,

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.metrics.metric import (
     METRICS,
@@ -22,22 +21,7 @@ from benchmarks.metrics.metric import (
 )
 from benchmarks.protocol import PAPER, STANDARD
 
-__all__ = ["closeness", "correlation", "f1", "matthews", "set_f1s"]
-
-Floats = NDArray[np.float64]
-
-
-def set_f1s(predicted: NDArray[np.bool_], gold: NDArray[np.bool_]) -> Floats:
-    """Return the F1 of each example's set of labels, shape (examples, labels); 1 where both are empty."""
-    both, size = (predicted & gold).sum(1), predicted.sum(1) + gold.sum(1)
-    scores: Floats = np.divide(2.0 * both, size, out=np.ones(len(gold)), where=size > 0)
-    return scores
-
-
-def closeness(predicted: Floats, gold: Floats, limits: tuple[float, float]) -> Floats:
-    """Return 1 - error / (largest - smallest value) of each example, 0 for larger errors."""
-    near: Floats = np.clip(1 - np.abs(predicted - gold) / (limits[1] - limits[0]), 0, 1)
-    return near
+__all__ = ["correlation", "f1", "matthews"]
 
 
 def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
@@ -70,11 +54,17 @@ def _whole(compute: Any, made: Any) -> Score:
 
 
 def _set_f1s(made: LabelPredictions) -> Score:
-    return Score.mean_of(Metric.SCORES_I, set_f1s(made.predicted, made.gold).tolist())
+    """Score each example's set of labels by its F1; 1 where both sets are empty."""
+    both, size = (made.predicted & made.gold).sum(1), made.predicted.sum(1) + made.gold.sum(1)
+    scores = np.divide(2.0 * both, size, out=np.ones(len(size)), where=size > 0)
+    return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
 def _closeness(made: ValuePredictions) -> Score:
-    return Score.mean_of(Metric.SCORES_I, closeness(made.predicted, made.gold, made.limits).tolist())
+    """Score each example by 1 - error / (largest - smallest value), 0 for larger errors."""
+    low, high = made.limits
+    near = np.clip(1 - np.abs(made.predicted - made.gold) / (high - low), 0, 1)
+    return Score.mean_of(Metric.SCORES_I, near.tolist())
 
 
 _asked = partial(Metric, task="SC", protocol=STANDARD, needs=ClassPredictions, on_request=True)

@@ -78,7 +78,7 @@ def with_splits(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> Content:
             f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
             f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
         )
-    return Content(tables=tables, labels=dataset.label_names, splits=splits, notes=inputs.reading.notes())
+    return Content(tables=tables, splits=splits, notes=inputs.reading.notes())
 
 
 def _tables(inputs: Inputs, rows: Callable[[Path], list[Row]]) -> dict[str, pa.Table]:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def sc_content(n: int = 6, label: int = 1) -> Content:
     rows = [{"id": str(i), "first": f"text {i}", "second": None, "label": (i + label) % 2} for i in range(n)]
     tables = {name: table("SC", name, rows) for name in ("train", "validation", "test")}
-    return Content(tables=tables, labels=("negative", "positive"), splits="as given")
+    return Content(tables=tables, splits="as given")
 
 
 def write_sst2(data: Path, content: Content, *, replace: bool = False) -> str:
@@ -60,10 +60,7 @@ def test_content_hash_sees_rows_and_labels_only(tmp_path: Path) -> None:
     chunked = {
         name: pa.concat_tables([rows.slice(0, 2), rows.slice(2)]) for name, rows in content.tables.items()
     }
-    assert (
-        write_sst2(tmp_path / "b", Content(tables=chunked, labels=content.labels, splits="other words"))
-        == one
-    )
+    assert write_sst2(tmp_path / "b", Content(tables=chunked, splits="other words")) == one
     assert write_sst2(tmp_path / "c", sc_content(label=0)) != one
 
 
@@ -106,15 +103,13 @@ def test_wrong_content_is_refused(tmp_path: Path) -> None:
     good = sc_content()
     outside = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 2}])
     with pytest.raises(UserError, match="label 2, outside the 2 labels negative, positive"):
-        write_sst2(tmp_path, Content(tables={**good.tables, "test": outside}, labels=good.labels, splits=""))
+        write_sst2(tmp_path, Content(tables={**good.tables, "test": outside}, splits=""))
     twice = table("SC", "test", [{"id": "0", "first": "x", "second": None, "label": 0}] * 2)
     with pytest.raises(UserError, match="id '0' occurs twice"):
-        write_sst2(tmp_path, Content(tables={**good.tables, "test": twice}, labels=good.labels, splits=""))
+        write_sst2(tmp_path, Content(tables={**good.tables, "test": twice}, splits=""))
     empty = {**good.tables, "test": outside.slice(1)}
     with pytest.raises(UserError, match="would be empty"):
-        write_sst2(tmp_path, Content(tables=empty, labels=good.labels, splits=""))
-    with pytest.raises(UserError, match="3 labels here and 2 in the protocol"):
-        write_sst2(tmp_path, Content(tables=good.tables, labels=("a", "b", "c"), splits=""))
+        write_sst2(tmp_path, Content(tables=empty, splits=""))
     assert not list(tmp_path.iterdir())
 
 

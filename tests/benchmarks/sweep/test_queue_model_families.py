@@ -134,7 +134,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tables = found.tables
         if found.dataset.task != "IR":
             tables = {split: tables[split].slice(0, 200 if split == "train" else 40) for split in tables}
-        content = Content(tables=tables, labels=found.labels, splits="the first rows")
+        content = Content(tables=tables, splits="the first rows")
         write(
             folder,
             get_dataset(name),

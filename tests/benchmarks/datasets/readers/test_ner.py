@@ -93,7 +93,7 @@ def test_conll2012_brackets(tmp_path: Path, put: Put) -> None:
         ["Mr.", "Bush", "saw", "New", "York"],
         ["#"],
     ] * 2
-    names = [content.labels[tag] for tag in rows(content, "train")[0]["tags"]]
+    names = [get_dataset("ontonotes").label_names[tag] for tag in rows(content, "train")[0]["tags"]]
     assert names == ["O", "B-PERSON", "O", "B-GPE", "I-GPE"]
 
 

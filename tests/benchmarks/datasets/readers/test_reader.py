@@ -79,11 +79,7 @@ def test_validation_is_carved_from_train_and_the_other_file_is_the_test(
     assert sorted(firsts(content, "train") + firsts(content, "validation")) == sorted(everything)
     assert len(firsts(content, "validation")) == 2
     assert firsts(content, "test") == [f"{tested} {line}" for line in range(3)]
-    assert (content.splits, content.labels, content.notes) == (
-        how,
-        ("negative", "positive"),
-        ("something was corrected",),
-    )
+    assert (content.splits, content.notes) == (how, ("something was corrected",))
 
 
 def test_three_files_are_kept_as_they_are(inputs: Make) -> None:
