@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.claims.by_dataset import Heterogeneity
@@ -20,12 +23,18 @@ from analysis.claims.wording import format_p
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
-from paper_figures.drawing.forest import Group, Row, draw_forests
+from paper_figures.drawing.page import WIDTH, Sheet, bend, inches
+from paper_figures.drawing.style import CLM, INK, LIGHT, MLM
 from paper_figures.figure import FigureSpec, Inputs
 from paper_figures.supplementary.claims import details
 
 __all__ = ["FIGURES", "forest_data"]
 
+_EDGE, _GAP, _PAD = 0.1, 0.3, 0.12
+_HEAD, _ROW, _TITLE, _TICKS, _BELOW = 0.34, 0.17, 0.16, 0.22, 0.1
+_LEAST_REACH = 1.0
+"""Points to either side of zero where no effect differs from it."""
+_LEAST_AXIS = 0.7
 _MOST = 20
 """Contrasts that a picture holds; of more, those that say most."""
 _COLUMNS = [
@@ -107,28 +116,93 @@ def _row(finding: Finding, dataset: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _groups(data: pd.DataFrame) -> Iterator[Group]:
-    for label, rows in data[data["drawn"]].groupby("contrast", sort=False):
-        first = rows.iloc[0]
-        yield Group(
-            title=f"{label}, claimed {first['claimed']}".replace("-", "\u2212"),
-            note=_spread(first["q"], first["q_p"], first["i_squared"]),
-            rows=[
-                Row(
-                    name=title_of(dataset), effect=effect, low=low, high=high, region=(start, end),
-                    is_summary=dataset == AVERAGE, is_open=says == "open",
-                )
-                for dataset, effect, low, high, says, start, end in records(
-                    rows, "dataset", "effect", "low", "high", "says", "region_low", "region_high"
-                )
-            ],
-        )  # fmt: skip
-
-
 def _spread(q: float, p: float, i_squared: float) -> str:
     if math.isnan(q):
         return ""
     return f"Q {q:.1f} (p {format_p(p)}), I\u00b2 {i_squared:.0%}".replace("%", "\u00a0%")
+
+
+class _Row(NamedTuple):
+    """A dataset, or the average of them."""
+
+    dataset: str
+    effect: float
+    low: float
+    high: float
+    says: str
+    region_low: float
+    region_high: float
+
+    @property
+    def name(self) -> str:
+        return title_of(self.dataset)
+
+    @property
+    def is_average(self) -> bool:
+        return self.dataset == AVERAGE
+
+    @property
+    def numbers(self) -> str:
+        """The effect with its interval."""
+        interval = "" if math.isnan(self.low) else f" [{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{self.effect:+.2f}{interval}".replace("-", "\u2212")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Contrast:
+    """A contrast on every dataset, with an axis of its own; lengths are inches."""
+
+    title: str
+    note: str
+    rows: Sequence[_Row]
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> _Contrast:
+        """Return the contrast of these rows of the data."""
+        first = rows.iloc[0]
+        return cls(
+            title=f"{first['contrast']}, claimed {first['claimed']}".replace("-", "\u2212"),
+            note=_spread(first["q"], first["q_p"], first["i_squared"]),
+            rows=[_Row(*row) for row in records(rows, *_Row._fields)],
+        )
+
+    @property
+    def head(self) -> float:
+        """Above the rows."""
+        return _TITLE + _TITLE * bool(self.note) + 0.04
+
+    @property
+    def height(self) -> float:
+        return self.head + _ROW * len(self.rows) + _TICKS + _BELOW
+
+
+def _stacks(contrasts: Sequence[_Contrast]) -> list[Sequence[_Contrast]]:
+    """Return the contrasts in two columns of about one height, in order; in one where a title is too wide."""
+    half = (WIDTH - 2 * _EDGE - _GAP) / 2
+    wide = any(inches(one.title, bold=True) > half or inches(one.note) > half for one in contrasts)
+    if wide or len(contrasts) == 1:
+        return [contrasts]
+    share, filled, first = sum(one.height for one in contrasts) / 2, contrasts[0].height, 1
+    while first < len(contrasts) and filled + contrasts[first].height / 2 <= share:
+        filled += contrasts[first].height
+        first += 1
+    return [contrasts[:first], contrasts[first:]]
+
+
+def _draw_rows(ax: Axes, rows: Sequence[_Row], reach: float, wide: float) -> None:
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    bend(ax, reach, wide)
+    ax.grid(axis="x", color=LIGHT)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    for place, row in enumerate(rows):
+        color = MLM.color if row.effect >= 0 else CLM.color
+        ends = max(row.region_low, -reach), min(row.region_high, reach)
+        ax.fill_betweenx([place - 0.5, place + 0.5], *ends, color=LIGHT, linewidth=0)
+        if not math.isnan(row.low):
+            ax.plot([row.low, row.high], [place, place], color=color, linewidth=1.4)
+        marker, size = ("D", 18) if row.is_average else ("o", 16)
+        face = "white" if row.says == "open" else color
+        ax.scatter([row.effect], [place], s=size, facecolor=face, edgecolor=color, marker=marker, zorder=3)
 
 
 _NOTE = (
@@ -152,8 +226,35 @@ class _Forest(FigureSpec):
         return details(inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        drawn = data[data["drawn"]]
+        stacks = _stacks([_Contrast.of(rows) for _, rows in drawn.groupby("contrast", sort=False)])
         said = f"{data['sentences'].iloc[0]} {caption}" if caption else ""
-        return draw_forests(list(_groups(data)), heading, said)
+        body = _HEAD + max(sum(one.height for one in stack) for stack in stacks)
+        sheet = Sheet(said, body=body, below=0.24, spacing=0.13)
+        rows = [row for stack in stacks for one in stack for row in one.rows]
+        names = max(inches(row.name, bold=row.is_average) for row in rows)
+        numbers = max(inches(row.numbers, bold=row.is_average) for row in rows)
+        each = (WIDTH - 2 * _EDGE - _GAP * (len(stacks) - 1)) / len(stacks)
+        axis = max(_LEAST_AXIS, each - (names + numbers + 2 * _PAD))
+        ends = drawn[["effect", "low", "high", "region_low", "region_high"]].to_numpy(dtype=float)
+        reach = 1.15 * float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) or _LEAST_REACH
+        for column, stack in enumerate(stacks):
+            left, top = _EDGE + column * (each + _GAP), sheet.height - _HEAD
+            for one in stack:
+                sheet.text(left, top - _TITLE + 0.04, one.title, fontweight="bold")
+                sheet.text(left, top - 2 * _TITLE + 0.04, one.note)
+                top -= one.head
+                for place, row in enumerate(one.rows):
+                    y, weight = top - _ROW * (place + 0.5), "bold" if row.is_average else "normal"
+                    style = {"va": "center", "color": INK, "fontweight": weight}
+                    sheet.text(left, y, row.name, **style)
+                    sheet.text(left + names + axis + 2 * _PAD, y, row.numbers, **style)
+                low = top - _ROW * len(one.rows)
+                _draw_rows(sheet.axes(left + names + _PAD, low, axis, top - low), one.rows, reach, axis)
+                top = low - _TICKS - _BELOW
+        sheet.text(_EDGE, sheet.height - 0.2, heading, fontsize=8.6, fontweight="bold")
+        sheet.write_caption()
+        return sheet.figure
 
     def describe(self, data: pd.DataFrame) -> str:
         parts = []

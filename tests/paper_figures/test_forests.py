@@ -11,6 +11,7 @@ from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from benchmarks.protocol import AVERAGE
 from common.errors import UserError
+from paper_figures.drawing.style import paper_style
 from paper_figures.figure import FIGURES, Inputs
 from paper_figures.supplementary.forests import forest_data
 
@@ -63,3 +64,21 @@ def test_a_pair_is_drawn_once_and_a_claim_across_tasks_by_pairs_of_datasets() ->
     )
     across = forest_data(INPUTS, CLAIMS["F2"])
     assert len(across) == 81 and across["q"].isna().all()
+
+
+def test_every_row_is_drawn_with_its_name_numbers_and_interval() -> None:
+    figure = FIGURES["forest-f1"].load()
+    data = figure.collect(INPUTS)
+    with paper_style():
+        drawn = figure.draw(data, "A heading", "")
+    texts = {text.get_text() for text in drawn.texts}
+    assert {"A heading", "SST-2", "MLM \u2212 CLM on SC, 1b, claimed > 0"} <= texts
+    row = data.iloc[0]
+    assert f"{row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]".replace("-", "\u2212") in texts
+    intervals = {
+        tuple(line.get_xdata()) for ax in drawn.axes for line in ax.lines if len(set(line.get_xdata())) == 2
+    }
+    assert intervals >= set(zip(data["low"], data["high"], strict=True))
+    for ax in drawn.axes:
+        low, high = ax.get_xlim()
+        assert low == -high and high > data["high"].max()
