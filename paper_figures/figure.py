@@ -136,7 +136,7 @@ class FigureSpec(ABC):
     note: str = ""
     """A sentence of the caption on how to read it."""
     claim: str = ""
-    """Id of the finding that it shows, by whose verdict it is entitled (`output.words`); empty: by its topic."""
+    """Id of the finding that it shows, by whose verdict it is entitled (`words.title`); empty: by its topic."""
     models: tuple[str, ...] = ()
     """The models that it shows; empty: all of the source."""
     tables: str = ""

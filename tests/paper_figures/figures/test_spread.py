@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
+from analysis.sources import open_source
 from benchmarks.protocol import LEARNING_RATES, datasets_of
 from common.errors import UserError
 from paper_figures.drawing.style import paper_style
@@ -100,8 +101,6 @@ def test_the_picture_holds_the_spread(number: int) -> None:
 
 @pytest.mark.parametrize("number", CASES)
 def test_published_cells_cannot_show_a_spread(number: int) -> None:
-    from analysis.sources import open_source
-
     with pytest.raises(UserError, match=rf"^Figure {number} needs single runs, .* --source released"):
         paper_figure(number).collect(Inputs(source=open_source("published")))
 
@@ -136,7 +135,7 @@ def test_a_single_score_has_no_spread_and_is_drawn_all_the_same() -> None:
 
 
 def test_its_caption_says_how_rates_were_chosen_and_figure_5_does_not() -> None:
-    inputs = from_runs(made_up_runs(dict.fromkeys((*FIGURES[5], *FIGURES[7]))))
+    inputs = from_runs(RUNS)
     sentences = {n: source_sentence(paper_figure(n), paper_figure(n).collect(inputs), inputs) for n in (5, 7)}
     assert "learning rate chosen for each seed" in sentences[7]
     assert "learning rate" not in sentences[5]
