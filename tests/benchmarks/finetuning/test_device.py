@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.finetuning.device import DEVICES, PRECISIONS, Precision, choose_device, choose_kind
+from benchmarks.finetuning.device import DEVICES, choose_device, choose_kind
 from benchmarks.finetuning.encoders import load
 from common.errors import UserError
 
@@ -31,21 +31,6 @@ def test_casting_leaves_buffers_alone(model_folder: Callable[..., Path]) -> None
 def test_machines_that_are_not_there(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=message):
         choose_device(*arguments)
-
-
-def test_a_made_up_precision_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    half = Precision(name="half", weights=torch.float16, autocast=False)
-    PRECISIONS.register(half)
-    try:
-        device = choose_device("cpu", "half")
-        assert device.precision is half and device.description["precision"] == "half"
-        layer = torch.nn.Linear(2, 2)
-        device.place(layer)
-        assert layer.weight.dtype == torch.float16
-    finally:
-        PRECISIONS.pop("half")
-    with pytest.raises(UserError, match="unknown precision 'half'"):
-        choose_device("cpu", "half")
 
 
 def test_defaults_follow_the_kind_of_device() -> None:

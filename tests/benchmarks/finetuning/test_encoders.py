@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from transformers import AutoModel, BertConfig, ModernBertConfig, RobertaConfig
 
-from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import (
     Encoder,
@@ -25,10 +24,8 @@ from benchmarks.finetuning.encoders import (
     looks_both_ways,
 )
 from benchmarks.finetuning.heads import MEAN
-from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from benchmarks.sweep.work import ResettableModel
-from benchmarks.tasks.families import objective_of
 from common.errors import UserError
 
 KINDS = ("ours", "ours-causal", "llama", "qwen2", "qwen3", "bert", "roberta", "modernbert")
@@ -182,31 +179,6 @@ def test_hidden_states_are_those_of_the_padded_pass_to_the_bit(
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
     assert torch.equal(encoder.eval()(ids, tokens), found[0])  # evaluation scores what padding predicts, too
-
-
-@pytest.mark.parametrize("name", ["sst2", "uner_en", "squad_v2", "msmarco"])
-def test_a_steps_loss_and_gradient_are_those_of_padded_passes(
-    name: str, data: Path, model_folder: Callable[..., Path]
-) -> None:
-    dataset = load_data(data, name)
-    resettable = ResettableModel(
-        loaded=load(str(model_folder("ours"))), device=choose_device("cpu", "fp32"), pooling=MEAN
-    )
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
-    groups = next(objective.order(0))
-    found = []
-    assert resettable.loaded.encoder.packs
-    for packs in (False, True):
-        model = resettable.reset(dataset.dataset, 0).train()
-        model.encoder.packs = packs
-        loss = objective.backward(model, groups, resettable.device)
-        found.append(
-            (loss.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
-        )
-    (padded, ones), (packed, others) = found
-    assert packed == pytest.approx(padded, rel=1e-6) and ones.keys() == others.keys()
-    for key, gradient in ones.items():
-        torch.testing.assert_close(others[key], gradient, rtol=1e-3, atol=2e-6, msg=key)
 
 
 def test_padding_is_left_out_where_that_pays() -> None:

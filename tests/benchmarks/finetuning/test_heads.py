@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, set_seed
 
-from benchmarks.__main__ import main
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
-from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, Pooling, SequenceHead, TokenHead
+from benchmarks.finetuning.heads import HEADS, MEAN, POOLINGS, ClassHead, SequenceHead, TokenHead
 from benchmarks.protocol import get_dataset
 from benchmarks.sweep.work import ResettableModel
 from common.errors import UserError
@@ -46,30 +44,6 @@ def test_pooling_reads_the_real_tokens_only() -> None:
     torch.testing.assert_close(late(one, torch.ones(2, dtype=torch.long)), linear(one, torch.tensor([1, 1])))
     with pytest.raises(UserError, match="did you mean 'mean'"):
         _ = POOLINGS["meen"]
-
-
-def test_a_made_up_pooling_is_used_by_a_run_and_recorded(
-    data: Path, model_folder: Callable[..., Path], tmp_path: Path
-) -> None:
-    seen = []
-
-    def middle(hidden: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        seen.append(len(hidden))
-        return hidden[torch.arange(len(hidden)), lengths // 2]
-
-    words = ["--model", str(model_folder("ours")), "--data", str(data), "--steps", "2", "--device", "cpu"]
-    words += ["--workers", "1", "--lr", "1e-3", "--seed", "0", "--dataset", "sst2", "msmarco"]
-    words += ["--pooling", "middle", "--out", str(tmp_path)]
-    with pytest.raises(UserError, match="unknown pooling 'middle'"):
-        main(["run", *words])
-    POOLINGS.register(Pooling(name="middle", pool=middle))
-    try:
-        assert main(["run", *words]) == 0
-    finally:
-        POOLINGS.pop("middle")
-    assert seen
-    records = [json.loads(path.read_text()) for path in tmp_path.rglob("run.json")]
-    assert [record["description"]["pooling"] for record in records] == ["middle", "middle"]
 
 
 CPU = choose_device("cpu", "fp32")
@@ -143,12 +117,6 @@ def test_heads_of_ours_are_on_every_encoder_when_asked_for_and_where_a_class_has
     for name in ("ours",) if kind == "bert" else ("ours", "paper"):
         assert isinstance(HEADS[name].of_sequences(encoder, 2, POOLINGS["last"]), SequenceHead)
         assert isinstance(HEADS[name].of_tokens(encoder, 2), TokenHead)
-
-
-def test_a_pooling_that_the_class_would_ignore_is_refused(model_folder: Callable[..., Path]) -> None:
-    encoder = load(str(model_folder("roberta"))).encoder
-    with pytest.raises(UserError, match=r"--pooling last has no effect on the head of Roberta.*--head ours"):
-        HEADS["paper"].of_sequences(encoder, 2, POOLINGS["last"])
 
 
 def test_token_types_reach_a_model_that_takes_them(model_folder: Callable[..., Path]) -> None:

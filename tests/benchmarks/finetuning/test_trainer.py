@@ -219,26 +219,17 @@ def test_out_of_memory_continues_in_smaller_passes_with_the_same_gradient(
         torch.testing.assert_close(ends[1][key], value, rtol=1e-3, atol=1e-5, msg=key)
 
 
-def test_one_example_too_large_for_memory_fails_the_run(
-    data: Path, model_folder: Callable[..., Path]
-) -> None:
-    resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
-    objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
-    model = _SmallMemory(resettable.reset(dataset.dataset, 0), 0)
-    with pytest.raises(FineTuningError, match="out of memory even with one example"):
-        fine_tune(model, objective, CPU, lr=1e-3, seed=0, steps=2, fine_tuning=FINE_TUNING)
-
-
-def test_a_loss_that_is_no_number_fails_the_run_and_names_the_step(
-    data: Path, model_folder: Callable[..., Path]
-) -> None:
+def test_what_fails_a_run_is_named(data: Path, model_folder: Callable[..., Path]) -> None:
     resettable, dataset = _resettable(model_folder), load_data(data, "sst2")
     objective = objective_of(dataset, resettable.loaded, FINE_TUNING, seeds=[0], pooling=MEAN)
     model = resettable.reset(dataset.dataset, 0)
+    settings = {"lr": 1e-3, "seed": 0, "steps": 3, "fine_tuning": FINE_TUNING}
+    with pytest.raises(FineTuningError, match="out of memory even with one example"):
+        fine_tune(_SmallMemory(model, 0), objective, CPU, **settings)  # type: ignore[arg-type]
     with torch.no_grad():
         model.head.out.bias[0] = math.nan  # type: ignore[union-attr, index]
     with pytest.raises(FineTuningError, match="the loss is nan at step 1"):
-        fine_tune(model, objective, CPU, lr=1e-3, seed=0, steps=3, fine_tuning=FINE_TUNING)
+        fine_tune(model, objective, CPU, **settings)  # type: ignore[arg-type]
 
 
 def test_bfloat16_weights_take_bfloat16_steps(data: Path, model_folder: Callable[..., Path]) -> None:

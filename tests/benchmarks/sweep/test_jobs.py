@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.protocol import DATASETS, LEARNING_RATES, SEEDS
 from benchmarks.runs import RESULTS_VERSION, RunKey, write_results
-from benchmarks.sweep import work
 from benchmarks.sweep.jobs import jobs_of
 from benchmarks.sweep.status import COMPLETE
 from common.description import description_hash
@@ -55,14 +54,6 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         run(words)
     assert capsys.readouterr().out == ""
     return str(error.value)
-
-
-def test_the_command_that_made_the_runs_finds_them_done(
-    finished: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(work, "fine_tune", lambda *a, **k: pytest.fail("fine-tuned again"))
-    assert run(finished) == COMPLETE
-    assert "1 of 1 runs done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ fine-tuned weights are saved, tied ones too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,43 +44,24 @@ pytestmark = [
 NAMES = ("sst2", "uner_en", "squad_v2", "msmarco")
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 SMALL = {**SHAPE, "max_position_embeddings": 256}
-MODELS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "modernbert": ("roberta", lambda **ids: ModernBertConfig(**SMALL, **ids, local_attention=8)),
-    "bert": ("bert", lambda **ids: BertConfig(**SMALL, **ids)),
-    "llama": ("llama3", lambda **ids: LlamaConfig(**SMALL, **ids, num_key_value_heads=2)),
-    "roberta": ("roberta", lambda **ids: RobertaConfig(**SMALL, **ids)),
-    "gpt2": ("llama3", lambda **ids: GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=256, **ids)),
-    "distilbert": (
-        "bert",
-        lambda **ids: DistilBertConfig(
-            dim=32, n_layers=2, n_heads=4, hidden_dim=64, max_position_embeddings=256, **ids
-        ),
-    ),
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 4}
+DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 256}
+MODELS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "modernbert": ("roberta", ModernBertConfig, {**SMALL, "local_attention": 8}),
+    "bert": ("bert", BertConfig, SMALL),
+    "llama": ("llama3", LlamaConfig, {**SMALL, "num_key_value_heads": 2}),
+    "roberta": ("roberta", RobertaConfig, SMALL),
+    "gpt2": ("llama3", GPT2Config, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}),
+    "distilbert": ("bert", DistilBertConfig, DISTILBERT),
     "deberta-v2": (
-        "roberta",
-        lambda **ids: DebertaV2Config(**SMALL, **ids, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+        "roberta", DebertaV2Config, {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
     ),
-    "electra": ("bert", lambda **ids: ElectraConfig(**SMALL, **ids, embedding_size=32)),
-    "t5": (
-        "roberta",
-        lambda **ids: T5Config(
-            d_model=32,
-            d_kv=8,
-            d_ff=64,
-            num_layers=2,
-            num_decoder_layers=1,
-            num_heads=4,
-            decoder_start_token_id=0,
-            **ids,
-        ),
-    ),
-    "roberta-with-few-positions": (
-        "roberta",
-        lambda **ids: RobertaConfig(**SHAPE, **ids, max_position_embeddings=130),
-    ),
-    "llm2vec": ("llama3", lambda **ids: LlamaConfig(**SMALL, **ids, num_key_value_heads=4)),
-    "sentence-transformers": ("bert", lambda **ids: BertConfig(**SMALL, **ids)),
-}
+    "electra": ("bert", ElectraConfig, {**SMALL, "embedding_size": 32}),
+    "t5": ("roberta", T5Config, {**T5, "decoder_start_token_id": 0}),
+    "roberta-with-few-positions": ("roberta", RobertaConfig, {**SHAPE, "max_position_embeddings": 130}),
+    "llm2vec": ("llama3", LlamaConfig, {**SMALL, "num_key_value_heads": 4}),
+    "sentence-transformers": ("bert", BertConfig, SMALL),
+}  # fmt: skip
 
 
 def as_llm2vec(folder: Path) -> None:
@@ -106,13 +86,7 @@ def as_sentence_transformers(folder: Path) -> None:
         '{"word_embedding_dimension": 32, "pooling_mode_mean_tokens": true}'
     )
     modules = [
-        {
-            "idx": number,
-            "name": str(number),
-            "path": f"{number}_{kind}",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for number, kind in enumerate(("Transformer", "Pooling"))
+        {"idx": number, "path": f"{number}_{kind}"} for number, kind in enumerate(("Transformer", "Pooling"))
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
 
@@ -148,7 +122,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_family_of_encoders_runs_all_four_tasks(
     family: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kind, config = MODELS[family]
+    kind, config, shape = MODELS[family]
     texts = (
         load(sample, "sst2").train["first"].to_pylist()
         + load(sample, "squad_v2").train["context"].to_pylist()
@@ -160,7 +134,7 @@ def test_a_family_of_encoders_runs_all_four_tasks(
     for name in ("bos", "eos", "cls", "sep"):
         if (number := getattr(tokenizer, f"{name}_token_id")) is not None:
             ids[f"{name}_token_id"] = number
-    AutoModel.from_config(config(**ids)).save_pretrained(folder)
+    AutoModel.from_config(config(**shape, **ids)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     LAYOUTS.get(family, lambda folder: None)(folder)
     arguments = ["--model", str(folder), "--data", str(sample), "--out", str(tmp_path), "--device", "cpu"]

@@ -14,9 +14,8 @@ from benchmarks.datasets.schema import FORMS
 from benchmarks.datasets.synthetic import GRAMMARS
 from benchmarks.finetuning.trainer import example_order
 from benchmarks.own_datasets.definition_file import KINDS
-from benchmarks.protocol import FINE_TUNING, TASKS, FineTuning, get_dataset
+from benchmarks.protocol import FINE_TUNING, TASKS, get_dataset
 from benchmarks.tasks.families import FAMILIES, family_of, fine_tuning_steps, sampled_rows
-from benchmarks.tasks.sequence_classification import CLASSES, SequenceFamily
 from common.errors import UserError
 
 
@@ -41,17 +40,3 @@ def test_every_task_has_its_parts_and_an_unknown_one_none() -> None:
     for lookup in (family_of, lambda dataset: FORMS[dataset.form]):
         with pytest.raises(UserError, match="unknown task 'SCC'; did you mean 'SC'"):
             lookup(made_up)
-
-
-def test_a_made_up_family_is_used_for_its_datasets_alone() -> None:
-    class Odd(SequenceFamily):
-        def micro_batch(self, fine_tuning: FineTuning) -> int:
-            return 3
-
-    FAMILIES.register(Odd(**{**vars(CLASSES), "name": "OD"}))
-    try:
-        odd = family_of(replace(get_dataset("sst2"), form="OD"))
-        assert odd.micro_batch(FINE_TUNING) == 3
-        assert family_of(get_dataset("sst2")).micro_batch(FINE_TUNING) == 4
-    finally:
-        FAMILIES.pop("OD")

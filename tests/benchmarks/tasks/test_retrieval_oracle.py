@@ -168,6 +168,15 @@ for precision in ("fp32", "bf16"):
 """
 
 
+def pairs_of(dataset: LocalDataset) -> dict[str, list[str]]:
+    """What its trainer trains on."""
+    rows = dataset.train.to_pylist()
+    return {
+        "anchor": [query_text(row["query"]) for row in rows],
+        "positive": [document_text(row["positive"]) for row in rows],
+    }
+
+
 @pytest.fixture
 def bert(model_folder: Callable[..., Path], tmp_path: Path) -> Path:
     """A tiny BERT without dropout: a class that computes the same in both versions of transformers."""
@@ -188,12 +197,8 @@ def test_losses_of_every_seed_and_of_later_epochs_are_its_trainers(
     In bfloat16 the vectors of evaluation are those of its `encode`, outside autocast, to the bit.
     """
     dataset = load_data(data, "msmarco")
-    rows = dataset.train.to_pylist()
-    pairs = {
-        "anchor": [query_text(row["query"]) for row in rows],
-        "positive": [document_text(row["positive"]) for row in rows],
-    }
-    steps = len(rows) // 32 + 2
+    pairs = pairs_of(dataset)
+    steps = len(pairs["anchor"]) // 32 + 2
     texts = [document_text(text) for text in dataset.corpus["text"].to_pylist()[:6]]
     found = oracle.run(
         MODEL.replace("EuroBertModel", "BertModel") + TRAIN.partition("arguments =")[0] + "import torch" + SEEDS,
@@ -226,16 +231,12 @@ def test_three_steps_of_its_trainer_end_in_our_weights(
 ) -> None:
     """`SentenceTransformerTrainer` with the cached loss, in float32, over one epoch of a seed that is not 0."""
     dataset = load_data(data, "msmarco")
-    rows = dataset.train.to_pylist()
-    pairs = {
-        "anchor": [query_text(row["query"]) for row in rows],
-        "positive": [document_text(row["positive"]) for row in rows],
-    }
+    pairs = pairs_of(dataset)
     losses = oracle.run(
         EUROBERT + MODEL + TRAIN,
         folder=tmp_path / "run", model=folder, pairs=pairs, steps=STEPS, lr=LR, limit=LIMIT, seed=SEED,
     )  # fmt: skip
-    assert len(losses) == STEPS and len(rows) == 32 * STEPS
+    assert len(losses) == STEPS and len(pairs["anchor"]) == 32 * STEPS
 
     resettable, _ = evaluator_of(dataset, folder)
     fine_tuning = replace(FINE_TUNING, steps=STEPS)

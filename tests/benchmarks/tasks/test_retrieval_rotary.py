@@ -24,13 +24,12 @@ from benchmarks.datasets.local_dataset import load as load_data
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN
-from benchmarks.finetuning.tokenization import document_text, query_text
 from benchmarks.finetuning.trainer import fine_tune
 from benchmarks.protocol import FINE_TUNING
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.families import objective_of
 from pretraining.model import modeling
-from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN
+from tests.benchmarks.tasks.test_retrieval_oracle import LIMIT, LR, MODEL, SEEDS, TRAIN, pairs_of
 from tests.oracle import EUROBERT, Oracle, older_tokenizer
 
 pytestmark = pytest.mark.slow
@@ -86,11 +85,7 @@ def test_rounded_as_transformers_rounds_the_losses_are_its_to_the_bit(
     folder = Path(shutil.copytree(model_folder("ours"), tmp_path / "model"))
     older_tokenizer(folder)
     dataset = load_data(data, "msmarco")
-    rows = dataset.train.to_pylist()
-    pairs = {
-        "anchor": [query_text(row["query"]) for row in rows],
-        "positive": [document_text(row["positive"]) for row in rows],
-    }
+    pairs = pairs_of(dataset)
     script = SEEDS.replace('("fp32", "bf16")', '("bf16",)').replace("range(5)", f"({SEED},)")
     found = oracle.run(
         EUROBERT + MODEL + TRAIN.partition("arguments =")[0] + script,
