@@ -41,17 +41,22 @@ def things(start: int, count: int) -> Iterator[tuple[int, str]]:
         yield number, f"the {THINGS[number % 6]} number {number}"
 
 
-def answered(start: int, count: int, *, some_without: bool) -> list[dict[str, Any]]:
-    rows = []
-    for number, thing in things(start, count):
-        context = f"Ada found {thing} in Lyon."
-        answers = {"text": ["Lyon"], "answer_start": [context.index("Lyon")]}
-        if some_without and number % 3 == 0:
-            answers = {"text": [], "answer_start": []}
-        rows.append(
-            {"id": f"q{number}", "question": f"Where is {thing}?", "context": context, "answers": answers}
-        )
-    return rows
+def answered(number: int, thing: str, *, without: bool = False) -> dict[str, Any]:
+    context = f"Ada found {thing} in Lyon."
+    answers = {
+        "text": [] if without else ["Lyon"],
+        "answer_start": [] if without else [context.index("Lyon")],
+    }
+    return {"id": f"q{number}", "question": f"Where is {thing}?", "context": context, "answers": answers}
+
+
+def paragraph(row: dict[str, Any]) -> dict[str, Any]:
+    """A question as SQuAD's JSON has it."""
+    answer = {"text": "Lyon", "answer_start": row["answers"]["answer_start"][0]}
+    return {
+        "context": row["context"],
+        "qas": [{"id": row["id"], "question": row["question"], "answers": [answer]}],
+    }
 
 
 def write_files(folder: Path) -> None:
@@ -62,38 +67,28 @@ def write_files(folder: Path) -> None:
             folder / f"reviews-{part}.tsv",
             [{"body": t, "stars": ("bad", "fair", "good")[n % 3]} for n, t in own],
         )
-        lines(
-            folder / f"topics-{part}.jsonl",
-            [{"text": t, "labels": [TOPICS[i] for i in range(3) if n >> i & 1]} for n, t in own],
-        )
-        tsv(folder / f"similarity-{part}.tsv",
-            [{"sentence1": t, "sentence2": f"a {t}", "score": n % 11 / 2} for n, t in own])  # fmt: skip
-        (folder / f"places-{part}.bio").write_text(
-            "".join(f"Ada\tO\nsaw\tO\nNew\tB-LOC\n{thing.split()[1]}{n}\tI-LOC\n\n" for n, thing in own)
-        )
-        lines(folder / f"doubtful-{part}.jsonl", answered(start, count, some_without=True))
-        squad = [
-            {"context": row["context"], "qas": [{
-                "id": row["id"], "question": row["question"],
-                "answers": [{"text": "Lyon", "answer_start": row["answers"]["answer_start"][0]}],
-            }]}
-            for row in answered(start, count, some_without=False)
-        ]  # fmt: skip
-        (folder / f"trivia-{part}.json").write_text(json.dumps({"data": [{"paragraphs": squad}]}))
+        tagged = [{"text": t, "labels": [TOPICS[i] for i in range(3) if n >> i & 1]} for n, t in own]
+        lines(folder / f"topics-{part}.jsonl", tagged)
+        near = [{"sentence1": t, "sentence2": f"a {t}", "score": n % 11 / 2} for n, t in own]
+        tsv(folder / f"similarity-{part}.tsv", near)
+        words = "".join(f"Ada\tO\nsaw\tO\nNew\tB-LOC\n{t.split()[1]}{n}\tI-LOC\n\n" for n, t in own)
+        (folder / f"places-{part}.bio").write_text(words)
+        lines(folder / f"doubtful-{part}.jsonl", [answered(n, t, without=n % 3 == 0) for n, t in own])
+        squad = {"data": [{"paragraphs": [paragraph(answered(n, t)) for n, t in own]}]}
+        (folder / f"trivia-{part}.json").write_text(json.dumps(squad))
     for part, start, count in (("train", 0, 60), ("dev", 60, 8), ("test", 70, 8)):
         rows = [{"sentence1": t, "sentence2": t[::-1], "label": n % 2} for n, t in things(start, count)]
         lines(folder / f"pairs-{part}.jsonl", rows)
+    asked = list(things(60, 12))
     lines(
         folder / "manuals-pairs.jsonl", [{"query": f"where is {t}", "positive": t} for _, t in things(0, 60)]
     )
-    lines(
-        folder / "manuals-queries.jsonl", [{"_id": f"q{n}", "text": f"find {t}"} for n, t in things(60, 12)]
+    lines(folder / "manuals-queries.jsonl", [{"_id": f"q{n}", "text": f"find {t}"} for n, t in asked])
+    lines(folder / "manuals-corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": t} for n, t in asked])
+    tsv(
+        folder / "manuals-qrels.tsv",
+        [{"query-id": f"q{n}", "corpus-id": f"d{n}", "score": 1} for n, _ in asked],
     )
-    lines(
-        folder / "manuals-corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": t} for n, t in things(60, 12)]
-    )
-    tsv(folder / "manuals-qrels.tsv",
-        [{"query-id": f"q{n}", "corpus-id": f"d{n}", "score": 1} for n, _ in things(60, 12)])  # fmt: skip
 
 
 @pytest.fixture
