@@ -142,28 +142,6 @@ def test_help_has_the_options_of_shared_groups_and_the_examples_as_written(
     assert "show a thing" in capsys.readouterr().out
 
 
-def test_only_the_command_that_is_called_is_imported(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / f"{name}.py").write_text(
-            f"def {name}() -> None:\n    '''Do {name}.'''\n    print('{name}')\n"
-        )
-    code = textwrap.dedent(
-        """
-        import sys
-        from common.cli import call, program
-        app = program("x", "X.", {"one:one": "do one", "two:two": "do two"})
-        call(app, sys.argv[1:])
-        print([name for name in ("one", "two") if name in sys.modules])
-        """
-    )
-    for words, last in ((["one"], "['one']"), (["--help"], "[]")):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            capture_output=True, text=True, check=True, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
-        )  # fmt: skip
-        assert done.stdout.splitlines()[-1] == last
-
-
 def outcome(code: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     script = f"from common.cli import run\nfrom common.errors import UserError\n{textwrap.dedent(code)}\nrun(main, [])"
     return subprocess.run(

@@ -6,7 +6,6 @@ streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/dep
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -31,39 +30,6 @@ def written(folder: Path, compression: str | None = None) -> tuple[bytes, dict[s
         writer.write({"tokens": sample})
     assert len(writer.new_samples) == len(SAMPLES)
     return writer.encode_joint_shard(), writer.get_config()
-
-
-def read_by_hand(data: bytes) -> tuple[dict[str, Any], list[Tokens]]:
-    """Read a shard by the description of the format: count, offsets, configuration, samples.
-
-    A sample of a column `ndarray:int32` is one byte (number of dimensions times four, and the width of a length),
-    the lengths, and the values.
-    """
-    count = int(np.frombuffer(data, "<u4", 1)[0])
-    offsets = np.frombuffer(data, "<u4", count + 1, 4)
-    config = json.loads(data[4 * (count + 2) : offsets[0]])
-    found = []
-    for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        # A column of variable size is preceded by its own length in bytes.
-        (size,) = np.frombuffer(data, "<u4", 1, start)
-        assert start + 4 + size == end
-        kind = data[start + 4]
-        assert kind >> 2 == 1, "one dimension"
-        width = 1 << (kind & 3)
-        (length,) = np.frombuffer(data, f"<u{width}", 1, start + 5)
-        found.append(np.frombuffer(data, "<i4", int(length), start + 5 + width))
-        assert start + 5 + width + 4 * int(length) == end
-    return config, found
-
-
-def test_an_encoded_shard_is_what_the_format_says(tmp_path: Path) -> None:
-    data, entry = written(tmp_path)
-    config, found = read_by_hand(data)
-    for tokens, sample in zip(found, SAMPLES, strict=True):
-        np.testing.assert_array_equal(tokens, sample)
-    assert config["column_names"] == entry["column_names"] == ["tokens"]
-    assert config["column_encodings"] == entry["column_encodings"] == ["ndarray:int32"]
-    assert entry["format"] == "mds" and entry["compression"] is None and entry["hashes"] == ["sha256"]
 
 
 def test_the_same_samples_are_the_same_bytes(tmp_path: Path) -> None:
