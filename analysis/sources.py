@@ -244,10 +244,6 @@ def open_source(
     return _open_path(source, path, request)
 
 
-_INSTANCES = ("instances", "instances.parquet")
-"""Names of the per-instance scores next to a runs table."""
-
-
 def _open_published(request: Request) -> Source:
     request.need_paper_protocol("the paper's tables")
     return PUBLISHED
@@ -299,7 +295,8 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
     instances = None
     if recorded == PAPER and path.suffix == ".parquet":
-        instances = next((one for name in _INSTANCES if (one := path.with_name(name)).exists()), None)
+        beside = (path.with_name(name) for name in ("instances", "instances.parquet"))
+        instances = next((one for one in beside if one.exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
         added_models=request.add_models, datasets=table.datasets,
