@@ -186,8 +186,7 @@ def test_killed_it_goes_on_to_the_same_bytes(
         process.wait()
         partial = results(store)
         assert {folder: expected[folder] for folder in partial} == partial
-    end = subprocess.run(command(grid), cwd=ROOT, capture_output=True, text=True)
-    assert end.returncode == COMPLETE, end.stderr
+    assert run(grid) == COMPLETE
     assert results(store) == expected and not locks(store)
 
 
