@@ -26,8 +26,8 @@ from benchmarks.protocol import FINE_TUNING
 from benchmarks.ragged import packed_cost
 from common.errors import UserError, first_line, nearest
 from pretraining.model.attention import AttentionBackend, Layout, dense_attention
+from pretraining.model.model_folder import MODEL_TYPES, check_model, load_encoder
 from pretraining.model.modeling import EuroBertModel, rotary_tables
-from pretraining.model.state_dict_adapter import MODEL_TYPES, check_model, load_encoder
 
 __all__ = [
     "Encoder", "Limits", "LoadedModel", "input_limits", "load", "looks_both_ways", "packed_pass",

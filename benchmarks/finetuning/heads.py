@@ -22,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from benchmarks.finetuning.encoders import Encoder
 from common.errors import UserError
 from common.registry import Registry
-from pretraining.model.state_dict_adapter import MODEL_TYPES
+from pretraining.model.model_folder import MODEL_TYPES
 
 __all__ = [
     "HEADS",

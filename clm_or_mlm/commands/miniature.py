@@ -72,9 +72,8 @@ def random(
     """
     from pretraining.data.manifest import load_manifest
     from pretraining.model.configuration import config_of
-    from pretraining.model.heads import EuroBertForMaskedLM
-    from pretraining.model.hf_export import export
-    from pretraining.model.modeling import initialise
+    from pretraining.model.model_folder import export
+    from pretraining.model.modeling import EuroBertForMaskedLM, initialise
     from pretraining.plan.study_file import load_study
 
     plan, tokenizer = load_study(study), load_manifest(data)["tokenizer"]

@@ -4,8 +4,6 @@
 |---|---|---|
 | `varlen` | `torch.nn.attention.varlen`: FlashAttention 2, or cuDNN where torch prefers it | GPU, bf16, fp16 |
 | `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16, fp16 |
-| `flash` | FlashAttention 2, from the package flash-attn | GPU, bf16, fp16 |
-| `flex` | PyTorch's block-sparse attention | GPU, any type |
 | `sdpa` | the reference: one sequence after the other | everything |
 
 Whatever the backend, a packed batch costs what its sequences cost one by one: nothing grows with the square of the
@@ -27,19 +25,15 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
 
-from common.errors import UserError
+from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "FLASH", "FLASH4", "FLEX", "FLEX_BLOCK", "SDPA", "VARLEN", "AttentionBackend", "Layout",
-    "attention", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "Layout", "attention", "available",
+    "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
 ]  # fmt: skip
-
-FLEX_BLOCK = 128
-"""Rows and columns of one block of the flex backend's mask."""
 
 
 class Layout(NamedTuple):
@@ -54,11 +48,9 @@ class Layout(NamedTuple):
     max_length: int = 0
     """Packed: upper bound of the lengths."""
     lengths: tuple[int, ...] = ()
-    """Packed, where the backend needs them: the lengths on the host."""
+    """Packed, where the backend reads them: the lengths on the host."""
     mask: Tensor | None = None
     """Padded: what may be seen, (B, 1, 1 or L, L), bool; None when every token is real."""
-    block_mask: BlockMask | None = None
-    """Packed, where the backend needs it: the blocks to compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,27 +63,20 @@ class AttentionBackend:
     """Called with packed q, k, v and the layout; returns q's shape."""
     problem: Callable[[torch.device, torch.dtype, int], str] = lambda device, dtype, head_dim: ""
     """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
-    needs: Callable[[Tensor, int, bool], dict[str, Any]] = lambda cu_seqlens, num_tokens, is_causal: {}
-    """Fields of the layout that it needs, from cumulative lengths, number of tokens and direction."""
-    stands_for: tuple[AttentionBackend, ...] = ()
-    """Backends of which one takes its place, the preferred one first; the last one runs everywhere."""
-
-    def candidates(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> list[AttentionBackend]:
-        """Return those of the backends it stands for that can run; on a CPU sdpa alone."""
-        return [item for item in self.stands_for if not item.problem(device, dtype, head_dim)]
+    reads_lengths: bool = False
+    """Whether it reads the lengths on the host, which a GPU has to be waited for."""
 
 
 def packed_layout(
-    cu_seqlens: Tensor, num_tokens: int, max_length: int, *, is_causal: bool, backend: AttentionBackend
+    cu_seqlens: Tensor, max_length: int, *, is_causal: bool, backend: AttentionBackend
 ) -> Layout:
-    """Return the layout of T = `num_tokens` packed tokens; `backend` as `resolve_backend` gives it."""
-    cu_seqlens = cu_seqlens.to(torch.int32)
+    """Return the layout of packed tokens; `backend` as `resolve_backend` gives it."""
     return Layout(
         backend=backend,
         is_causal=is_causal,
-        cu_seqlens=cu_seqlens,
+        cu_seqlens=cu_seqlens.to(torch.int32),
         max_length=max_length,
-        **backend.needs(cu_seqlens, num_tokens, is_causal),
+        lengths=tuple(cu_seqlens.diff().tolist()) if backend.reads_lengths else (),
     )
 
 
@@ -183,14 +168,6 @@ def _flash4(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
     return out
 
 
-def _flash(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
-    from flash_attn import flash_attn_varlen_func
-
-    bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
-    out: Tensor = flash_attn_varlen_func(q, k, v, *bounds, *longest, causal=layout.is_causal)
-    return out
-
-
 def _fused_problem(device: torch.device, dtype: torch.dtype, head_dim: int, lowest: int = 8) -> str:
     """Return why no kernel of the FlashAttention family runs: they share device, type and head dimensions."""
     if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
@@ -214,110 +191,31 @@ def _flash4_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> 
     return _import_problem("flash_attn.cute", "flash-attn-4")
 
 
-def _flash_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    return _fused_problem(device, dtype, head_dim) or _import_problem("flash_attn", "flash-attn")
-
-
-def _flex_problem(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    del dtype, head_dim
-    return "" if device.type == "cuda" else "needs a GPU: PyTorch has no backward pass of it on a CPU"
-
-
 @functools.cache
 def _import_problem(module: str, package: str) -> str:
     """Return why a package's varlen function cannot be imported; empty when it can.
 
-    Both packages fill the folder `flash_attn`, so that its being there proves neither.
+    flash-attn 2 fills the same folder `flash_attn`, so that its being there proves nothing.
     """
     try:
         importlib.import_module(module).flash_attn_varlen_func  # noqa: B018
     except (ImportError, AttributeError, OSError, RuntimeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"needs the {package} package ({reason})"
+        return f"needs the {package} package ({first_line(error)})"
     return ""
-
-
-def _flex(q: Tensor, k: Tensor, v: Tensor, layout: Layout) -> Tensor:
-    call: Any = flex_attention if torch.compiler.is_compiling() else _compiled_flex(q.device.type)
-    q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-    out: Tensor = call(q, k, v, block_mask=layout.block_mask, enable_gqa=q.shape[1] != k.shape[1])
-    return out[0].transpose(0, 1)
-
-
-@functools.cache
-def _compiled_flex(device_type: str) -> Any:
-    """Return flex attention compiled once: uncompiled it forms all T x T scores, which torch warns about.
-
-    On a CPU, where it serves tests, the graph is run as it is: generating C++ takes most of a minute.
-    """
-    return torch.compile(flex_attention, backend="inductor" if device_type == "cuda" else "aot_eager")
-
-
-def _block_mask(cu_seqlens: Tensor, num_tokens: int, is_causal: bool) -> BlockMask:
-    """Return the block mask of packed sequences from the blocks' ends alone, never from T x T booleans.
-
-    Sequence numbers rise along the batch, so that two blocks share a sequence exactly when their ranges of
-    numbers overlap, and a pair of blocks is seen whole when both are in one sequence.
-    """
-    device = cu_seqlens.device
-    number = torch.repeat_interleave(
-        torch.arange(len(cu_seqlens) - 1, device=device), cu_seqlens.diff().long(), output_size=num_tokens
-    )
-    first = torch.arange(0, num_tokens, FLEX_BLOCK, device=device)
-    last = (first + FLEX_BLOCK).clamp(max=num_tokens) - 1
-    low, high = number[first], number[last]
-    some = (low[:, None] <= high) & (low <= high[:, None])
-    whole = (low[:, None] == high) & (low == high[:, None])
-    # A ragged last block is never whole: its missing rows and columns need the mask.
-    complete = last - first == FLEX_BLOCK - 1
-    whole &= complete[:, None] & complete
-    if is_causal:
-        order = torch.arange(len(first), device=device)
-        some &= order[:, None] >= order
-        whole &= order[:, None] > order
-    partial = some & ~whole
-
-    def visible(b: Tensor, h: Tensor, q_index: Tensor, kv_index: Tensor) -> Tensor:
-        del b, h
-        same = number[q_index] == number[kv_index]
-        return same & (q_index >= kv_index) if is_causal else same
-
-    made: BlockMask = BlockMask.from_kv_blocks(
-        *_block_lists(partial),
-        *_block_lists(whole),
-        BLOCK_SIZE=FLEX_BLOCK,
-        mask_mod=visible,
-        seq_lengths=(num_tokens, num_tokens),
-    )
-    return made
-
-
-def _block_lists(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    counts = blocks.sum(-1, dtype=torch.int32)
-    indices = torch.argsort(blocks.int(), dim=-1, descending=True, stable=True).int()
-    return counts[None, None], indices[None, None]
 
 
 VARLEN = AttentionBackend(name="varlen", attend=_varlen, problem=_fused_problem)
 FLASH4 = AttentionBackend(name="flash4", attend=_flash4, problem=_flash4_problem)
-FLASH = AttentionBackend(name="flash", attend=_flash, problem=_flash_problem)
-FLEX = AttentionBackend(
-    name="flex",
-    attend=_flex,
-    problem=_flex_problem,
-    needs=lambda cu_seqlens, num_tokens, is_causal: {
-        "block_mask": _block_mask(cu_seqlens, num_tokens, is_causal)
-    },
-)
-SDPA = AttentionBackend(
-    name="sdpa",
-    attend=_sdpa,
-    needs=lambda cu_seqlens, num_tokens, is_causal: {"lengths": tuple(cu_seqlens.diff().tolist())},
-)
-AUTO = AttentionBackend(name="auto", attend=_sdpa, stands_for=(VARLEN, FLASH4, FLASH, FLEX, SDPA))
+SDPA = AttentionBackend(name="sdpa", attend=_sdpa, reads_lengths=True)
+BACKENDS = Registry("attention backend", [VARLEN, FLASH4, SDPA])
+"""The kernels, the preferred one first; the last one runs everywhere."""
+AUTO = "auto"
+"""Value of the setting `backend` (`pretraining.plan.config`) for the first that can run."""
 
-BACKENDS = Registry("attention backend", [AUTO, *AUTO.stands_for])
-"""Values of the setting `backend` (`pretraining.plan.config`)."""
+
+def available(device: torch.device, dtype: torch.dtype, head_dim: int) -> list[AttentionBackend]:
+    """Return the backends that can run on `device` with activations of `dtype`, the preferred one first."""
+    return [item for item in BACKENDS.values() if not item.problem(device, dtype, head_dim)]
 
 
 def resolve_backend(
@@ -328,10 +226,10 @@ def resolve_backend(
     Raises:
         UserError: an unknown backend, or one that cannot run there.
     """
-    chosen = BACKENDS[backend]
-    if chosen.stands_for:
+    if backend == AUTO:
         # The first alone: looking at the others imports their packages.
-        return next(item for item in chosen.stands_for if not item.problem(device, dtype, head_dim))
+        return next(item for item in BACKENDS.values() if not item.problem(device, dtype, head_dim))
+    chosen = BACKENDS[backend]
     if problem := chosen.problem(device, dtype, head_dim):
         raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
     return chosen

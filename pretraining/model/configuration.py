@@ -10,8 +10,7 @@ from transformers import PretrainedConfig
 from common.errors import UserError, nearest
 from pretraining.paper_settings import SHAPES, SPECIAL_TOKENS, TINY, Shape
 
-__all__ = ["EncoderConfig", "config_for", "config_of", "shape_of"]
-
+__all__ = ["EncoderConfig", "config_for", "config_of", "native_config", "shape_of"]
 
 _OF_SHAPE = {
     "vocab_size": "vocab",
@@ -37,11 +36,18 @@ _ONLY: dict[str, object] = {
 """The fields in which other architectures differ, and the value that this one has."""
 
 
+_OTHERS = (
+    "model_type", "head_dim", "bos_token_id", "eos_token_id", "pad_token_id", "mask_token", "mask_token_id",
+    "classifier_pooling", "is_causal",
+)  # fmt: skip
+"""The other fields of `config.json`."""
+
+
 class EncoderConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
     The model type is that of transformers' native `eurobert`, so that a folder loads with its classes and with ours,
-    without remote code; which of them `AutoModel` takes is decided by `pretraining.model.heads`.
+    without remote code; which of them `AutoModel` takes is decided by `pretraining.model.modeling`.
     """
 
     model_type = "eurobert"
@@ -168,3 +174,18 @@ def _fields(shape: Shape) -> dict[str, object]:
 def shape_of(config: EncoderConfig) -> Shape:
     """Return the shape that a configuration describes: what `flops` and the plan count with."""
     return Shape(**{name: getattr(config, ours) for ours, name in _OF_SHAPE.items()})
+
+
+def native_config(config: EncoderConfig, *, dtype: str, head: bool = True) -> dict[str, Any]:
+    """Return the fields of `config.json`: what both transformers' native class and ours read.
+
+    Args:
+        config: the model's configuration.
+        dtype: type of the weights, such as `float32`.
+        head: whether the language-model head is among the weights.
+    """
+    return {name: getattr(config, name) for name in (*_OF_SHAPE, *_ONLY, *_OTHERS)} | {
+        "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+        "torch_dtype": dtype,
+    }

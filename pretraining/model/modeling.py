@@ -1,7 +1,9 @@
 """The encoder: a pre-norm Llama block without biases, causal or bidirectional (protocol: Table 1, section 3).
 
-Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders. The
-heads are in `pretraining.model.heads`.
+Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders.
+Importing this module makes `AutoModel` and `AutoModelForMaskedLM` load a `eurobert` folder with our classes in place of
+the native ones. The numbers are the same, but only ours follow `is_causal` in padded batches, too. Classifiers are
+transformers' own, or those of `benchmarks.finetuning.heads`.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
 row at zero and never trains it, although the end of text is the most frequent special token; the paper's
@@ -18,10 +20,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
 from pretraining.model.attention import (
+    AUTO,
     BACKENDS,
     Layout,
     attention,
@@ -32,7 +35,10 @@ from pretraining.model.attention import (
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
-__all__ = ["EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
+__all__ = ["HEAD", "EuroBertForMaskedLM", "EuroBertModel", "EuroBertPreTrainedModel", "RMSNorm", "initialise"]
+
+HEAD = "lm_head.weight"
+"""Name of the head's weight, the only parameter that a state dict may lack."""
 
 
 class RMSNorm(nn.Module):
@@ -74,8 +80,7 @@ def together(hidden: Tensor, projections: Sequence[nn.Linear]) -> tuple[Tensor, 
 
     The weights stay apart, as checkpoints name them; joined they are copied once a pass, in the product's type.
     """
-    kind = hidden.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    dtype = _activation_dtype(hidden)
     joined = torch.cat([projection.weight.to(dtype) for projection in projections])
     sizes = [projection.out_features for projection in projections]
     return torch.split(F.linear(hidden, joined), sizes, dim=-1)
@@ -146,12 +151,11 @@ class Block(nn.Module):
 
 
 class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transformers is untyped
-    """What the base model and the heads share: configuration, loading, initial weights, attention backend."""
+    """What the base model and the one with a head share: configuration, loading, initial weights, attention backend."""
 
     config_class = EncoderConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ("Block",)
     _supports_sdpa = True
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -166,16 +170,17 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
         return body
 
     def set_attention_backend(self, backend: str) -> None:
-        """Choose the backend of packed batches, a name in `BACKENDS`; padded ones always use sdpa.
+        """Choose the backend of packed batches, `AUTO` or a name in `BACKENDS`; padded ones always use sdpa.
 
         Raises:
             UserError: an unknown backend.
         """
-        BACKENDS[backend]
+        if backend != AUTO:
+            BACKENDS[backend]
         self.body.attention_backend = backend
 
     def fuse_projections(self, fused: bool = True) -> None:
-        """Compute queries, keys and values as one matrix product, and gate and up as another: for a GPU."""
+        """Compute queries, keys and values as one matrix product, gate and up as another: for a GPU."""
         for module in self.modules():
             if isinstance(module, Attention | FeedForward):
                 module.fused = fused
@@ -183,11 +188,9 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
     def compile_blocks(self, **options: Any) -> None:
         """Compile each block with torch.compile; equal blocks share one graph.
 
-        The number of tokens becomes a variable of that graph with the second batch, and only it: torch's own choice
-        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and fail on it.
-
-        Args:
-            options: what `torch.compile` takes.
+        `options` are those of `torch.compile`. The number of tokens becomes a variable of that graph with the second
+        batch, and only it: torch's own choice (`dynamic=None`), where `dynamic=True` would leave the model's width
+        open, too, and fail on it.
         """
         for block in self.body.layers:
             block.compile(**options)
@@ -211,7 +214,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList([Block(config) for _ in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention_backend = "auto"
+        self.attention_backend = AUTO
         self.bf16_residual = False
         """Whether, under bf16 autocast, the sum that blocks add to is bf16 too; norms compute in float32 either way."""
         self.gradient_checkpointing = False
@@ -226,8 +229,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
         max_length: int | None = None,
         is_causal: bool | None = None,
         output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> BaseModelOutput | tuple[Tensor, ...]:
+    ) -> BaseModelOutput:
         """Return the last hidden state: (B, L, H) of padded input, (T, H) of packed input.
 
         Args:
@@ -235,10 +237,9 @@ class EuroBertModel(EuroBertPreTrainedModel):
             attention_mask: padded: (B, L), 1 for real tokens; all are real when left out.
             inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
             cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
-            max_length: packed: upper bound of the lengths; the model's limit when left out.
+            max_length: packed: bound of the lengths; the model's limit when left out.
             is_causal: overrules the configuration: a model changes its objective, not its weights.
             output_hidden_states: return the input of each block and the normed output as well.
-            return_dict: False for a tuple.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
@@ -249,21 +250,19 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 "input (tokens,) with cu_seqlens"
             )
         causal = self.config.is_causal if is_causal is None else is_causal
+        dtype = _activation_dtype(hidden)
         if cu_seqlens is None:
             layout = padded_layout(attention_mask, is_causal=causal)
             positions = torch.arange(hidden.shape[1], device=hidden.device)
         else:
             layout = packed_layout(
                 cu_seqlens,
-                hidden.shape[0],
                 max_length or self.config.max_position_embeddings,
                 is_causal=causal,
-                backend=resolve_backend(
-                    self.attention_backend, hidden.device, _activation_dtype(hidden), self.config.head_dim
-                ),
+                backend=resolve_backend(self.attention_backend, hidden.device, dtype, self.config.head_dim),
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
-        if self.bf16_residual and _activation_dtype(hidden) == torch.bfloat16:
+        if self.bf16_residual and dtype == torch.bfloat16:
             hidden = hidden.to(torch.bfloat16)
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
@@ -276,10 +275,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
             else:
                 hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
-        everything = (*states, hidden) if wanted else None
-        if return_dict is False:
-            return (hidden,) if everything is None else (hidden, everything)
-        return BaseModelOutput(last_hidden_state=hidden, hidden_states=everything)
+        return BaseModelOutput(last_hidden_state=hidden, hidden_states=(*states, hidden) if wanted else None)
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return the hidden states (T, H) of a packed batch."""
@@ -290,6 +286,37 @@ class EuroBertModel(EuroBertPreTrainedModel):
             is_causal=is_causal,
         ).last_hidden_state
         return hidden
+
+
+class EuroBertForMaskedLM(EuroBertPreTrainedModel):
+    """The encoder and one untied linear head without bias; what pretraining trains, whatever the objective.
+
+    Attention is as the configuration says; each label is that of its own position.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.model = EuroBertModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Any,
+    ) -> MaskedLMOutput:
+        """Return logits and, given `labels` in the shape of `input_ids`, the mean loss over labels other than -100.
+
+        The other arguments are those of `EuroBertModel.forward`. Pretraining does not come through here, since it
+        never forms all logits (`pretraining.training.objectives`).
+        """
+        body = self.model(input_ids, attention_mask, **options)
+        logits = self.lm_head(body.last_hidden_state)
+        flat = logits.flatten(0, -2)
+        loss = None if labels is None else F.cross_entropy(flat.float(), labels.flatten())
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=body.hidden_states)
 
 
 def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
@@ -317,3 +344,9 @@ def _initialise_module(module: nn.Module, std: float, generator: torch.Generator
 def _activation_dtype(hidden: Tensor) -> torch.dtype:
     kind = hidden.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+
+
+# All of them or none: with the configuration alone, `AutoModel` would know neither our classes nor the native ones.
+AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
+AutoModel.register(EncoderConfig, EuroBertModel, exist_ok=True)
+AutoModelForMaskedLM.register(EncoderConfig, EuroBertForMaskedLM, exist_ok=True)

@@ -103,10 +103,8 @@ class TrainingConfig:
     residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
     """Type of the sum that blocks add to under bf16 autocast; norms compute in fp32 either way. `bf16` halves its
     memory traffic and rounds it."""
-    backend: Literal["auto", "varlen", "flash4", "flash", "flex", "sdpa"] = field(
-        default="auto", metadata=_MAY_CHANGE
-    )
-    """Attention kernel; `auto` measures those that can run on the GPU and takes the fastest, on a CPU sdpa."""
+    backend: Literal["auto", "varlen", "flash4", "sdpa"] = field(default="auto", metadata=_MAY_CHANGE)
+    """Attention kernel; `auto` takes the first of the others that can run: on a CPU sdpa."""
     compile: Literal["auto", "on", "off"] = field(default="auto", metadata=_MAY_CHANGE)
     """torch.compile: `auto` is on for a GPU; when it fails the run continues without it and logs why."""
     eval_every: int = field(default=1_000, metadata=_MAY_CHANGE)

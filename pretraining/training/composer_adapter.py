@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError
 from common.processes import on_stop_signal
-from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.config import TrainingConfig
 from pretraining.training.dataloader import StepBatch
 from pretraining.training.monitors import callbacks_of, loggers_of, profiler_of

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from common.registry import Registry
 from pretraining.model.cross_entropy import IGNORE, linear_cross_entropy
-from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule, batch_mask
+from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
 
 __all__ = [

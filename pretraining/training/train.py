@@ -29,8 +29,7 @@ from common.settings import read_settings
 from pretraining.data.manifest import check_tokenizer, load_manifest
 from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
-from pretraining.model.hf_export import PACKAGES, export
-from pretraining.model.state_dict_adapter import MANIFEST, check_model
+from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import PlannedStage, targets_of

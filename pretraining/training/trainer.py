@@ -11,10 +11,8 @@ import torch
 
 from common.errors import UserError
 from common.progress import Meter
-from pretraining.model.attention import BACKENDS, resolve_backend
-from pretraining.model.attention_choice import Choice, Heads, choose
-from pretraining.model.heads import EuroBertForMaskedLM
-from pretraining.model.modeling import initialise
+from pretraining.model.attention import resolve_backend
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.plan.config import batch_number, value_at
 from pretraining.plan.flops import mfu, model_flops_per_token
 from pretraining.plan.plan import PlannedStage
@@ -23,7 +21,7 @@ from pretraining.training.composer_adapter import StageRun, train_steps
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
-from pretraining.training.objectives import OBJECTIVES, loss_sum
+from pretraining.training.objectives import loss_sum
 from pretraining.training.optimizer import build_optimizer
 from pretraining.training.schedule import stage_schedule
 
@@ -49,8 +47,10 @@ class Trainer:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
         self.model.model.bf16_residual = self.config.residual == "bf16"
         self.model.fuse_projections(self.ranks.device.type == "cuda")
-        self.attention = self._choose_attention(start)
-        self.model.set_attention_backend(self.attention.backend)
+        dtype = torch.bfloat16 if context.bf16 else torch.float32
+        head_dim = context.model_config.head_dim
+        self.attention = resolve_backend(self.config.backend, self.ranks.device, dtype, head_dim).name
+        self.model.set_attention_backend(self.attention)
         self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
         self.first, self.tokens = 0, 0
         if start is not None:
@@ -144,7 +144,7 @@ class Trainer:
                 "tokens": self.tokens,
                 "precision": "bf16" if self.context.bf16 else "fp32",
                 "compile": self.compiled,
-                "attention": self.attention._asdict(),
+                "attention": self.attention,
                 **self.context.identity(self.stage),
                 "interventions": self.config.interventions(step),
             }
@@ -211,27 +211,6 @@ class Trainer:
             return
         of_stage = {"objective": self.stage.objective, "ratio": self.stage.ratio, "stage": self.stage.name}
         self.log.write({"step": step, "split": split} | of_stage | row | {"tokens": self.tokens})
-
-    def _choose_attention(self, start: checkpoints.Checkpoint | None) -> Choice:
-        """Return the attention backend that the first rank chooses, where every rank can run what is set."""
-        context, model = self.context, self.context.model_config
-        dtype = torch.bfloat16 if context.bf16 else torch.float32
-        resolve_backend(self.config.backend, self.ranks.device, dtype, model.head_dim)
-        names, place, measured = list(BACKENDS), 0, False
-        if self.ranks.rank == 0:
-            own = start is not None and start.path.parent == self.folder
-            choice = choose(
-                self.config.backend,
-                Heads(model.num_attention_heads, model.num_key_value_heads, model.head_dim),
-                self.ranks.device,
-                dtype,
-                is_causal=OBJECTIVES[self.stage.objective].is_causal,
-                max_length=self.config.max_length,
-                recorded=checkpoints.load_state(start).get("attention") if start and own else None,
-            )
-            place, measured = names.index(choice.backend), choice.measured
-        chosen, by_measuring = self.ranks.total(place, measured)
-        return Choice(names[int(chosen)], bool(by_measuring))
 
     def _mfu(self, tokens_per_second: float) -> float | None:
         flops = model_flops_per_token(

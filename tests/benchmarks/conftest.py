@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel, PreTrainedTokenizerFast
 
-import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModel
 
-import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from tests.benchmarks.datasets.test_fetch import COMMIT, conll_rows

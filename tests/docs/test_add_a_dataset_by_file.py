@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from analysis.__main__ import main as analysis
 from analysis.statistics.scores_table import Settings, run_scores
 from benchmarks.__main__ import main as benchmarks

@@ -19,10 +19,8 @@ from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.configuration import EncoderConfig, config_for
-from pretraining.model.heads import EuroBertForMaskedLM
-from pretraining.model.hf_export import export
-from pretraining.model.modeling import initialise
-from pretraining.model.state_dict_adapter import check_model, read_config
+from pretraining.model.model_folder import check_model, export, read_config
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import plan_of
@@ -67,7 +65,7 @@ def checkpoint(folder: Path) -> Path:
     stage = {"name": "a", "objective": "clm", "ratio": None, "start": 0, "end": None, "phase": "stable"}
     state = {
         "stage": "a", "objective": "clm", "ratio": None, "tokens": 5, "precision": "fp32", "compile": "off",
-        "attention": {"backend": "sdpa", "measured": False}, "results": 1, "shape": asdict(TINY),
+        "attention": "sdpa", "results": 1, "shape": asdict(TINY),
         "science": TrainingConfig().science(), "data": "0" * 64, "tokenizer": "1" * 64, "stages": [stage],
         "interventions": TrainingConfig().interventions(3),
     }  # fmt: skip

@@ -34,10 +34,9 @@ from benchmarks.protocol import FINE_TUNING
 from common.cli import call, program, run
 from common.errors import UserError
 from common.provenance import ROOT
-from pretraining.model.attention import AUTO
+from pretraining.model.attention import available
 from pretraining.model.configuration import config_for
-from pretraining.model.heads import EuroBertForMaskedLM
-from pretraining.model.modeling import EuroBertModel
+from pretraining.model.modeling import EuroBertForMaskedLM, EuroBertModel
 from pretraining.paper_settings import SHAPES
 from pretraining.training.objectives import ObjectiveBatch, group_weights, loss_sum
 from tests.performance.parts import drawn, ours, prepared
@@ -87,7 +86,7 @@ def backends(device: str, longest: int) -> Iterator[Line]:
         model.to("cpu").set_attention_backend("sdpa")
         loss, expected = gradient(model, [batch], "cpu", torch.float32)
         for dtype, limit in WITHIN.items():
-            for backend in AUTO.candidates(torch.device(device), dtype, config.head_dim):
+            for backend in available(torch.device(device), dtype, config.head_dim):
                 model.to(device).set_attention_backend(backend.name)
                 found, grads = gradient(model, [batch], device, dtype)
                 off = float((grads - expected).norm() / expected.norm())
@@ -104,7 +103,7 @@ def passes(device: str, longest: int) -> Iterator[Line]:
     config = config_for("tiny", **SHAPE)
     model = ours(config).to(device)
     dtype = torch.float32
-    model.set_attention_backend(AUTO.candidates(torch.device(device), dtype, config.head_dim)[0].name)
+    model.set_attention_backend(available(torch.device(device), dtype, config.head_dim)[0].name)
     for objective in OBJECTIVES:
         whole = drawn(config, objective, 6, longest, seed=2)
         groups = torch.arange(6) // 3
@@ -141,9 +140,7 @@ def graphs(device: str, longest: int, compiler: str) -> Iterator[Line]:
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         model = ours(config).to(device)
-        model.set_attention_backend(
-            AUTO.candidates(torch.device(device), torch.bfloat16, config.head_dim)[0].name
-        )
+        model.set_attention_backend(available(torch.device(device), torch.bfloat16, config.head_dim)[0].name)
         model.compile_blocks(backend=compiler)
         counted = []
         for seed in range(8):

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from pretraining.model.configuration import EncoderConfig
-from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
-from pretraining.model.modeling import initialise
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import TRAINING
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pretraining.model.configuration import EncoderConfig, config_for
-from pretraining.model.heads import EuroBertForMaskedLM
-from pretraining.model.modeling import initialise
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_file import Study
 from tests.pretraining import small_study

@@ -7,14 +7,10 @@ import itertools
 import torch
 from torch import Tensor
 
-from pretraining.model.attention import FLEX_BLOCK
-
 LENGTHS = {
     "ragged": (12, 1, 200, 37, 130),
     "equal": (64, 64, 64),
     "single": (150,),
-    "on block edges": (FLEX_BLOCK, 2 * FLEX_BLOCK, FLEX_BLOCK),
-    "many in one block": (12,) * 9 + (140,),
 }
 GQA = {"gqa": (6, 2), "mha": (4, 4)}
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AutoModel
 
-import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from benchmarks.datasets.synthetic import make_synthetic
 from benchmarks.protocol import DATASETS

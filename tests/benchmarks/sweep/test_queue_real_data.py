@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-import pretraining.model.heads  # noqa: F401  (registers the encoder with AutoModel)
+import pretraining.model.modeling  # noqa: F401  (registers the encoder with AutoModel)
 from benchmarks.datasets.local_dataset import load
 from tests.benchmarks.command import command
 from tests.benchmarks.datasets.test_import_files import CASES, REAL

@@ -1,6 +1,6 @@
 """Attention against attention in float64: padded, and every backend.
 
-Those of a CPU run, those of a GPU are held to their call's arguments.
+sdpa runs; those of a GPU are held to their call's arguments.
 
 A stand-in takes the place of a kernel that needs a GPU. It binds its arguments by the signature of the installed
 function, so that an update that changes it fails here, and computes what they ask for.
@@ -8,7 +8,6 @@ function, so that an update that changes it fails here, and computes what they a
 
 import inspect
 import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -21,16 +20,13 @@ from torch._subclasses import FakeTensorMode
 from common.errors import UserError
 from pretraining.model import attention as attention_module
 from pretraining.model.attention import (
-    AUTO,
     BACKENDS,
-    FLASH,
     FLASH4,
-    FLEX,
-    FLEX_BLOCK,
     SDPA,
     VARLEN,
     AttentionBackend,
     attention,
+    available,
     packed_layout,
     padded_layout,
     resolve_backend,
@@ -42,22 +38,13 @@ CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
 
-@pytest.fixture(autouse=True)
-def _graphs_of_one_test() -> None:
-    """Graphs of earlier shapes would count against the number that torch keeps of one function."""
-    torch._dynamo.reset()
-
-
-@pytest.mark.parametrize("backend", [SDPA, FLEX], ids=lambda item: item.name)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("case", LENGTHS)
 @pytest.mark.parametrize("heads", GQA)
-def test_backend_by_direction_by_lengths(backend: Any, is_causal: bool, case: str, heads: str) -> None:
+def test_sdpa_by_direction_by_lengths(is_causal: bool, case: str, heads: str) -> None:
     lengths = LENGTHS[case]
     q, k, v = make(lengths, *GQA[heads])
-    layout = packed_layout(
-        cumulative(lengths), sum(lengths), max(lengths), is_causal=is_causal, backend=backend
-    )
+    layout = packed_layout(cumulative(lengths), max(lengths), is_causal=is_causal, backend=SDPA)
     out = attention(q, k, v, layout)
     assert out.shape == q.shape
     torch.testing.assert_close(out.double(), naive(q, k, v, lengths, is_causal), atol=2e-6, rtol=0)
@@ -67,7 +54,7 @@ def test_backend_by_direction_by_lengths(backend: Any, is_causal: bool, case: st
 def test_gradients_of_sdpa_are_those_of_naive_attention(is_causal: bool) -> None:
     lengths = (12, 1, 40, 7)
     ours, plain = (tuple(x.requires_grad_() for x in make(lengths, 6, 2)) for _ in range(2))
-    layout = packed_layout(cumulative(lengths), sum(lengths), 2048, is_causal=is_causal, backend=SDPA)
+    layout = packed_layout(cumulative(lengths), 2048, is_causal=is_causal, backend=SDPA)
     attention(*ours, layout).square().sum().backward()
     naive(*plain, lengths, is_causal).square().sum().backward()
     for a, b in zip(ours, plain, strict=True):
@@ -111,7 +98,7 @@ def test_a_row_of_padding_alone_gives_numbers() -> None:
 
 def test_offsets_are_int32_whatever_they_were() -> None:
     backend = AttentionBackend(name="none", attend=lambda q, k, v, layout: q)
-    layout = packed_layout(torch.tensor([0, 3, 5]), 5, 3, is_causal=False, backend=backend)
+    layout = packed_layout(torch.tensor([0, 3, 5]), 3, is_causal=False, backend=backend)
     assert layout.cu_seqlens is not None and layout.cu_seqlens.dtype == torch.int32
 
 
@@ -167,30 +154,7 @@ def _stand_in_for_flash4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interface, "flash_attn_varlen_func", stand_in)
 
 
-def _stand_in_for_flash(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The package is an extra that needs a compiler; its signature as of 2.8.3.
-    def flash_attn_varlen_func(
-        q: Tensor, k: Tensor, v: Tensor,
-        cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int,
-        dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
-        window_size: tuple[int, int] = (-1, -1), softcap: float = 0.0, alibi_slopes: Tensor | None = None,
-        deterministic: bool = False, return_attn_probs: bool = False, block_table: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        assert dropout_p == 0 and softmax_scale is None and window_size == (-1, -1)
-        assert max_seqlen_q == max_seqlen_k
-        offsets = {"q": cu_seqlens_q, "k": cu_seqlens_k}
-        return naive(q, k, v, _same_offsets(offsets, "q", "k", max_seqlen_q), causal).to(q.dtype)
-
-    fake = types.ModuleType("flash_attn")
-    fake.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "flash_attn", fake)
-
-
-STAND_INS = {
-    "varlen": _stand_in_for_varlen,
-    "flash4": _stand_in_for_flash4,
-    "flash": _stand_in_for_flash,
-}
+STAND_INS = {"varlen": _stand_in_for_varlen, "flash4": _stand_in_for_flash4}
 
 
 @pytest.mark.parametrize("name", STAND_INS)
@@ -202,9 +166,7 @@ def test_kernels_are_called_as_they_ask(
     STAND_INS[name](monkeypatch)
     lengths = LENGTHS["ragged"]
     q, k, v = make(lengths, *GQA[heads])
-    layout = packed_layout(
-        cumulative(lengths).long(), sum(lengths), 2048, is_causal=is_causal, backend=BACKENDS[name]
-    )
+    layout = packed_layout(cumulative(lengths).long(), 2048, is_causal=is_causal, backend=BACKENDS[name])
     expected = naive(q, k, v, lengths, is_causal).float()
     torch.testing.assert_close(attention(q, k, v, layout), expected, atol=2e-6, rtol=0)
 
@@ -239,7 +201,7 @@ def test_varlen_takes_our_arguments_on_a_gpu_without_data(
             q = torch.empty(100, shape.heads, shape.head_dim, device="cuda", dtype=torch.bfloat16)
             k, v = (torch.empty(kv, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "kv")
             offsets = torch.empty(13, dtype=torch.int32, device="cuda")
-            layout = packed_layout(offsets, 100, 2048, is_causal=is_causal, backend=VARLEN)
+            layout = packed_layout(offsets, 2048, is_causal=is_causal, backend=VARLEN)
             out = attention(q, k, v, layout)
         assert out.shape == q.shape and out.dtype == torch.bfloat16 and out.device == q.device
         expected = {
@@ -259,7 +221,7 @@ def test_varlen_has_gradients_and_compiles_without_a_graph_break(is_causal: bool
         for heads in (18, 6, 6)
     )
     offsets = torch.empty(13, dtype=torch.int32, device="meta")
-    layout = packed_layout(offsets, 100, 2048, is_causal=is_causal, backend=VARLEN)
+    layout = packed_layout(offsets, 2048, is_causal=is_causal, backend=VARLEN)
     for call in (attention, torch.compile(attention, backend="aot_eager", fullgraph=True)):
         out = call(q, k, v, layout)
         grads = torch.autograd.grad(out, (q, k, v), torch.empty_like(out))
@@ -276,12 +238,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch, major: int, *, amd: bool = False) -> No
 
 
 CAN = {
-    "A100": (8, False, ["varlen", "flex", "sdpa"]),
-    "H100": (9, False, ["varlen", "flash4", "flex", "sdpa"]),
-    "B200": (10, False, ["varlen", "flash4", "flex", "sdpa"]),
-    "RTX 5090": (12, False, ["varlen", "flash4", "flex", "sdpa"]),
-    "T4": (7, False, ["flex", "sdpa"]),
-    "MI250X": (9, True, ["varlen", "flex", "sdpa"]),
+    "A100": (8, False, ["varlen", "sdpa"]),
+    "H100": (9, False, ["varlen", "flash4", "sdpa"]),
+    "B200": (10, False, ["varlen", "flash4", "sdpa"]),
+    "RTX 5090": (12, False, ["varlen", "flash4", "sdpa"]),
+    "T4": (7, False, ["sdpa"]),
+    "MI250X": (9, True, ["varlen", "sdpa"]),
 }
 
 
@@ -290,48 +252,47 @@ def test_each_gpu_has_the_kernels_that_were_built_for_it(name: str, monkeypatch:
     major, amd, expected = CAN[name]
     pytest.importorskip("flash_attn.cute", reason="flash-attn-4 is for Linux")
     gpu(monkeypatch, major, amd=amd)
-    # As if flash-attn 2 were missing, which it is in the lock.
-    without = {("flash_attn", "flash-attn"): "is missing"}
-    real = attention_module._import_problem
-    monkeypatch.setattr(
-        attention_module, "_import_problem", lambda *words: without.get(words) or real(*words)
-    )
     for shape in SHAPES.values():
-        there = [b.name for b in AUTO.stands_for if not b.problem(CUDA, torch.bfloat16, shape.head_dim)]
-        assert there == expected
-    in_float32 = [b.name for b in AUTO.stands_for if not b.problem(CUDA, torch.float32, 64)]
-    assert in_float32 == ["flex", "sdpa"]
+        assert [item.name for item in available(CUDA, torch.bfloat16, shape.head_dim)] == expected
+        assert resolve_backend("auto", CUDA, torch.bfloat16, shape.head_dim).name == expected[0]
+    assert available(CUDA, torch.float32, 64) == [SDPA]
 
 
 def test_head_dimensions_that_no_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 9)
-    for backend in (VARLEN, FLASH4, FLASH):
+    for backend in (VARLEN, FLASH4):
         assert "multiple of 8 and at most 256, not 100" in backend.problem(CUDA, torch.bfloat16, 100)
     gpu(monkeypatch, 10)
     assert "up to 128 on this GPU, not 192" in FLASH4.problem(CUDA, torch.bfloat16, 192)
 
 
-def test_the_folder_of_flash_attn_4_is_not_taken_for_flash_attn_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "flash_attn", types.ModuleType("flash_attn"))
+def test_the_folder_of_flash_attn_2_is_not_taken_for_flash_attn_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flash_attn.cute", None)
     attention_module._import_problem.cache_clear()
     gpu(monkeypatch, 9)
     try:
-        assert FLASH.problem(CUDA, torch.bfloat16, 64).startswith("needs the flash-attn package (")
-        monkeypatch.setitem(sys.modules, "flash_attn.cute", None)
-        attention_module._import_problem.cache_clear()
         assert FLASH4.problem(CUDA, torch.bfloat16, 64).startswith("needs the flash-attn-4 package (")
     finally:
         attention_module._import_problem.cache_clear()
 
 
-def test_on_a_cpu_every_other_backend_says_what_it_needs() -> None:
-    assert AUTO.stands_for[-1] is SDPA and not SDPA.problem(CPU, torch.float32, 64)
-    for backend in AUTO.stands_for[:-1]:
-        assert backend.problem(CPU, torch.bfloat16, 64).startswith("needs a GPU")
-        with pytest.raises(
-            UserError, match=f"attention backend {backend.name} needs a GPU.*; use auto or sdpa"
-        ):
-            resolve_backend(backend.name, CPU, torch.bfloat16, 64)
+def test_a_cpu_takes_sdpa_and_the_others_say_what_they_need() -> None:
+    assert available(CPU, torch.bfloat16, 64) == [SDPA]
+    assert resolve_backend("auto", CPU, torch.float32, 64) is SDPA
+    for name in ("varlen", "flash4"):
+        with pytest.raises(UserError, match=f"attention backend {name} needs a GPU.*; use auto or sdpa"):
+            resolve_backend(name, CPU, torch.bfloat16, 64)
+    with pytest.raises(UserError, match="did you mean 'flash4'"):
+        resolve_backend("flsh4", CPU, torch.float32, 64)
+
+
+def test_a_made_up_backend_is_used_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up = AttentionBackend(name="constant", attend=lambda q, k, v, layout: torch.full_like(q, 7.0))
+    monkeypatch.setitem(BACKENDS, made_up.name, made_up)
+    backend = resolve_backend("constant", CPU, torch.float32, 64)
+    q, k, v = make((3, 2), 6, 2)
+    layout = packed_layout(torch.tensor([0, 3, 5]), 3, is_causal=False, backend=backend)
+    assert (attention(q, k, v, layout) == 7).all()
 
 
 # --- memory ---
@@ -341,21 +302,13 @@ def test_packed_sdpa_never_forms_the_square_of_the_total() -> None:
     # 40 sequences of 100 tokens: 4,000 x 4,000 scores of 4 heads would be 256 MB.
     lengths = (100, 101) * 20
     q, k, v = make(lengths, 4, 2)
-    layout = packed_layout(cumulative(lengths), sum(lengths), 101, is_causal=False, backend=SDPA)
+    layout = packed_layout(cumulative(lengths), 101, is_causal=False, backend=SDPA)
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profile:
         attention(q, k, v, layout)
     largest = max(abs(event.cpu_memory_usage) for event in profile.events())
     assert largest < 30e6
-
-
-def test_the_flex_mask_skips_blocks_between_sequences() -> None:
-    lengths = (FLEX_BLOCK,) * 6
-    layout = packed_layout(cumulative(lengths), sum(lengths), FLEX_BLOCK, is_causal=False, backend=FLEX)
-    assert layout.block_mask is not None
-    assert layout.block_mask.full_kv_num_blocks.sum() == 6
-    assert layout.block_mask.kv_num_blocks.sum() == 0
 
 
 # --- on a GPU ---
@@ -365,7 +318,7 @@ def test_the_flex_mask_skips_blocks_between_sequences() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("name", [backend.name for backend in AUTO.stands_for])
+@pytest.mark.parametrize("name", BACKENDS)
 def test_on_this_gpu(name: str, is_causal: bool, shape: Any) -> None:
     """Output and gradients of every backend that can run here, in bf16, against naive attention."""
     if problem := BACKENDS[name].problem(CUDA, torch.bfloat16, shape.head_dim):
@@ -374,9 +327,7 @@ def test_on_this_gpu(name: str, is_causal: bool, shape: Any) -> None:
     inputs = make(lengths, shape.heads, shape.kv_heads, shape.head_dim)
     ours = [x.cuda().bfloat16().requires_grad_() for x in inputs]
     plain = [x.detach().cpu().double().requires_grad_() for x in ours]
-    layout = packed_layout(
-        cumulative(lengths).cuda(), sum(lengths), 2048, is_causal=is_causal, backend=BACKENDS[name]
-    )
+    layout = packed_layout(cumulative(lengths).cuda(), 2048, is_causal=is_causal, backend=BACKENDS[name])
     out, expected = attention(*ours, layout), naive(*plain, lengths, is_causal)
     out.float().square().sum().backward()
     expected.square().sum().backward()

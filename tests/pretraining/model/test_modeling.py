@@ -1,25 +1,26 @@
-import dataclasses
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-)
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from common.errors import UserError
-from pretraining.model.attention import BACKENDS, FLEX
 from pretraining.model.configuration import EncoderConfig, config_for, shape_of
-from pretraining.model.heads import (
-    EuroBertForCausalLM,
+from pretraining.model.modeling import (
     EuroBertForMaskedLM,
+    EuroBertModel,
+    RMSNorm,
+    initialise,
+    rotary_tables,
+    rotate,
 )
-from pretraining.model.modeling import EuroBertModel, RMSNorm, initialise, rotary_tables, rotate
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.paper_settings import SHAPES
+from pretraining.paper_settings import SHAPES, TINY
 from tests.pretraining.packed import padded
 
 EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
@@ -55,8 +56,8 @@ def test_parameter_counts(size: str) -> None:
 
 
 def test_causal_logits_loss_and_gradients_equal_those_of_llama(tiny_model: EuroBertForMaskedLM) -> None:
-    ours = EuroBertForCausalLM(tiny_model.config).eval()
-    ours.load_state_dict(tiny_model.state_dict())
+    ours = tiny_model.eval()
+    ours.config.is_causal = True
     theirs = llama_like(tiny_model.config)
     theirs.load_state_dict(ours.state_dict())
     tokens = torch.randint(0, 311, (3, 70), generator=torch.Generator().manual_seed(0))
@@ -69,7 +70,8 @@ def test_causal_logits_loss_and_gradients_equal_those_of_llama(tiny_model: EuroB
     torch.testing.assert_close(a[real], b[real], atol=1e-5, rtol=0)
     labels = tokens.clone()
     labels[0, 5:9] = -100
-    losses = [model(tokens, labels=labels).loss for model in (ours, theirs)]
+    logits = ours(tokens).logits[:, :-1].flatten(0, 1)
+    losses = [F.cross_entropy(logits, labels[:, 1:].flatten()), theirs(tokens, labels=labels).loss]
     torch.testing.assert_close(*losses)
     for loss in losses:
         loss.backward()
@@ -77,19 +79,11 @@ def test_causal_logits_loss_and_gradients_equal_those_of_llama(tiny_model: EuroB
         torch.testing.assert_close(p.grad, q.grad, atol=1e-5, rtol=1e-3, msg=name)
 
 
-@pytest.mark.parametrize("backend", ["sdpa", "flex"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_packed_and_padded_hidden_states_agree(
-    backend: str,
-    is_causal: bool,
-    tiny_model: EuroBertForMaskedLM,
-    batch: PackedBatch,
-    monkeypatch: pytest.MonkeyPatch,
+    is_causal: bool, tiny_model: EuroBertForMaskedLM, batch: PackedBatch
 ) -> None:
-    # Without gradients flex runs on a CPU, too.
-    monkeypatch.setitem(BACKENDS, "flex", dataclasses.replace(FLEX, problem=lambda *where: ""))
     input_ids, attention_mask = padded(batch, pad_token_id=1)
-    tiny_model.set_attention_backend(backend)
     with torch.no_grad():
         packed = tiny_model.model.encode(batch, is_causal=is_causal)
         of_padded = tiny_model.model(input_ids, attention_mask, is_causal=is_causal).last_hidden_state
@@ -266,3 +260,31 @@ def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_le
     assert 0 < graphs[0] < graphs[1] == graphs[-1]
     tiny_model.uncompile_blocks()
     assert not tiny_model.blocks_compiled
+
+
+def test_auto_classes_load_a_saved_folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    tiny_model.config.is_causal = True
+    tiny_model.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).is_causal
+    tokens = torch.arange(20)[None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        base = AutoModel.from_pretrained(tmp_path)
+        masked = AutoModelForMaskedLM.from_pretrained(tmp_path, attn_implementation="sdpa")
+        narrow = AutoModelForMaskedLM.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
+    assert isinstance(base, EuroBertModel) and isinstance(masked, EuroBertForMaskedLM)
+    assert narrow.dtype == torch.bfloat16
+    with torch.no_grad():
+        expected = tiny_model.model(tokens).last_hidden_state
+        assert torch.equal(base(tokens).last_hidden_state, expected)
+        assert torch.equal(masked(tokens).logits, tiny_model(tokens).logits)
+    assert set(tiny_model.state_dict()) == set(masked.state_dict())
+
+
+def test_outputs_as_transformers_gives_them(tiny_model: EuroBertForMaskedLM) -> None:
+    tokens = torch.arange(5)[None]
+    output = tiny_model.model(tokens, output_hidden_states=True)
+    assert len(output.hidden_states) == TINY.layers + 1
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    embedded = tiny_model.model(inputs_embeds=tiny_model.model.embed_tokens(tokens))
+    assert torch.equal(embedded.last_hidden_state, output.last_hidden_state)

@@ -56,12 +56,12 @@ def choices(setting: str) -> tuple[str, ...]:
 
 def test_choices_are_the_registered_objects() -> None:
     """They are written out so that a misspelt one is reported before torch is imported."""
-    from pretraining.model.attention import BACKENDS
+    from pretraining.model.attention import AUTO, BACKENDS
     from pretraining.training.layout import LAYOUTS
     from pretraining.training.objectives import WEIGHTINGS
 
     assert choices("cut") == tuple(CUTS)
-    assert choices("backend") == tuple(BACKENDS)
+    assert choices("backend") == (AUTO, *BACKENDS)
     assert choices("weighting") == tuple(WEIGHTINGS)
     assert choices("layout") == tuple(LAYOUTS)
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.heads import EuroBertForMaskedLM
+from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.plan.study_file import Study
 from pretraining.training import checkpoints
 from pretraining.training.train import train

@@ -24,7 +24,7 @@ MISTAKES = [
     (["max_length=128"], "longer than the model's 64 tokens"),
     (["precision=bf16"], "precision=bf16 needs a GPU"),
     (["global_batch=100000"], "fewer than the 100000 of one step"),
-    (["backend=flash"], "attention backend flash needs a GPU and bf16 or fp16"),
+    (["backend=varlen"], "attention backend varlen needs a GPU and bf16 or fp16"),
 ]
 
 

@@ -15,9 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
-from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
-from pretraining.model.modeling import initialise
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.study_file import Study
 from pretraining.training.composer_adapter import _Model, _Pass, _Sums

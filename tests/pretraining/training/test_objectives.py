@@ -8,8 +8,8 @@ from torch import Tensor
 
 from common.errors import UserError
 from pretraining import model_names
-from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
+from pretraining.model.modeling import EuroBertForMaskedLM
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.training.objectives import (
     OBJECTIVES,

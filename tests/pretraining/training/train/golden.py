@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from pretraining.model.configuration import config_for
-from pretraining.model.heads import EuroBertForMaskedLM
 from pretraining.model.masking import MaskRule
-from pretraining.model.modeling import initialise
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import TRAINING
 from pretraining.training.objectives import clm, loss_sum, mlm

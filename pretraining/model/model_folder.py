@@ -1,0 +1,307 @@
+"""A model as a Hugging Face folder: written, checked and read; the authors' `SLModel` folders are read, too.
+
+The folder is a `eurobert` model that transformers >= 5.3 loads natively: `config.json`, `model.safetensors`, the
+tokenizer's files, `manifest.json` and a model card. No code travels with it, and nothing is ever run from a folder. It
+appears whole or not at all, and has the same bytes wherever and whenever it is made; `provenance.json` alone says where
+and when that was.
+
+Weights are a state dict with the names of `EuroBertForMaskedLM`: `model.layers.0.self_attn.q_proj.weight`, ...,
+`lm_head.weight`. The released checkpoints are base models: the same names without `model.`, and, as far as is known,
+without a head.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from common.errors import UserError, nearest
+from common.files import atomic_folder, sha256_bytes, sha256_file, write_text
+from common.manifest import FILES, SEAL, check_files, read_manifest, write_manifest
+from common.provenance import provenance, provenance_path
+from common.reading import read_json
+from pretraining.model.configuration import EncoderConfig, native_config
+from pretraining.model.modeling import HEAD, EuroBertForMaskedLM, EuroBertPreTrainedModel
+
+__all__ = [
+    "MANIFEST", "MODEL_TYPES", "PACKAGES", "State", "check_model", "check_state", "export", "from_released",
+    "load_encoder", "model_card", "parameter_shapes", "read_config", "read_state",
+]  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+"""Name of the manifest in a folder that this package wrote."""
+
+MODEL_TYPES = ("eurobert", "sl_model")
+"""Values of `model_type` that are read."""
+
+PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
+"""Packages whose versions a model's provenance names."""
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+Model = TypeVar("Model", bound=EuroBertPreTrainedModel)
+State = dict[str, Tensor]
+
+
+def export(
+    checkpoint_state: Mapping[str, Tensor],
+    config: EncoderConfig,
+    tokenizer_dir: Path | None,
+    manifest: Mapping[str, Any],
+    out: Path,
+    *,
+    texts: Mapping[str, str] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the folder `out` and return it; one that holds the same model already is left as it is.
+
+    Args:
+        checkpoint_state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
+        config: the model's configuration; `is_causal` says how it was trained last.
+        tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
+        manifest: what the model was made from, as JSON; written to `manifest.json`, with a hash of every file that is
+            loaded, and shown in the card. No times, machines or paths: the same model has the same manifest.
+        out: folder to make.
+        texts: further files by name; the manifest has their hashes under `records`.
+        origin: written to `provenance.json`; command, code and versions when left out.
+
+    Raises:
+        UserError: the tensors do not fit the configuration, the tokenizer is missing, `out` holds other things, or
+            the disk is full.
+    """
+    check_state(checkpoint_state, config, "to export")
+    texts = texts or {}
+    records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    content: dict[str, Any] = json.loads(json.dumps({**manifest, "records": records}))
+    if tokenizer_dir is not None and not (tokenizer_dir / "tokenizer.json").is_file():
+        raise UserError(f"tokenizer folder {tokenizer_dir} holds no tokenizer.json")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        there = check_model(out, "remove the folder or choose another") if out.is_dir() else None
+        if there is not None and {key: value for key, value in there.items() if key != FILES} == content:
+            return out
+        raise UserError(f"{out} exists and is no export of this model: remove it or choose another folder")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint_state.items()}
+    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    fields = native_config(config, dtype=dtype, head=HEAD in tensors)
+    try:
+        with atomic_folder(out) as making:
+            save_file(tensors, making / "model.safetensors", metadata={"format": "pt"})
+            write_text(making / "config.json", json.dumps(fields, indent=2, sort_keys=True) + "\n")
+            if tokenizer_dir is not None:
+                for file in (tokenizer_dir / name for name in TOKENIZER_FILES):
+                    if file.is_file():
+                        shutil.copyfile(file, making / file.name)
+            write_manifest(making / MANIFEST, content, _hashes(making))
+            write_text(making / "README.md", model_card(config, manifest))
+            for name, text in texts.items():
+                write_text(making / name, text)
+            origin = origin or provenance("full", PACKAGES)
+            write_manifest(provenance_path(making, folder=True), origin, _hashes(making))
+    except SafetensorError as error:
+        raise UserError(
+            f"{out}: could not be written: {error}; correct that and run the same command again"
+        ) from None
+    return out
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    return {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
+
+
+def model_card(config: EncoderConfig, manifest: Mapping[str, Any]) -> str:
+    """Return the model card: what the model is, how to load it, and everything the manifest knows."""
+    template = Template(Path(__file__).with_name("templates").joinpath("model_card.md").read_text("utf-8"))
+    return template.substitute(
+        name=manifest.get("model", "encoder"),
+        direction="causal" if config.is_causal else "bidirectional",
+        layers=config.num_hidden_layers,
+        width=config.hidden_size,
+        rows="\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)),
+    )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key in sorted(value):
+        if isinstance(value[key], Mapping):
+            yield from _flat(value[key], f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value[key]
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def check_model(folder: Path, remedy: str = "fetch or export the model again") -> dict[str, Any] | None:
+    """Compare the files of a model folder with its manifest, where that is one of this package.
+
+    Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
+
+    Returns:
+        The manifest; None where there is none of ours.
+
+    Raises:
+        UserError: the manifest or a file is missing or damaged.
+    """
+    path = folder / MANIFEST
+    try:
+        content = read_json(path, remedy)
+    except FileNotFoundError:
+        return None
+    if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
+        return None
+    manifest = read_manifest(path, remedy)
+    if not manifest.get(FILES):
+        raise UserError(f"{path}: it names no files; {remedy}")
+    check_files(folder, manifest[FILES], remedy)
+    return manifest
+
+
+_DTYPES = ("dtype", "torch_dtype")
+"""Fields that the weights' own types say better."""
+
+
+def read_config(folder: Path) -> EncoderConfig:
+    """Return the configuration of a folder of ours or of the authors'; `is_causal` is read, not guessed.
+
+    Raises:
+        UserError: no readable `config.json`, or another kind of model.
+    """
+    path = folder / "config.json"
+    try:
+        fields = read_json(path, "fetch the model again")
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no config.json: a checkpoint is a folder with one") from None
+    if not isinstance(fields, dict):
+        raise UserError(f"{path} cannot be read: it holds no record")
+    kind = fields.pop("model_type", None)
+    if kind not in MODEL_TYPES:
+        raise UserError(f"{path}: model_type is {kind!r}; known are {' and '.join(MODEL_TYPES)}")
+    if "is_causal" not in fields:
+        logger.warning("%s: no is_causal in it; taken as bidirectional", path)
+    if "clf_pooling" in fields:
+        fields["classifier_pooling"] = fields.pop("clf_pooling")
+    for name in ("auto_map", "architectures", "transformers_version"):
+        fields.pop(name, None)
+    kept = {
+        name: value
+        for name, value in fields.items()
+        if name.startswith("rope_") or (name not in _DTYPES and not isinstance(value, dict | list))
+    }
+    try:
+        config = EncoderConfig(**kept)
+        config.to_dict()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except Exception as error:  # the library has its own for every field
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{path} describes no model: {reason}") from None
+    return config
+
+
+def read_state(folder: Path) -> State:
+    """Return the tensors of a folder's `model.safetensors`, or of the shards its index names, as they are called.
+
+    Raises:
+        UserError: no safetensors, or one that cannot be read; pickled weights are never opened.
+    """
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        files = [single]
+    elif index.is_file():
+        content = read_json(index, "fetch it again")
+        try:
+            names = {str(name) for name in content["weight_map"].values()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{index} is no index of safetensors ({error}); fetch it again") from None
+        if strays := [name for name in names if Path(name).name != name]:
+            raise UserError(f"{index} names a file outside its folder: {strays[0]}")
+        files = [folder / name for name in sorted(names)]
+    else:
+        raise UserError(f"{folder} holds no model.safetensors; pickled weights (*.bin) are not opened")
+    state: State = {}
+    for file in files:
+        try:
+            state.update(load_file(file))
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{file} cannot be read: {error}; fetch it again") from None
+    return state
+
+
+def from_released(state: Mapping[str, Tensor], config: EncoderConfig, where: str = "state dict") -> State:
+    """Return an `SLModel`'s (or any Hugging Face EuroBERT's) tensors under our names; its head may be absent."""
+    bare = not any(name.startswith("model.") for name in state)
+    named = {f"model.{name}" if bare and name != HEAD else name: tensor for name, tensor in state.items()}
+    check_state(named, config, where)
+    return named
+
+
+def load_encoder(folder: Path, kind: type[Model], **options: object) -> Model:
+    """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
+
+    A folder that this package sealed is compared with its hashes first.
+
+    A head that the folder lacks is initialised from torch's global generator, as `from_pretrained` does.
+
+    Args:
+        folder: `config.json` and safetensors.
+        kind: `EuroBertModel` or a class of `pretraining.model.modeling`.
+        options: fields of the configuration to change (`is_causal`, ...), and `torch_dtype`.
+
+    Raises:
+        UserError: the folder cannot be read, or its tensors do not fit its configuration.
+    """
+    check_model(folder)
+    config = read_config(folder)
+    dtype = options.pop("torch_dtype", None)
+    for name, value in options.items():
+        setattr(config, name, value)
+    state = from_released(read_state(folder), config, str(folder))
+    if not issubclass(kind, EuroBertForMaskedLM):
+        state.pop(HEAD, None)
+    model: Model = kind.from_pretrained(None, config=config, state_dict=state, torch_dtype=dtype)
+    return model
+
+
+def parameter_shapes(config: EncoderConfig, *, head: bool = True) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every parameter of a model with this configuration, in order."""
+    with torch.device("meta"):
+        state = EuroBertForMaskedLM(config).state_dict()
+    return {name: tuple(tensor.shape) for name, tensor in state.items() if head or name != HEAD}
+
+
+def check_state(state: Mapping[str, Tensor], config: EncoderConfig, where: str) -> None:
+    """Check that `state` holds all parameters of the configuration and no others; the head may be absent.
+
+    Raises:
+        UserError: tensors are missing, of another shape, or unknown; the first three are named.
+    """
+    expected = parameter_shapes(config, head=HEAD in state)
+    wrong = [
+        f"{name} has shape {tuple(state[name].shape)}, not {shape}"
+        for name, shape in expected.items()
+        if name in state and tuple(state[name].shape) != shape
+    ]
+    missing = [name for name in expected if name not in state]
+    extra = [name + nearest(name, missing) for name in state if name not in expected]
+    for what, names in (
+        ("lacks", missing),
+        ("holds unknown tensors", extra),
+        ("does not fit its config", wrong),
+    ):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise UserError(f"checkpoint {where} {what}: {', '.join(names[:3])}{more}")

@@ -1,0 +1,461 @@
+"""Model folders: ours are written whole, checked when they are read, and load natively; the authors' are read."""
+
+import hashlib
+import json
+import logging
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    EuroBertConfig,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.eurobert import modeling_eurobert as native
+
+from common.errors import UserError
+from common.files import sha256_bytes
+from common.manifest import read_manifest, write_manifest
+from pretraining.model.configuration import EncoderConfig, native_config
+from pretraining.model.model_folder import (
+    check_model,
+    check_state,
+    export,
+    from_released,
+    load_encoder,
+    parameter_shapes,
+    read_config,
+    read_state,
+)
+from pretraining.model.modeling import (
+    HEAD,
+    EuroBertForMaskedLM,
+    EuroBertModel,
+    EuroBertPreTrainedModel,
+    initialise,
+)
+from tests.pretraining.data.made_up_shards import flips
+
+MANIFEST = {
+    "model": "tiny-clm-2k-mlm40-6k",
+    "tokens": 123,
+    "data": {"source": "a | b", "sha256": "ab" * 32},
+    "stages": [{"objective": "clm", "end": 2}],
+}
+
+
+@pytest.fixture
+def tokenizer_dir(tmp_path: Path) -> Path:
+    """A word-level tokenizer of a few words, in the files of a fast one."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["<|begin_of_text|>", "<|end_of_text|>", "<|mask|>", "a", "cat", "sat"]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="a"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path / "tokenizer"
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=words[0],
+        eos_token=words[1],
+        pad_token=words[1],
+        mask_token=words[2],
+    )
+    fast.save_pretrained(folder)
+    return folder
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_a_folder_is_whole_and_loads(
+    tmp_path: Path, tokenizer_dir: Path, tiny_model: EuroBertForMaskedLM
+) -> None:
+    out = export(tiny_model.state_dict(), tiny_model.config, tokenizer_dir, MANIFEST, tmp_path / "a" / "out")
+    names = {"README.md", "config.json", "manifest.json", "model.safetensors", "provenance.json"}
+    of_tokenizer = {file.name for file in tokenizer_dir.iterdir()}
+    assert {"tokenizer.json", "tokenizer_config.json"} <= of_tokenizer
+    assert names | of_tokenizer == set(digest(out))
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert {key: manifest[key] for key in MANIFEST} == MANIFEST
+    assert set(manifest) - set(MANIFEST) == {"files", "records", "seal"}
+    assert set(manifest["files"]) == set(digest(out)) - {"README.md", "manifest.json", "provenance.json"}
+    tokens = torch.arange(9)[None]
+    loaded = AutoModelForMaskedLM.from_pretrained(out)
+    with torch.no_grad():
+        assert torch.equal(loaded(tokens).logits, tiny_model(tokens).logits)
+        assert torch.equal(
+            load_encoder(out, EuroBertModel)(tokens).last_hidden_state,
+            tiny_model.model(tokens).last_hidden_state,
+        )
+    assert list((tmp_path / "a").iterdir()) == [out]
+
+
+def test_the_card_shows_the_manifest(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    tiny_model.config.is_causal = True
+    out = export(tiny_model.state_dict(), tiny_model.config, None, MANIFEST, tmp_path / "out")
+    card = (out / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: transformers\n")
+    for part in ("# tiny-clm-2k-mlm40-6k", "| tokens | 123 |", r"| data.source | a \| b |", "is_causal"):
+        assert part in card
+    assert json.loads((out / "config.json").read_text())["is_causal"] is True
+
+
+def test_the_same_export_twice(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    state, config = tiny_model.state_dict(), tiny_model.config
+    first = export(state, config, None, MANIFEST, tmp_path / "one")
+    second = export(state, config, None, MANIFEST, tmp_path / "two")
+    assert digest(first) == digest(second)
+    before = (first / "model.safetensors").stat().st_mtime_ns
+    export(state, config, None, MANIFEST, first)
+    assert (first / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(UserError, match="remove it or choose another"):
+        export(state, config, None, {**MANIFEST, "tokens": 124}, first)
+
+
+def test_what_does_not_fit_leaves_nothing(
+    tmp_path: Path, tiny_model: EuroBertForMaskedLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, config = tiny_model.state_dict(), tiny_model.config
+    broken = {name: tensor for name, tensor in state.items() if "norm" not in name}
+    with pytest.raises(UserError, match="lacks"):
+        export(broken, config, None, MANIFEST, tmp_path / "out")
+    with pytest.raises(UserError, match=r"no tokenizer\.json"):
+        export(state, config, tmp_path, MANIFEST, tmp_path / "out")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pretraining.model.model_folder.save_file", full)
+    with pytest.raises(OSError, match="No space"):
+        export(state, config, None, MANIFEST, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_base_model_is_exported_without_a_head(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    state = {name: t for name, t in tiny_model.state_dict().items() if name != "lm_head.weight"}
+    out = export(state, tiny_model.config, None, {}, tmp_path / "out")
+    assert json.loads((out / "config.json").read_text())["architectures"] == ["EuroBertModel"]
+    assert load_encoder(out, EuroBertModel).num_parameters() == sum(t.numel() for t in state.values())
+
+
+KINDS = {
+    "base": (EuroBertModel, native.EuroBertModel),
+    "masked LM": (EuroBertForMaskedLM, native.EuroBertForMaskedLM),
+}
+
+
+@pytest.fixture
+def exported(tmp_path: Path, tokenizer_dir: Path, tiny_model: EuroBertForMaskedLM) -> Path:
+    # Larger weights than at the start of training make differences visible.
+    tiny_model.config.initializer_range = 0.1
+    initialise(tiny_model, 1)
+    return export(tiny_model.state_dict(), tiny_model.config, tokenizer_dir, MANIFEST, tmp_path / "exported")
+
+
+@pytest.mark.parametrize("side", ["right", "left", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_native_eurobert_gives_the_same_numbers(kind: str, side: str, exported: Path) -> None:
+    """Every hidden state and the logits, padding included, to the last bit: the native class of the locked version."""
+    ours, theirs = KINDS[kind]
+    model = load_encoder(exported, ours)
+    other, report = theirs.from_pretrained(exported, output_loading_info=True, dtype=torch.float32)
+    assert type(other.config) is EuroBertConfig
+    assert not report["missing_keys"] and not report["mismatched_keys"]
+    assert set(report["unexpected_keys"]) == ({"lm_head.weight"} if kind == "base" else set())
+    input_ids = torch.randint(2, 311, (3, 60), generator=torch.Generator().manual_seed(0))
+    attention_mask = torch.ones_like(input_ids)
+    if side != "none":
+        for row, count in ((1, 20), (2, 45)):
+            attention_mask[row, slice(60 - count, 60) if side == "right" else slice(0, count)] = 0
+        input_ids[attention_mask == 0] = model.config.pad_token_id
+    with torch.no_grad():
+        a, b = (
+            each(input_ids, attention_mask=attention_mask, output_hidden_states=True)
+            for each in (model.eval(), other.eval())
+        )
+    assert len(a.hidden_states) == len(b.hidden_states) == model.config.num_hidden_layers + 1
+    assert a.hidden_states[-1].abs().max() > 0.1 and a.hidden_states[-1].isfinite().all()
+    for mine, native_one in zip(a.hidden_states, b.hidden_states, strict=True):
+        assert torch.equal(mine, native_one)
+    assert torch.equal(a[0], b[0])
+    # The row of the end of text, which the native class takes for padding, survives.
+    assert other.get_input_embeddings().weight[model.config.pad_token_id].abs().sum() > 0
+
+
+def test_which_class_a_user_gets(exported: Path) -> None:
+    """Ours once they are imported, unless the native configuration is given; a causal one looks back, padded or not."""
+    config = AutoConfig.from_pretrained(exported)
+    config.is_causal = True
+    model = AutoModel.from_pretrained(exported, config=config)
+    others = EuroBertConfig.from_pretrained(exported)
+    assert (type(config), type(model)) == (EncoderConfig, EuroBertModel)
+    assert type(AutoModelForMaskedLM.from_pretrained(exported)) is EuroBertForMaskedLM
+    assert type(AutoModel.from_pretrained(exported, config=others)) is native.EuroBertModel
+    assert AutoTokenizer.from_pretrained(exported).mask_token == "<|mask|>"
+    ids = torch.arange(12).expand(2, 12)
+    later, padding = ids.clone(), torch.ones_like(ids)
+    later[:, 8], padding[1, 9:] = 200, 0
+    with torch.no_grad():
+        for mask in (torch.ones_like(ids), padding):
+            first, changed = (model(tokens, attention_mask=mask)[0][:, 0] for tokens in (ids, later))
+            assert torch.equal(first, changed)
+
+
+def test_native_configuration_has_the_released_fields(tiny_model: EuroBertForMaskedLM) -> None:
+    fields = native_config(tiny_model.config, dtype="float32")
+    assert fields["rope_parameters"]["rope_theta"] == fields["rope_theta"] == 10_000
+    assert fields["model_type"] == "eurobert" and "auto_map" not in fields
+
+
+# --- checked ---
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
+    return export(
+        tiny_model.state_dict(),
+        tiny_model.config,
+        None,
+        {"model": "a"},
+        tmp_path / "a",
+        texts={"log.jsonl": "x\n"},
+    )
+
+
+def test_a_whole_folder_is_taken(folder: Path) -> None:
+    manifest = check_model(folder)
+    assert manifest is not None and set(manifest["files"]) == {"config.json", "model.safetensors"}
+    assert manifest["records"] == {"log.jsonl": sha256_bytes(b"x\n")}
+    # What is not loaded may be changed or left out when a model is handed on.
+    (folder / "README.md").write_text("another card")
+    for name in ("log.jsonl", "provenance.json"):
+        (folder / name).unlink()
+    assert check_model(folder) == manifest
+    assert load_encoder(folder, EuroBertModel).num_parameters() > 0
+
+
+def test_folders_of_others_are_not_judged(folder: Path, tmp_path: Path) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({"model": "theirs"}))
+    assert check_model(folder) is None
+    path.unlink()
+    assert check_model(folder) is None
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "manifest.json"])
+def test_no_flipped_bit_of_a_model_passes(folder: Path, file: str, count: int) -> None:
+    check_model(folder)
+    assert flips(folder / file, count, lambda: check_model(folder)) == 0
+
+
+def test_a_model_with_a_file_of_another_is_refused(
+    folder: Path, tmp_path: Path, tiny_model: EuroBertForMaskedLM
+) -> None:
+    state = {name: tensor + 1 for name, tensor in tiny_model.state_dict().items()}
+    other = export(state, tiny_model.config, None, {"model": "b"}, tmp_path / "b")
+    shutil.copy(other / "model.safetensors", folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"/a: is damaged: model\.safetensors: its content has changed"):
+        load_encoder(folder, EuroBertModel)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model\.safetensors is missing; fetch or export"):
+        load_encoder(folder, EuroBertModel)
+
+
+@pytest.mark.parametrize("files", [None, {}, [], {"../victim": "0" * 64}, {"/etc/passwd": "0" * 64}])
+def test_a_hostile_manifest_is_refused(folder: Path, files: object) -> None:
+    """Sealed again: it names no file outside its folder."""
+    path = folder / "manifest.json"
+    write_manifest(path, read_manifest(path, "") | {"files": files})
+    with pytest.raises(UserError, match=r"stay in its folder|fetch or export the model again"):
+        check_model(folder)
+
+
+def test_every_truncation_is_refused(folder: Path) -> None:
+    path = folder / "manifest.json"
+    good = path.read_bytes()
+    for size in random.Random(0).sample(range(len(good)), 50):
+        path.write_bytes(good[:size])
+        with pytest.raises(UserError):
+            check_model(folder)
+
+
+def test_parameter_shapes_are_those_of_the_model(tiny_model: EuroBertForMaskedLM) -> None:
+    state = tiny_model.state_dict()
+    assert parameter_shapes(tiny_model.config) == {name: tuple(t.shape) for name, t in state.items()}
+
+
+def test_tensors_that_do_not_fit_are_named(tiny_model: EuroBertForMaskedLM) -> None:
+    state, config = tiny_model.state_dict(), tiny_model.config
+    first = "model.layers.0.mlp.up_proj.weight"
+    with pytest.raises(UserError, match=f"here lacks: {first}$"):
+        check_state({name: t for name, t in state.items() if name != first}, config, "here")
+    with pytest.raises(UserError, match=r"has shape \(3, 3\), not \(192, 64\)"):
+        check_state({**state, first: torch.ones(3, 3)}, config, "here")
+    with pytest.raises(UserError, match=r"unknown tensors: model.layers.0.mlp.up_proj.bias$"):
+        check_state({**state, "model.layers.0.mlp.up_proj.bias": torch.ones(3)}, config, "here")
+    with pytest.raises(UserError, match="and 17 more"):
+        check_state({}, config, "here")
+
+
+# --- of the authors ---
+
+
+TOKENS = torch.arange(3, 33)[None]
+
+
+def released_config(config: EncoderConfig) -> dict[str, object]:
+    """Return a configuration as the authors released it: other names, and the address of their code."""
+    ours = native_config(config, dtype="bfloat16")
+    for name in ("classifier_pooling", "head_dim", "rope_parameters"):
+        del ours[name]
+    return ours | {
+        "architectures": ["SLModel"],
+        "auto_map": {"AutoModel": "modeling_slmodel.SLModel"},
+        "bos_token": "<|begin_of_text|>",
+        "is_causal": True,
+        "model_type": "sl_model",
+        "pretraining_tp": 1,
+        "rope_scaling": None,
+        "transformers_version": "4.40.0.dev0",
+        "use_cache": True,
+    }
+
+
+def to_released(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors as the authors released them: a base model, bare names, no head."""
+    return {name.removeprefix("model."): tensor for name, tensor in state.items() if name != HEAD}
+
+
+@pytest.fixture
+def released(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> Path:
+    """A folder in the authors' form: base model, bare names, bfloat16, no head."""
+    folder = tmp_path / "released"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(released_config(tiny_model.config)))
+    state = {name: tensor.bfloat16() for name, tensor in to_released(tiny_model.state_dict()).items()}
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def hidden(model: EuroBertPreTrainedModel, is_causal: bool | None = None) -> Tensor:
+    with torch.no_grad():
+        return model.body(TOKENS, is_causal=is_causal).last_hidden_state
+
+
+def test_released_folder_loads_with_its_direction(released: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    config = read_config(released)
+    assert config.is_causal and config.model_type == "eurobert"
+    assert not hasattr(config, "auto_map")
+    model = load_encoder(released, EuroBertModel, torch_dtype=torch.float32)
+    reference = tiny_model.bfloat16().float()
+    torch.testing.assert_close(hidden(model), hidden(reference, is_causal=True), atol=1e-6, rtol=0)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, reference.state_dict()[f"model.{name}"]), name
+
+
+def test_released_folder_gets_a_new_head(released: Path) -> None:
+    models = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        models.append(load_encoder(released, EuroBertForMaskedLM, torch_dtype=torch.float32))
+    first, second = models
+    assert torch.equal(first.lm_head.weight, second.lm_head.weight) and first.lm_head.weight.std() > 0.01
+    assert torch.equal(
+        hidden(first), hidden(load_encoder(released, EuroBertModel, torch_dtype=torch.float32))
+    )
+
+
+def test_own_folder_loads_in_every_class(tmp_path: Path, tiny_model: EuroBertForMaskedLM) -> None:
+    tiny_model.save_pretrained(tmp_path)
+    for kind in (EuroBertModel, EuroBertForMaskedLM):
+        assert torch.equal(hidden(load_encoder(tmp_path, kind), False), hidden(tiny_model, False))
+    lm = load_encoder(tmp_path, EuroBertForMaskedLM)
+    assert torch.equal(lm.lm_head.weight, tiny_model.lm_head.weight)
+
+
+def test_round_trip_through_the_released_form(tiny_model: EuroBertForMaskedLM) -> None:
+    state = tiny_model.state_dict()
+    bare = to_released(state)
+    assert "embed_tokens.weight" in bare and "lm_head.weight" not in bare
+    back = from_released(bare, tiny_model.config)
+    assert back.keys() == state.keys() - {"lm_head.weight"}
+    assert all(torch.equal(back[name], state[name]) for name in back)
+    with_head = from_released({**bare, "lm_head.weight": state["lm_head.weight"]}, tiny_model.config)
+    assert with_head.keys() == state.keys()
+    assert from_released(state, tiny_model.config).keys() == state.keys()
+
+
+def test_shards_are_joined(released: Path) -> None:
+    whole = read_state(released)
+    names = sorted(whole)
+    halves = {"model-00001-of-00002.safetensors": names[:9], "model-00002-of-00002.safetensors": names[9:]}
+    for file, part in halves.items():
+        save_file({name: whole[name] for name in part}, released / file)
+    weight_map = {name: file for file, part in halves.items() for name in part}
+    (released / "model.safetensors").unlink()
+    index = released / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    joined = read_state(released)
+    assert joined.keys() == whole.keys()
+    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
+    with pytest.raises(UserError, match="outside its folder"):
+        read_state(released)
+
+
+def test_unreadable_folders_are_reported(
+    released: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UserError, match=r"holds no config\.json"):
+        read_config(tmp_path)
+    with pytest.raises(UserError, match="pickled weights"):
+        read_state(tmp_path)
+    (released / "model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(UserError, match="fetch it again"):
+        read_state(released)
+    path = released / "config.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps({**fields, "model_type": "bert"}))
+    with pytest.raises(UserError, match="model_type is 'bert'"):
+        read_config(released)
+    del fields["is_causal"]
+    path.write_text(json.dumps(fields))
+    with caplog.at_level(logging.WARNING):
+        assert not read_config(released).is_causal
+    assert "taken as bidirectional" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", "64"), ("hidden_size", -64), ("vocab_size", 0), ("is_causal", "yes"),
+        ("num_attention_heads", 3), ("pad_token_id", -1), ("model_type", ["eurobert"]),
+    ],
+)  # fmt: skip
+def test_a_config_of_no_model_is_refused(
+    tmp_path: Path, tiny_model: EuroBertForMaskedLM, field: str, value: object
+) -> None:
+    fields = native_config(tiny_model.config, dtype="float32") | {field: value}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(UserError, match=r"config\.json") as error:
+        read_config(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_configs_and_indexes_are_refused(tmp_path: Path) -> None:
+    for text in ("[]", "{", '{"a": 1, "a": 2}', "[" * 10_000):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(UserError, match=r"config\.json"):
+            read_config(tmp_path)
+        (tmp_path / "model.safetensors.index.json").write_text(text)
+        with pytest.raises(UserError, match=r"index\.json"):
+            read_state(tmp_path)
