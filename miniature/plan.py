@@ -17,8 +17,7 @@ from common.files import write_text
 from miniature.data_source import DATA, DataSource, job_of
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.manifest import MANIFEST
-from pretraining.plan.plan import plan_of
-from pretraining.plan.study_file import load_study
+from pretraining.plan.plan import load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 

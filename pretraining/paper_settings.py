@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from common.errors import UserError
 
 __all__ = [
-    "SHAPES", "SPECIAL_TOKENS", "TINY", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings", "effective_length",
+    "GPU_HOURS", "SHAPES", "SPECIAL_TOKENS", "TINY", "TRAINING", "Shape", "SpecialTokens", "TrainingSettings",
+    "effective_length",
 ]  # fmt: skip
 
 
@@ -143,6 +144,9 @@ class TrainingSettings:
 
 TRAINING = TrainingSettings()
 """The paper's settings."""
+
+GPU_HOURS = {"base models": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
+"""MI250X hours that the paper states; they sum to its 110k."""
 
 
 def effective_length(shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length) -> float:

@@ -17,11 +17,10 @@ from common.errors import UserError, nearest
 from common.files import write_text
 from common.settings import assignments
 from pretraining.model_names import FIGURES, MODELS, TABLES, Model
-from pretraining.paper_settings import SHAPES, effective_length
+from pretraining.paper_settings import GPU_HOURS, SHAPES, effective_length
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.flops import PEAK_FLOPS, model_flops_per_token
-from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, plan_of
-from pretraining.plan.study_file import Study, load_study
+from pretraining.plan.plan import Plan, PlannedStage, Study, load_study, plan_of
 from workflow.jobs import KINDS, Command, Job, Kind, Workflow, by_marker, marker, queue_name
 from workflow.settings import Settings
 
@@ -78,7 +77,7 @@ def tuning_gpu_hours(model: Model, study: Study, device: str) -> float:
         model_flops_per_token(shape, length=length, predicted=0.0)
         for shape in (study.shapes[model.size], SHAPES["610m"])
     )
-    paper = PAPER_GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
+    paper = GPU_HOURS["fine-tuning"] / _FINE_TUNINGS
     return paper * own / papers * PEAK_FLOPS["MI250X"] / PEAK_FLOPS[device]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.published_cells import published_cells
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS
 from pretraining.model_names import MODELS, PAPER, Stage
-from pretraining.paper_settings import TRAINING
+from pretraining.paper_settings import GPU_HOURS, TRAINING
 
 __all__ = ["Check", "check_arithmetic"]
 
@@ -143,13 +143,12 @@ def _steps() -> Iterator[Check]:
         statement="decay steps 5 % (Table 1), of 42,000 steps",
         note=f"The text says 2,000 steps, which are {TRAINING.decay_steps / 42_000:.2%} of 42,000.",
     )
-    parts = {"base models": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
     yield _compare(
         110_000,
-        sum(parts.values()),
+        sum(GPU_HOURS.values()),
         id="gpu-hours",
         statement="110K GPU hours in all (text)",
-        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in parts.items()) + ".",
+        note=" + ".join(f"{hours // 1000}k {name}" for name, hours in GPU_HOURS.items()) + ".",
     )
 
 

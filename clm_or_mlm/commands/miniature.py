@@ -74,7 +74,7 @@ def random(
     from pretraining.model.configuration import config_of
     from pretraining.model.model_folder import export
     from pretraining.model.modeling import EuroBertForMaskedLM, initialise
-    from pretraining.plan.study_file import load_study
+    from pretraining.plan.plan import load_study
 
     plan, tokenizer = load_study(study), load_manifest(data)["tokenizer"]
     model = EuroBertForMaskedLM(config_of(plan.shapes[f"{PREFIX}m"], tokenizer))

@@ -27,9 +27,8 @@ from common.tables import write
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.model_names import FIGURES, Model
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import plan_of, targets_of
+from pretraining.plan.plan import Study, load_study, plan_of, targets_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document
-from pretraining.plan.study_file import Study, load_study
 
 __all__ = ["export", "plan", "settings", "shards", "tokenizer", "train", "verify"]
 

@@ -1,4 +1,20 @@
-"""The study as a graph of trunks, stages and decays in which shared work is done, and counted, once.
+"""A study as data, and its plan: a graph of trunks, stages and decays in which shared work is done, and counted, once.
+
+The paper's study is built in, others are TOML files:
+
+    prefix = "mini-"                 # before every name, so that no model can be taken for one of the paper's
+    decay_steps = 20
+    models = ["mini-s-clm-200", "mini-s-clm-50-mlm40-200"]
+
+    [sizes.s]                        # fields of pretraining.paper_settings.Shape
+    hidden = 64
+    layers = 2
+    heads = 4
+    kv_heads = 2
+    mlp = 192
+
+    [settings]                       # fields of pretraining.plan.config.TrainingConfig
+    global_batch = 16
 
 A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
 `610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
@@ -7,19 +23,115 @@ Models that need the same steps share them; the checkpoints at which others bran
 
 from __future__ import annotations
 
-import functools
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from common.errors import UserError, nearest
-from pretraining.model_names import Model, Stage
-from pretraining.plan.config import OPTIMIZER_BYTES
+from common.settings import need_table, read_settings, read_toml
+from pretraining.model_names import MODELS, PAPER, Design, Model, Stage
+from pretraining.paper_settings import SHAPES, Shape
+from pretraining.plan.config import OPTIMIZER_BYTES, TrainingConfig
 from pretraining.plan.flops import CONVENTIONS, gpu_hours
-from pretraining.plan.study_file import PAPER_STUDY, Study
 
-__all__ = ["Costs", "PaperTotal", "Plan", "PlannedStage", "paper_totals", "plan_of", "targets_of"]
+__all__ = ["PAPER_STUDY", "Costs", "Plan", "PlannedStage", "Study", "load_study", "plan_of", "targets_of"]
 
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is pretrained and how."""
+
+    name: str
+    """`paper`, or the stem of the study file."""
+    design: Design
+    """Names: sizes, prefix, length of the decay."""
+    shapes: dict[str, Shape]
+    """Architectures by size, prefix included (`Model.size`)."""
+    models: dict[str, Model]
+    """The study's models by name."""
+    config: TrainingConfig = field(default_factory=TrainingConfig)
+    """Settings of every run."""
+
+    def model(self, name: str) -> Model:
+        """Return the model of that name, one of the study's or another in its scheme.
+
+        Raises:
+            UserError: the name is not in the scheme; the nearest of the study's names is given.
+        """
+        if name in self.models:
+            return self.models[name]
+        try:
+            return self.design.parse(name)
+        except UserError as error:
+            near = nearest(name, self.models)
+            raise UserError(str(error) if near in str(error) else f"{error}{near}") from None
+
+
+PAPER_STUDY = Study(name="paper", design=PAPER, shapes=SHAPES, models=MODELS)
+"""The paper's 51 models in its three sizes, with its settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """A study file."""
+
+    prefix: str = ""
+    """Put before every name."""
+    decay_steps: int = PAPER.decay_steps
+    """Length of the decay that closes every budget."""
+    models: tuple[str, ...] = ()
+    """Names of the study's models."""
+    sizes: dict[str, Any] = field(default_factory=dict)
+    """A table for each size."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that differ from the paper's."""
+
+    def __post_init__(self) -> None:
+        """Refuse names that could lead out of a folder, and what no study can be."""
+        if self.prefix and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", self.prefix):
+            raise UserError(
+                f"prefix is made of at most 60 letters, digits, points, hyphens and underscores and begins with a "
+                f"letter or digit, not {self.prefix!r:.60}"
+            )
+        if not 1 <= self.decay_steps < 2**31:
+            raise UserError(f"decay_steps must be at least 1 and below 2^31, not {self.decay_steps}")
+
+
+def load_study(path: Path | None) -> Study:
+    """Return the study that a TOML file describes, the paper's when there is none.
+
+    Raises:
+        UserError: the file cannot be read, a key is unknown, a name is not in the file's own scheme.
+    """
+    if path is None:
+        return PAPER_STUDY
+    file = read_settings(_File, read_toml(path), str(path), base=_File())
+    if not file.sizes:
+        raise UserError(f"{path}: a study needs at least one [sizes.NAME] table")
+    shapes = {}
+    for size, fields in file.sizes.items():
+        where = f"sizes.{size}"
+        table = need_table(path, where, fields)
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.]{0,39}", size):
+            raise UserError(
+                f"{path}: a size is called {size!r:.60}; its name is made of at most 40 small letters, digits and "
+                f"points, as in the names of models"
+            )
+        shapes[f"{file.prefix}{size}"] = read_settings(Shape, table, f"{path} [{where}]")
+    design = Design(sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps)
+    try:
+        models = {name: design.parse(name) for name in file.models}
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    settings = file.settings
+    if "microbatch" in settings:  # before there were groups, it decided the gradient, too
+        settings = {"loss_group": settings["microbatch"], **settings}
+    config = read_settings(TrainingConfig, settings, f"{path} [settings]")
+    return Study(name=path.stem, design=design, shapes=shapes, models=models, config=config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,26 +239,6 @@ class Plan:
         return sorted(branches, key=lambda item: (item.start, item.end, item.name))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperTotal:
-    """A total that the paper states, and ours."""
-
-    what: str
-    """What is counted."""
-    paper: float
-    """The paper's number."""
-    ours: float
-    """Ours, from the plan."""
-    unit: str
-    """`steps`, `models` or `tokens`."""
-    why: str
-    """The difference, named."""
-
-
-PAPER_GPU_HOURS = {"base": 81_000, "two-stage": 16_000, "continued": 4_000, "fine-tuning": 9_000}
-"""MI250X hours the paper states; they sum to its 110k."""
-
-
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
     """Return the work of the models, with what they share merged."""
     first: dict[str, tuple[Model, Stage]] = {}
@@ -173,72 +265,6 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
         for name, (model, stage) in first.items()
     )
     return Plan(study=study, models=tuple(models), stages=stages)
-
-
-@functools.cache
-def paper_totals() -> tuple[PaperTotal, ...]:
-    """Return totals that the paper states and the plan's, with the differences explained."""
-    plan = plan_of(tuple(PAPER_STUDY.models.values()))
-    of_kind = {
-        kind: [m for m in plan.models if m.kind == kind] for kind in ("base", "two-stage", "continued")
-    }
-    base_models = [m for m in of_kind["base"] if m.steps == 42_000]
-    endpoints = [m for m in of_kind["base"] if m.steps != 42_000]
-    two_stage = [m for m in of_kind["two-stage"] if m.size == "610m"] + endpoints
-    base_plan = plan_of(base_models)
-    base = {item.name for item in base_plan.stages}
-    endpoint_decays = sum(m.decay_steps for m in endpoints)
-
-    def new_steps(models: Sequence[Model]) -> int:
-        return sum(i.steps for i in plan_of(models).stages if i.name not in base)
-
-    new, per_start = new_steps(two_stage), new_steps([m for m in of_kind["continued"] if "-clm-" in m.name])
-    return (
-        PaperTotal(
-            what="checkpoints of the study",
-            paper=38,
-            ours=len(plan.models),
-            unit="models",
-            why="the abstract's 38 leave out the 12 intermediate checkpoints of Figures 4 and 10, which are "
-            "steps of base models, and the 1B two-stage model of Figure 11",
-        ),
-        PaperTotal(
-            what="steps of the 15 base models",
-            paper=15 * 42_000,
-            ours=sum(i.steps for i in base_plan.stages),
-            unit="steps",
-            why="equal: 15 x 42,000",
-        ),
-        PaperTotal(
-            what="new steps of the 17 two-stage models and their endpoints (610m)",
-            paper=120_000,
-            ours=new,
-            unit="steps",
-            why=f"each of the 17 ends in a decay of its own; without the four one-objective endpoints' decays "
-            f"({endpoint_decays:,} steps) it is {new - endpoint_decays:,}, which rounds to the paper's number",
-        ),
-        PaperTotal(
-            what="new steps of continued pretraining (610m)",
-            paper=26_000,
-            ours=new_steps(of_kind["continued"]),
-            unit="steps",
-            why=f"{per_start:,} for each of the two starting objectives; the text gives one of them as the whole",
-        ),
-        PaperTotal(
-            what="new steps of the 1B two-stage model",
-            paper=0,
-            ours=new_steps([PAPER_STUDY.models["1b-clm-10k-mlm40-42k"]]),
-            unit="steps",
-            why="Figure 11 shows the model, the text counts it nowhere",
-        ),
-        PaperTotal(
-            what="expected tokens of one step",
-            paper=2_359_296,
-            ours=PAPER_STUDY.config.tokens_per_step,
-            unit="tokens",
-            why="Table 1 leaves out the shortest length: 2,304 x 1,024; the text's 2,373,120 is ours, 2,304 x 1,030",
-        ),
-    )
 
 
 def targets_of(name: str, study: Study) -> tuple[Model, Plan, list[tuple[PlannedStage, int]], bool]:

@@ -1,4 +1,4 @@
-"""The plan as a document: a tree for terminals, JSON for programs, Mermaid for pages."""
+"""The plan as a document: a tree for terminals, JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from common.errors import UserError, nearest
 from common.tables import Document
 from pretraining.model_names import format_steps
 from pretraining.plan.flops import CONVENTIONS, PEAK_FLOPS
-from pretraining.plan.plan import PAPER_GPU_HOURS, Plan, PlannedStage, paper_totals, plan_of
-from pretraining.plan.study_file import PAPER_STUDY
+from pretraining.plan.plan import Plan, PlannedStage
 
 __all__ = ["PLAN_FORMATS", "plan_document"]
 
-PLAN_FORMATS = ("tree", "json", "mermaid")
+PLAN_FORMATS = ("tree", "json")
 """How a plan is printed."""
 
 
@@ -36,7 +35,7 @@ def plan_document(plan: Plan, *, device: str = "H100", utilisation: float = 0.4)
     return Document(
         data=_data(plan, device, utilisation),
         indent=2,
-        pages={"tree": lambda: _tree(plan, device, utilisation), "mermaid": lambda: _mermaid(plan)},
+        pages={"tree": lambda: _tree(plan, device, utilisation)},
     )
 
 
@@ -66,8 +65,6 @@ def _tree(plan: Plan, device: str, utilisation: float) -> str:
     ]
     lines += _totals(plan, device, utilisation)
     lines += [f"changes        {key}={value}" for key, value in _changes(plan).items()]
-    if plan.study is PAPER_STUDY and len(plan.models) == len(PAPER_STUDY.models):
-        lines += ["", *_paper(plan)]
     return "\n".join(lines) + "\n"
 
 
@@ -102,24 +99,6 @@ def _totals(plan: Plan, device: str, utilisation: float) -> list[str]:
     ]
 
 
-def _paper(plan: Plan) -> list[str]:
-    lines = ["The paper's totals and ours:"]
-    for total in paper_totals():
-        lines.append(
-            f"  {total.what}: {total.paper:,.0f} {total.unit} there, {total.ours:,.0f} here; {total.why}"
-        )
-    stated = ", ".join(f"{hours:,} {what}" for what, hours in PAPER_GPU_HOURS.items())
-    lines.append(f"  MI250X hours: {sum(PAPER_GPU_HOURS.values()):,} there ({stated})")
-    base = [model for model in plan.models if model.kind == "base" and model.steps == 42_000]
-    flops = plan_of(base, plan.study).costs().flops["model"]
-    for units, name in ((1, "GCDs (192 of them)"), (2, "whole MI250X of two GCDs")):
-        rate = flops / (PAPER_GPU_HOURS["base"] * 3600 * units * PEAK_FLOPS["MI250X"])
-        lines.append(
-            f"    the base models' {flops:.3g} model FLOPs in 81,000 hours are {rate:.1%} MFU if hours count {name}"
-        )
-    return lines
-
-
 def _bytes(size: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
@@ -129,7 +108,7 @@ def _bytes(size: float) -> str:
 
 
 def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
-    content: dict[str, object] = {
+    return {
         "study": plan.study.name,
         "models": [
             {name: getattr(model, name) for name in ("name", "kind", "steps", "figures")}
@@ -142,23 +121,3 @@ def _data(plan: Plan, device: str, utilisation: float) -> dict[str, object]:
         | {"device": device, "mfu": utilisation}
         | {name: getattr(plan, name) for name in ("data_tokens", "data_bytes")},
     }
-    if plan.study is PAPER_STUDY:
-        content["paper"] = {
-            "totals": [asdict(total) for total in paper_totals()],
-            "gpu_hours": PAPER_GPU_HOURS,
-        }
-    return content
-
-
-def _mermaid(plan: Plan) -> str:
-    ids = {item.name: f"t{number}" for number, item in enumerate(plan.stages)}
-    names = {model.name for model in plan.models}
-    lines = ["flowchart LR"]
-    for item in plan.stages:
-        shape = ("([", "])") if item.name in names else ("[", "]")
-        text = f"{item.name}<br/>{_what(item)}, {format_steps(item.start)} to {format_steps(item.end)}"
-        lines.append(f'    {ids[item.name]}{shape[0]}"{text}"{shape[1]}')
-    for item in plan.stages:
-        if item.parent is not None:
-            lines.append(f"    {ids[item.parent]} -- {format_steps(item.start)} --> {ids[item.name]}")
-    return "\n".join(lines) + "\n"

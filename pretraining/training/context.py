@@ -13,8 +13,7 @@ from pretraining.data.manifest import load_manifest
 from pretraining.data.remote_shards import find_shards
 from pretraining.model.configuration import config_of
 from pretraining.plan.config import RESULTS, TrainingConfig
-from pretraining.plan.plan import Plan, PlannedStage
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Plan, PlannedStage, Study
 from pretraining.training import checkpoints
 from pretraining.training.dataloader import Data
 from pretraining.training.ranks import Ranks

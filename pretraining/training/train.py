@@ -32,8 +32,7 @@ from pretraining.model.configuration import config_of
 from pretraining.model.model_folder import MANIFEST, PACKAGES, check_model, export
 from pretraining.paper_settings import Shape
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import PlannedStage, targets_of
-from pretraining.plan.study_file import PAPER_STUDY, Study
+from pretraining.plan.plan import PAPER_STUDY, PlannedStage, Study, targets_of
 from pretraining.training import checkpoints
 from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings

@@ -23,8 +23,7 @@ from pretraining.model.model_folder import check_model, export, read_config
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.paper_settings import TINY
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.plan import plan_of
-from pretraining.plan.study_file import load_study
+from pretraining.plan.plan import load_study, plan_of
 from pretraining.training import checkpoints
 from pretraining.training.log import LOG, TIMINGS, LogWriter, read_log, read_timings
 from tests.fuzz.mutations import FileFormat

@@ -9,7 +9,7 @@ import pytest
 from common.errors import UserError
 from miniature.forms import FORMS, PREFIX
 from pretraining.model_names import MODELS, parse
-from pretraining.plan.study_file import load_study
+from pretraining.plan.plan import load_study
 
 
 @pytest.mark.parametrize("name", FORMS)

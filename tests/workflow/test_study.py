@@ -7,8 +7,7 @@ import pytest
 from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from pretraining.model_names import FIGURES, MODELS
-from pretraining.plan.plan import plan_of
-from pretraining.plan.study_file import PAPER_STUDY
+from pretraining.plan.plan import PAPER_STUDY, plan_of
 from workflow.progress import Progress
 from workflow.settings import Settings, load_settings
 from workflow.study import cell_runs, models_of, place_stand_ins, tuning_gpu_hours, workflow_of

@@ -4,8 +4,7 @@ import pytest
 
 from pretraining.paper_settings import SHAPES
 from pretraining.plan.flops import PEAK_FLOPS
-from pretraining.plan.plan import paper_totals, plan_of
-from pretraining.plan.study_file import PAPER_STUDY
+from pretraining.plan.plan import PAPER_STUDY, plan_of
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 
@@ -19,14 +18,6 @@ def test_shared_steps_are_counted_once() -> None:
         for stage in model.stages:
             done |= {(stage.name, step) for step in range(stage.start, stage.end, 1000)}
     assert len(done) * 1000 == WHOLE.costs().steps
-
-
-def test_the_papers_totals() -> None:
-    ours = {total.what.split(" (")[0]: total.ours for total in paper_totals()}
-    assert ours["new steps of the 17 two-stage models and their endpoints"] == 130_000
-    assert ours["new steps of continued pretraining"] == 52_000
-    assert ours["expected tokens of one step"] == 2_373_120
-    assert ours["steps of the 15 base models"] == 630_000
 
 
 def test_trunks_keep_what_others_need() -> None:

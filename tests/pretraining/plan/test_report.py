@@ -6,9 +6,8 @@ import pytest
 
 from common.tables import show
 from pretraining.plan.flops import CONVENTIONS, Convention
-from pretraining.plan.plan import plan_of
+from pretraining.plan.plan import PAPER_STUDY, plan_of
 from pretraining.plan.report import PLAN_FORMATS, plan_document
-from pretraining.plan.study_file import PAPER_STUDY
 
 WHOLE = plan_of(tuple(PAPER_STUDY.models.values()))
 

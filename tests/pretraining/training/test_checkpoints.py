@@ -11,7 +11,7 @@ from common.errors import UserError
 from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.train import train
 from tests.pretraining.data.made_up_shards import flips

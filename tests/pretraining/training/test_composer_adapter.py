@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from common.errors import UserError
 from common.processes import AGAIN
 from pretraining.__main__ import main
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.composer_adapter import _StepCallback
 from pretraining.training.log import read_log

@@ -12,7 +12,7 @@ from pretraining.data.manifest import load_manifest
 from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training.dataloader import Data, StepBatch, prefetched
 from pretraining.training.objectives import OBJECTIVES, Objective, ObjectiveBatch, clm
 from tests.pretraining.small_study import changed

@@ -18,7 +18,7 @@ from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training.composer_adapter import _Model, _Pass, _Sums
 from pretraining.training.dataloader import Data
 from pretraining.training.layout import LAYOUTS

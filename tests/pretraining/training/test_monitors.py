@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.plan.config import TrainingConfig
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training.monitors import callbacks_of
 from pretraining.training.train import train
 from tests.pretraining.small_study import changed

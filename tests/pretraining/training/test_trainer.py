@@ -14,7 +14,7 @@ from pretraining.model.configuration import config_of
 from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training.dataloader import Data
 from pretraining.training.log import TIMINGS, read_log, read_timings
 from pretraining.training.objectives import ObjectiveBatch, clm, loss_sum, mlm

@@ -22,7 +22,7 @@ from common.manifest import read_manifest
 from pretraining.__main__ import main
 from pretraining.data.manifest import load_manifest
 from pretraining.model.modeling import EuroBertForMaskedLM
-from pretraining.plan.study_file import Study
+from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
 from pretraining.training.log import read_log
 from pretraining.training.train import train
