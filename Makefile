@@ -58,7 +58,7 @@ findings: $(SMALL)/.installed ## write docs/findings.md again: which findings th
 .PHONY: miniature
 FORM ?= cpu
 DATA ?=
-miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long DATA=folder|hub)
+miniature: $(FULL)/.installed ## pretrain, fine-tune, analyse, draw at toy scale (FORM=quick|cpu|long DATA=folder)
 	@$(FULL)/bin/python -m miniature run --form $(FORM) --data "$(DATA)" --out $(OUT)/miniature $(ARGS)
 
 .PHONY: gpu-check

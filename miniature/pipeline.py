@@ -1,24 +1,29 @@
-"""The miniature from text to report, and the summary at its end."""
+"""The miniature from text to report, and the page of what came out at its end."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import time
+from collections import defaultdict
 from pathlib import Path
+
+import pandas as pd
 
 from analysis.store.runs_table import manifest_path, read_runs
 from analysis.store.stand_ins import STAND_INS
+from benchmarks.protocol import DATASETS
 from common.errors import UserError
 from common.files import write_text
-from miniature.checks import checks
-from miniature.forms import FAMILIES, RANDOM
-from miniature.page import page, read_timings, stand_in_note
+from common.tables import markdown_table
+from miniature.checks import Check, checks, final_losses, mean_scores
+from miniature.data import DataSource
+from miniature.forms import FAMILIES, RANDOM, SIZES, Form
 from miniature.plan import ANALYSED, PRETRAINED, STORE, TABLE, Miniature, workflow_for
 from pretraining.training.log import LOG, read_log, write_log
 from workflow.engine import run_workflow
+from workflow.jobs import KINDS
 
-__all__ = ["make_miniature", "write_example"]
+__all__ = ["make_miniature", "page", "read_timings", "stand_in_note", "write_example"]
 
 
 def make_miniature(
@@ -29,7 +34,7 @@ def make_miniature(
     example: Path | None = None,
     train: bool = True,
 ) -> str:
-    """Make a miniature, or resume one, write its page, and return the summary.
+    """Make a miniature, or resume one, and write and return its page.
 
     Args:
         miniature: which, and where.
@@ -41,7 +46,7 @@ def make_miniature(
     Raises:
         UserError: a job failed, and the same call resumes; or there is nothing to analyse.
     """
-    start, root = time.monotonic(), miniature.root
+    root = miniature.root
     if not train and not (root / STORE / "results").is_dir():
         raise UserError(f"{root}: no fine-tunings yet; make them with `python -m miniature run`")
     jobs = [job for job in miniature.jobs() if train or job.is_complete(root)]
@@ -54,23 +59,63 @@ def make_miniature(
     if not run_workflow(workflow_for(jobs), root, words=words):
         raise UserError(f"not everything was done; logs are in {root / 'logs'}, the same command resumes")
     runs = read_runs(root / TABLE, add_models=miniature.model_names)
-    results = checks(miniature.form, root / PRETRAINED, runs)
-    write_text(root / ANALYSED / "miniature.md", page(miniature, runs, results))
+    text = page(miniature, runs, checks(miniature.form, root / PRETRAINED, runs))
+    write_text(root / ANALYSED / "miniature.md", text)
     if example is not None:
         write_example(miniature, example)
-    seconds, wall = sum(read_timings(root).values()), time.monotonic() - start
+    return text
+
+
+def page(miniature: Miniature, runs: pd.DataFrame, results: list[Check]) -> str:
+    """Return what came out of a miniature as Markdown; `-` stands for what was not measured."""
+    form, root = miniature.form, miniature.root
+    scores, losses = mean_scores(form, runs), final_losses(form, root / PRETRAINED)
+    rows = [["model", "stands for", *FAMILIES, "loss"]]
+    for name in scores.index:
+        means = ("-" if score != score else f"{score:.2f}" for score in scores.loc[name])
+        loss = f"{losses[name]:.3f}" if name in losses else "-"
+        rows.append([f"`{name}`", form.stand_ins.get(name, "no pretraining"), *means, loss])
+    timings = ", ".join(f"{part} {seconds:,.0f}" for part, seconds in read_timings(root).items())
     lines = [
-        f"MINIATURE in {root}",
-        f"from {miniature.source.about}",
-        f"{len(runs)} runs; {seconds:,.0f} CPU seconds in all, this call {wall:,.0f} s by the clock",
+        f"# MINIATURE in {root}",
         "",
-        *(f"{'holds ' if check.holds else 'FAILS '} {check.what}: {check.seen}" for check in results),
+        f"The form `{form.name}` on {miniature.source.kind}: {len(runs)} of {form.fine_tunings} fine-tunings.",
+        f"CPU seconds: {timings}.",
         "",
-        f"tables, figures, claims and report: {root / ANALYSED}",
+        "Mean test scores in percent, and validation losses in nats a token, comparable at one objective alone.",
+        "",
+        *markdown_table(rows, range(2, len(rows[0]))),
+        "",
+        *(f"- {'holds' if check.holds else 'FAILS'}: {check.what}: {check.seen}" for check in results),
+        "",
+        f"Tables, figures, claims and report: {root / ANALYSED}",
+        "",
         "Not to be concluded: anything about the paper. Networks of this size, text and few seeds say whether the",
         "package works from end to end, not which objective is better (docs/miniature.md).",
     ]
     return "\n".join(lines) + "\n"
+
+
+def read_timings(root: Path) -> dict[str, float]:
+    """Return the CPU seconds of every part of the study, those of repeated calls added up."""
+    seconds: dict[str, float] = defaultdict(float)
+    for path in sorted(root.glob("logs/*/*.attempts.jsonl")):
+        for row in map(json.loads, path.read_text("utf-8").splitlines()):
+            # What earlier versions wrote has none.
+            seconds[KINDS[path.parent.name].part] += row.get("cpu_seconds", 0.0)
+    return seconds
+
+
+def stand_in_note(form: Form, source: DataSource) -> str:
+    """Return the sentence that every caption of the miniature begins with."""
+    sizes = ", ".join(
+        f"{SIZES[size].upper()} is a network of {shape.encoder_parameters / 1e6:.2g}M parameters"
+        for size, shape in form.shapes.items()
+    )
+    return (
+        f"not the paper's models. {sizes}; {form.scale} steps are 1 here; {source.kind}; a family is one dataset "
+        f"({', '.join(DATASETS[name].title for name in FAMILIES.values())})."
+    )
 
 
 def write_example(miniature: Miniature, example: Path) -> None:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.runs import RESULTS, cell_keys
 from common.errors import UserError
 from common.files import write_text
-from miniature.data_source import DATA, DataSource, job_of
+from miniature.data import DATA, DATASETS, DataSource
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.manifest import MANIFEST
 from pretraining.plan.plan import load_study, plan_of
@@ -31,7 +32,7 @@ ANALYSED = "analysed"
 TABLE = f"{ANALYSED}/runs.parquet"
 """The runs table."""
 
-_SHARDS_DONE = marker("shards", "shards")
+_SHARDS_DONE, _DATASETS_DONE = marker("shards", "shards"), marker("data", "datasets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +68,8 @@ class Miniature:
             raise UserError(
                 f"{path} is of another version of the form; choose another --out, or remove it all"
             )
-        datasets = self.source.datasets(self.form, self.root)
-        needs = tuple(job.marker for job in datasets)
-        tuning = (_tuning(self.form, name, needs) for name in self.form.tuned)
-        return [*self._text(), *datasets, *self._pretraining(), *tuning]
+        tuning = (_tuning(self.form, name) for name in self.form.tuned)
+        return [*self._data(), *self._pretraining(), *tuning]
 
     def analysis_job(self, needs: Sequence[str], *, report: bool) -> Job:
         """Return the job from the run store to the runs table, and on to tables, figures, claims and report."""
@@ -83,33 +82,32 @@ class Miniature:
             page = f"{ANALYSED}/report/index.html"
             commands.append(("analysis", "reproduce", *source, "--logs", logs, "--out", ANALYSED))
             commands.append(("analysis", "report", *source, "--logs", logs, "--out", page))
-        return job_of("analysis", "report" if report else "runs", commands, (TABLE,), needs)
+        name = "report" if report else "runs"
+        return _job("analysis", name, commands, (TABLE,), needs)
 
-    def _text(self) -> Iterator[Job]:
+    def _data(self) -> Iterator[Job]:
         form, text = self.form, self.source.text(self.form, self.root)
-        vocab = next(iter(form.shapes.values())).vocab
-        vocab = min(vocab, self.source.max_vocab or vocab)
+        vocab = self.source.vocab(next(iter(form.shapes.values())).vocab)
         words: Command = (
             "pretraining", "tokenizer", "--train", text, "--vocab", str(vocab),
             "--documents", str(form.tokenizer_documents), "--out", TOKENIZER,
         )  # fmt: skip
-        network = self.source.needs_network
-        tokenizer = job_of("data", "tokenizer", [words], (f"{TOKENIZER}/tokenizer.json",), network=network)
+        tokenizer = _job("data", "tokenizer", [words], (f"{TOKENIZER}/tokenizer.json",))
         words = (
             "pretraining", "shards", "--source", text, "--tokenizer", TOKENIZER, "--tokens", str(form.tokens),
             "--validation-share", "0.05", "--validation-tokens", "100000", "--shard-records", "64",
             "--workers", "1", "--out", SHARDS,
         )  # fmt: skip
         yield tokenizer
-        yield job_of(
-            "shards", "shards", [words], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,), network=network
-        )
+        yield _job("shards", "shards", [words], (f"{SHARDS}/{MANIFEST}",), (tokenizer.marker,))
+        makes = tuple(f"{DATA}/{name}/{MANIFEST}" for name in DATASETS)
+        yield _job("data", "datasets", self.source.commands(form), makes)
 
     def _pretraining(self) -> Iterator[Job]:
         """Yield the untrained model's job, one for each stage that several models share, and one for each model."""
         out = f"{PRETRAINED}/models/{RANDOM}"
         words = ("miniature", "random", "--study", STUDY, "--data", SHARDS, "--out", out)
-        yield job_of("model", RANDOM, [words], (f"{out}/manifest.json",), (_SHARDS_DONE,))
+        yield _job("model", RANDOM, [words], (f"{out}/manifest.json",), (_SHARDS_DONE,))
         models = self.form.models
         uses = Counter(stage.name for model in models.values() for stage in model.stages)
         for stage in plan_of(tuple(models.values()), load_study(self.root / STUDY)).stages:
@@ -132,10 +130,10 @@ def workflow_for(jobs: Sequence[Job]) -> Workflow:
 def _training(kind: str, name: str, makes: tuple[str, ...], parents: Sequence[str]) -> Job:
     words = train_command(KINDS[kind], name, "--study", STUDY, "--out", PRETRAINED)
     checkpoints = f"{PRETRAINED}/stages/{name}/step-*/state.json"
-    return job_of(kind, name, [words], makes, (_SHARDS_DONE, *parents), checkpoints=checkpoints)
+    return _job(kind, name, [words], makes, (_SHARDS_DONE, *parents), checkpoints=checkpoints)
 
 
-def _tuning(form: Form, model: str, datasets: tuple[str, ...]) -> Job:
+def _tuning(form: Form, model: str) -> Job:
     keys = [key for name in FAMILIES.values() for key in cell_keys(model, name, form.rates, form.seeds)]
     words = (
         "benchmarks", "run", "--model", f"{PRETRAINED}/models/{model}", "--name", model,
@@ -144,4 +142,19 @@ def _tuning(form: Form, model: str, datasets: tuple[str, ...]) -> Job:
         "--data", DATA, "--out", STORE,
     )  # fmt: skip
     makes = tuple(f"{STORE}/results/{key.folder}/{RESULTS}" for key in keys)
-    return job_of("cell", model, [words], makes, (marker("model", model), *datasets))
+    return _job("cell", model, [words], makes, (marker("model", model), _DATASETS_DONE))
+
+
+def _job(
+    kind: str,
+    name: str,
+    commands: Sequence[Command],
+    makes: tuple[str, ...],
+    needs: Sequence[str] = (),
+    **more: Any,
+) -> Job:
+    """Return a job with no time limit that matters."""
+    return Job(
+        kind=KINDS[kind], name=name, commands=tuple(commands), makes=makes, needs=tuple(needs), gpu_hours=10.0,
+        limit_hours=24.0, **more,
+    )  # fmt: skip

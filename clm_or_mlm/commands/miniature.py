@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from common.cli import shared_options
 from common.errors import UserError
-from miniature.data_source import get_data_source
+from miniature.data import get_data_source
 from miniature.forms import FORMS, PREFIX, RANDOM
 
 __all__ = ["random", "run", "sample"]
@@ -25,8 +25,8 @@ class MiniatureOptions:
     form: Annotated[str, Parameter(metavar="|".join(FORMS))] = "cpu"
     """quick: one size and the models that the checks need, minutes; cpu: the paper's design at three sizes, on two idle
     cores; long: one size, ten times as many steps"""
-    data: Annotated[str | None, Parameter(metavar="DIR|hub")] = None
-    """folder of text and whole datasets (docs/miniature.md), or hub, with network; made-up ones without"""
+    data: Annotated[str | None, Parameter(metavar="DIR")] = None
+    """folder of text and whole datasets (docs/miniature.md); made-up ones without"""
     out: Annotated[Path, Parameter(metavar="DIR")] = Path("build/miniature")
     """folder that holds one folder a form"""
     example: Annotated[Path | None, Parameter(metavar="DIR")] = None
@@ -86,23 +86,20 @@ def random(
 
 
 def sample(
-    dataset: str,
-    /,
     *,
     form: Annotated[str, Parameter(metavar="|".join(FORMS))],
     data: Annotated[Path, Parameter(metavar="DIR")],
     out: Annotated[Path, Parameter(metavar="DIR")],
 ) -> None:
-    """Take as many rows of a dataset as a form needs.
+    """Take as many rows of each dataset as a form needs.
 
-    example: python -m miniature sample sst2 --form quick --data data/ --out samples/
+    example: python -m miniature sample --form quick --data data/ --out samples/
 
     Args:
-        dataset: the dataset's name
         form: the miniature's form
-        data: folder with the whole dataset
+        data: folder with the whole datasets
         out: folder of the samples
     """
-    from miniature.sample import write_sample
+    from miniature.data import write_samples
 
-    write_sample(FORMS[form], dataset, data, out)
+    write_samples(FORMS[form], data, out)

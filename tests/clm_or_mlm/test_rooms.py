@@ -18,7 +18,7 @@ from clm_or_mlm.rooms import ROOMS, main_of
 from common.cli import command_name
 from common.errors import UserError
 from common.provenance import ROOT
-from miniature.data_source import HUB, MADE_UP
+from miniature.data import MADE_UP, DataSource
 from miniature.forms import FORMS
 from miniature.plan import Miniature
 from workflow.settings import load_settings
@@ -65,7 +65,7 @@ def test_jobs_are_given_words_that_their_commands_take(
     study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
     jobs = list(study.jobs.values())
     for form in FORMS.values():
-        for source in (MADE_UP, HUB):
+        for source in (MADE_UP, DataSource(place=tmp_path)):
             mini = Miniature(form=form, source=source, root=tmp_path / f"{form.name}-{source.folder}")
             jobs += [*mini.jobs(), mini.analysis_job((), report=True)]
     # One of each command and its options; the thousands of others differ in names.

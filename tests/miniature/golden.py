@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.store.runs_table import read_runs
 from miniature.checks import final_losses, mean_scores
-from miniature.data_source import MADE_UP
+from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.plan import PRETRAINED, TABLE, Miniature
 

@@ -1,4 +1,4 @@
-"""The miniature's refusals, and what is analysed before its end."""
+"""The miniature's refusals, what is analysed before its end, and the page of what came out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import pytest
 
 from analysis.store.stand_ins import read_stand_ins
 from common.errors import UserError
+from common.provenance import ROOT
 from miniature import pipeline
-from miniature.data_source import MADE_UP
-from miniature.forms import FORMS
-from miniature.pipeline import make_miniature
+from miniature.checks import Check
+from miniature.data import MADE_UP, DataSource
+from miniature.forms import FORMS, RANDOM
+from miniature.pipeline import make_miniature, page, stand_in_note
 from miniature.plan import Miniature
+from tests.miniature.test_checks import MLM, pretrained, runs_of
 from workflow.jobs import load, save
+
+__all__ = ["pretrained"]
 
 FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
 
@@ -52,3 +57,37 @@ def test_a_folder_of_other_data_is_refused(tmp_path: Path) -> None:
     other = dataclasses.replace(miniature, form=dataclasses.replace(FORM, tokens=6_000))
     with pytest.raises(UserError, match=r"shards shards was made with .*\"3000\".* and now .*\"6000\""):
         make_miniature(other)
+
+
+def test_every_model_has_its_scores_and_its_loss_or_a_dash(pretrained: Path) -> None:
+    for kind, name, count in (("data", "a", 1), ("shards", "b", 1), ("cell", "c", 1), ("cell", "d", 2)):
+        path = pretrained.parent / "logs" / kind / f"{name}.attempts.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"cpu_seconds": 4.0}\n' * count)
+    text = page(
+        Miniature(form=FORM, source=MADE_UP, root=pretrained.parent),
+        runs_of({RANDOM: 0.5, MLM: 0.625}),
+        [Check(what="w", holds=False, seen="s")],
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    assert [f"`{RANDOM}`", "no pretraining", *["50.00"] * 4, "-"] in rows
+    assert [f"`{MLM}`", "610m-mlm40-42k", *["62.50"] * 4, "2.000"] in rows
+    assert ["`mini-m-clm-420`", "610m-clm-42k", *"----", "3.000"] in rows
+    assert "16 of 32 fine-tunings" in text and "- FAILS: w: s\n" in text
+    assert "CPU seconds: fine-tuning 12, data 8." in text
+
+
+def test_captions_say_what_the_networks_are() -> None:
+    note = stand_in_note(FORMS["cpu"], DataSource(place=Path()))
+    assert note.startswith("not the paper's models. 210M is a network of 0.15M parameters, 610M")
+    assert note.endswith("a family is one dataset (SST-2, UNER, SQuAD, NQ).")
+
+
+def test_the_docs_page_names_every_form_as_it_is() -> None:
+    committed = (ROOT / "docs" / "miniature.md").read_text("utf-8")
+    for form in FORMS.values():
+        sizes = ", ".join(f"{shape.encoder_parameters / 1e6:.2f} M" for shape in form.shapes.values())
+        assert (
+            f"| `{form.name}` | {form.about} | {sizes} | {len(form.models)} | {form.fine_tunings} |"
+            in committed
+        )

@@ -10,7 +10,7 @@ import pytest
 from analysis.store.runs_table import read_runs
 from common.provenance import ROOT
 from miniature.checks import checks
-from miniature.data_source import MADE_UP
+from miniature.data import MADE_UP
 from miniature.forms import FORMS, RANDOM
 from miniature.pipeline import make_miniature
 from miniature.plan import ANALYSED, PRETRAINED, TABLE, Miniature

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
-from miniature.data_source import MADE_UP
+from miniature.data import MADE_UP
 from miniature.forms import FORMS, RANDOM
 from miniature.plan import Miniature, workflow_for
 from workflow.jobs import Job, load, save

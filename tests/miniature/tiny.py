@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from miniature.data_source import MADE_UP
+from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.pipeline import make_miniature
 from miniature.plan import Miniature

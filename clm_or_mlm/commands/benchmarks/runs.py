@@ -132,6 +132,8 @@ def run(
         dry_run: check model, data and settings without using a GPU and estimate time and memory, within a factor of two
         tflops: sustained TFLOP/s of the device, for the estimate (default: 100 on a GPU, measured on a CPU)
     """
+    if tflops is not None and not dry_run:
+        raise UserError("--tflops is for the estimate of --dry-run: add that, or leave it out")
     request = options.request(retry_failed=retry_failed)
     resolve(request.model, revision=request.revision, code=request.trust_remote_code)
     if dry_run:

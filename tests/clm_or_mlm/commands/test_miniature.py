@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from miniature.__main__ import main
-from miniature.data_source import MADE_UP
+from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.plan import Miniature
 
@@ -40,7 +40,7 @@ def test_options_reach_the_miniature(
         (["run", "--form", "quik"], "unknown form 'quik'; did you mean 'quick'"),
         (["run", "--workers", "0"], "at least one process is needed"),
         (["run", "--data", "absent"], "there is no folder text in it"),
-        (["sample", "sst2", "--form", "quick"], "--data requires"),
+        (["sample", "--form", "quick"], "--data requires"),
         (["smaple"], "did you mean 'sample'"),
     ],
 )

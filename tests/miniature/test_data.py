@@ -1,21 +1,30 @@
-"""The data sources that DATA names, and what their jobs make."""
+"""The data sources that DATA names, what their commands make, and what is taken of a dataset that is too large."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from benchmarks.__main__ import main as benchmarks
 from benchmarks.datasets.local_dataset import load, verify
 from common.errors import UserError
-from miniature.data_source import HUB, MADE_UP, TEXT, Samples, get_data_source
+from miniature.__main__ import main as miniature
+from miniature.data import (
+    DATASETS,
+    MADE_UP,
+    DataSource,
+    _shortened,
+    answer_sentence,
+    get_data_source,
+    spread,
+    write_samples,
+)
 from miniature.forms import FAMILIES, FORMS
 
 FORM = dataclasses.replace(FORMS["quick"], tokens=3_000)
-NAMES = (*FAMILIES.values(), "msmarco")
 
 
 def test_the_made_up_text_is_written_once_and_named_from_the_folder(tmp_path: Path) -> None:
@@ -27,22 +36,10 @@ def test_the_made_up_text_is_written_once_and_named_from_the_folder(tmp_path: Pa
     assert (tmp_path / "raw/text.jsonl").stat().st_mtime_ns == before
 
 
-def test_one_job_makes_up_all_datasets_in_the_forms_sizes(tmp_path: Path) -> None:
-    (job,) = MADE_UP.datasets(FORM, tmp_path)
-    assert job.makes == tuple(f"data/{name}/manifest.json" for name in NAMES)
-    sizes = {words[2]: words[4::2][:2] for words in job.commands}
+def test_datasets_are_made_up_in_the_forms_sizes() -> None:
+    sizes = {words[2]: words[4::2][:2] for words in MADE_UP.commands(FORM)}
     large, small = ("640", "200"), ("640", "100")
     assert sizes == {"sst2": large, "uner_en": large, "squad": large, "nq": small, "msmarco": small}
-
-
-def test_the_hub_is_asked_once_for_all_forms(tmp_path: Path) -> None:
-    assert get_data_source("hub") is HUB and HUB.text(FORM, tmp_path) == TEXT
-    jobs = {job.name: job for job in HUB.datasets(FORM, tmp_path / "quick-hub")}
-    for name in NAMES:
-        fetch, sample = jobs[f"fetch-{name}"], jobs[name]
-        assert fetch.network and fetch.makes == (str(tmp_path / "fetched" / name / "manifest.json"),)
-        assert not sample.network and sample.needs == (fetch.marker,)
-        assert sample.makes == (f"data/{name}/manifest.json",)
 
 
 def test_a_folder_gives_its_text_and_rows_of_its_datasets(
@@ -52,19 +49,17 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
     with pytest.raises(UserError, match="there is no folder sst2 in it"):
         get_data_source(str(tmp_path / "whole"))
     sizes = ("--train", "40", "--evaluation", "20", "--out", str(tmp_path / "whole"))
-    for name in NAMES:
+    for name in DATASETS:
         assert benchmarks(["synthetic", name, *sizes]) in (0, None)
     monkeypatch.chdir(tmp_path)
     source = get_data_source("whole")
-    assert isinstance(source, Samples) and source.place == tmp_path / "whole", "jobs work in another folder"
+    assert source == DataSource(place=tmp_path / "whole"), "jobs work in another folder"
     assert source.text(FORM, tmp_path) == str(tmp_path / "whole" / "text")
     form = dataclasses.replace(FORM, examples=dict.fromkeys(FAMILIES, (10, 4)))
     monkeypatch.setitem(FORMS, "quick", form)
-    for job in source.datasets(form, tmp_path):
-        for room, *words in job.commands:
-            assert (importlib.import_module(f"{room}.__main__").main(words) or 0) == 0, job.name
-        assert job.is_complete(tmp_path)
-    for name in NAMES:
+    for _, *words in source.commands(form):
+        assert not miniature(words)
+    for name in DATASETS:
         assert verify(tmp_path / "data", name) == []
     for name in ("sst2", "uner_en"):
         whole, sample = (load(tmp_path / place, name) for place in ("whole", "data"))
@@ -79,3 +74,36 @@ def test_a_folder_gives_its_text_and_rows_of_its_datasets(
             assert len(asked) == 4 and set(found.qrels(split)["query_id"].to_pylist()) == asked
         assert set(found.corpus["id"].to_pylist()) == set(found.tables["qrels"]["doc_id"].to_pylist())
     assert load(tmp_path / "data", "msmarco").train.num_rows == 10
+
+
+def test_a_question_is_asked_of_its_answers_sentence() -> None:
+    context = 'It rained. "Dr. Wu" came in May 1999. She left in June.'
+
+    def asked(*answers: str) -> list[tuple[int, int]]:
+        return [(context.index(text), len(text)) for text in answers]
+
+    for answer, sentence in (
+        ("It", "It rained."), ("May 1999", 'Wu" came in May 1999.'), ("June", "She left in June."),
+        ("left in June.", "She left in June."),
+    ):  # fmt: skip
+        found = answer_sentence(context, asked(answer))
+        assert found is not None and context[slice(*found)] == sentence
+    assert answer_sentence(context, asked("May 1999", "June")) is None
+    assert answer_sentence("x" * 300, [(7, 1)]) is None
+    rows = [
+        {"context": context, "answers": [{"text": "May 1999", "start": context.index("May")}]},
+        {"context": context, "answers": []},
+    ]
+    (row,) = _shortened(pa.Table.from_pylist(rows))
+    start = row["answers"][0]["start"]
+    assert row["context"] == 'Wu" came in May 1999.' and row["context"][start:].startswith("May 1999")
+
+
+def test_rows_are_spread_over_a_file() -> None:
+    assert spread(range(10), 4) == [0, 2, 5, 7]
+    assert spread(range(3), 4) == [0, 1, 2]
+
+
+def test_a_dataset_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="sst2"):
+        write_samples(FORMS["quick"], tmp_path, tmp_path / "sample")

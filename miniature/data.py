@@ -1,10 +1,10 @@
-"""What is taken of a dataset that is too large for a miniature: rows of its local form, at even distances."""
+"""The text and tasks of a miniature: made up, or some rows of what a folder holds, at even distances."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,30 +12,114 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.datasets.local_dataset import Content, LocalDataset, load, table, write
-from miniature.forms import Form
+from common.errors import UserError
+from common.files import write_text
+from miniature.forms import FAMILIES, Form
+from miniature.grammar import jsonl
+from workflow.jobs import Command
 
-__all__ = ["answer_sentence", "spread", "write_sample"]
+__all__ = [
+    "DATA",
+    "DATASETS",
+    "MADE_UP",
+    "DataSource",
+    "answer_sentence",
+    "get_data_source",
+    "spread",
+    "write_samples",
+]
+
+DATA = "data"
+"""Folder of the datasets, below that of a miniature: jobs work there."""
+DATASETS = (*FAMILIES.values(), "msmarco")
+"""What is fine-tuned on, and what retrieval is trained on."""
 
 Row = TypeVar("Row")
 
+_TEXT_FILE = "raw/text.jsonl"
+_DOCUMENT_TOKENS = 150
+_MADE_UP_VOCAB = 512
+"""The few words of made-up text allow no more. The networks' further rows stay unused."""
 _SHORT = 200
 """Characters of the SQuAD sentences that are taken: longer ones do not fit into the inputs with their questions."""
 _SENTENCE_END = re.compile(r"[.!?] (?=[A-Z\"'])")
 
 
-def write_sample(form: Form, name: str, data: Path, out: Path) -> None:
-    """Write as many rows of a dataset as a form takes, as a dataset of the same name.
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Where text and tasks come from."""
+
+    place: Path | None = None
+    """Folder of whole datasets in the local form, and of documents in `text`; None: they are made up."""
+
+    @property
+    def folder(self) -> str:
+        """Its part of a miniature's folder."""
+        return "made-up" if self.place is None else "real"
+
+    @property
+    def kind(self) -> str:
+        """What captions call it."""
+        return "made-up text and tasks" if self.place is None else "samples of real text and tasks"
+
+    def vocab(self, wanted: int) -> int:
+        """Return the ids of a tokenizer trained on the text."""
+        return min(wanted, _MADE_UP_VOCAB) if self.place is None else wanted
+
+    def text(self, form: Form, root: Path) -> str:
+        """Return the text's place, as jobs in `root` call it; what is made up is written first."""
+        if self.place is not None:
+            return str(self.place / "text")
+        if not (root / _TEXT_FILE).is_file():
+            write_text(root / _TEXT_FILE, jsonl(form.tokens // _DOCUMENT_TOKENS))
+        return _TEXT_FILE
+
+    def commands(self, form: Form) -> list[Command]:
+        """Return the commands that write the datasets."""
+        if self.place is not None:
+            return [("miniature", "sample", "--form", form.name, "--data", str(self.place), "--out", DATA)]
+        return [
+            ("benchmarks", "synthetic", name, "--train", str(train), "--evaluation", str(rest), "--out", DATA)
+            for task, name in (*FAMILIES.items(), ("IR", "msmarco"))
+            for train, rest in (form.examples[task],)
+        ]
+
+
+MADE_UP = DataSource()
+"""Made-up text from a small grammar, and made-up tasks."""
+
+
+def get_data_source(data: str | None) -> DataSource:
+    """Return the data source that DATA names: a folder, or nothing for made-up text and tasks.
+
+    Raises:
+        UserError: the folder lacks its `text` or a dataset.
+    """
+    if not data:
+        return MADE_UP
+    place = Path(data).resolve()  # jobs work in another folder
+    for part in ("text", *DATASETS):
+        if not (place / part).is_dir():
+            raise UserError(f"--data {data}: there is no folder {part} in it (docs/miniature.md)")
+    return DataSource(place=place)
+
+
+def write_samples(form: Form, data: Path, out: Path) -> None:
+    """Write as many rows of each dataset as a form takes, as datasets of the same names.
 
     Args:
         form: it says how many.
-        name: the dataset.
-        data: folder with the whole dataset in the local form.
+        data: folder with the whole datasets in the local form.
         out: folder of the samples.
 
     Raises:
-        UserError: the dataset is not in `data` or damaged, or another sample of it is in `out`.
+        UserError: a dataset is not in `data` or damaged, or another sample of it is in `out`.
     """
-    found = load(data, name)
+    for name in DATASETS:
+        _write_sample(form, load(data, name), out)
+
+
+def _write_sample(form: Form, found: LocalDataset, out: Path) -> None:
     train, rest = form.examples[found.dataset.task]
     sizes = {"train": train, "validation": rest, "test": rest}
     if found.dataset.task == "IR":
