@@ -110,7 +110,7 @@ def stand_in_note(form: Form, source: DataSource) -> str:
     """Return the sentence that every caption of the miniature begins with."""
     sizes = ", ".join(
         f"{SIZES[size].upper()} is a network of {shape.encoder_parameters / 1e6:.2g}M parameters"
-        for size, shape in form.shapes.items()
+        for size, shape in form.study.shapes.items()
     )
     return (
         f"not the paper's models. {sizes}; {form.scale} steps are 1 here; {source.kind}; a family is one dataset "

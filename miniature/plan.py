@@ -18,7 +18,7 @@ from common.files import write_text
 from miniature.data import DATA, DATASETS, DataSource
 from miniature.forms import FAMILIES, RANDOM, Form
 from pretraining.data.manifest import MANIFEST
-from pretraining.plan.plan import load_study, plan_of
+from pretraining.plan.plan import plan_of
 from workflow.jobs import KINDS, Command, Job, Workflow, by_marker, marker
 from workflow.study import model_files, stage_files, train_command
 
@@ -61,7 +61,7 @@ class Miniature:
         Raises:
             UserError: the folder is another version's.
         """
-        path, content = self.root / STUDY, self.form.study_toml()
+        path, content = self.root / STUDY, self.form.study_file.read_text("utf-8")
         if not path.is_file():
             write_text(path, content)
         elif path.read_text("utf-8") != content:
@@ -87,7 +87,7 @@ class Miniature:
 
     def _data(self) -> Iterator[Job]:
         form, text = self.form, self.source.text(self.form, self.root)
-        vocab = self.source.vocab(next(iter(form.shapes.values())).vocab)
+        vocab = self.source.vocab(next(iter(form.study.shapes.values())).vocab)
         words: Command = (
             "pretraining", "tokenizer", "--train", text, "--vocab", str(vocab),
             "--documents", str(form.tokenizer_documents), "--out", TOKENIZER,
@@ -110,7 +110,7 @@ class Miniature:
         yield _job("model", RANDOM, [words], (f"{out}/manifest.json",), (_SHARDS_DONE,))
         models = self.form.models
         uses = Counter(stage.name for model in models.values() for stage in model.stages)
-        for stage in plan_of(tuple(models.values()), load_study(self.root / STUDY)).stages:
+        for stage in plan_of(tuple(models.values()), self.form.study).stages:
             if uses[stage.name] > 1 and stage.name not in models:
                 files = stage_files(PRETRAINED, stage.name, stage.keep)
                 yield _training(

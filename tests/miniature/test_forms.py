@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from common.errors import UserError
-from miniature.forms import FORMS, PREFIX
+from miniature.forms import CONTROL, FORMS, PREFIX, RANDOM
 from pretraining.model_names import MODELS, parse
-from pretraining.plan.plan import load_study
+from pretraining.paper_settings import SHAPES
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_step_is_the_papers_divided_by_the_scale(name: str, tmp_path: Path) -> None:
+def test_every_step_is_the_papers_divided_by_the_scale(name: str) -> None:
     form = FORMS[name]
     for own, paper_name in form.stand_ins.items():
         paper, mine = parse(paper_name), form.models[own]
@@ -22,10 +20,11 @@ def test_every_step_is_the_papers_divided_by_the_scale(name: str, tmp_path: Path
         pairs = list(zip(mine.stages, paper.stages, strict=True))
         assert all((a.start * form.scale, a.end * form.scale) == (b.start, b.end) for a, b in pairs)
         assert all(a.phase == b.phase for a, b in pairs)
-    (tmp_path / "study.toml").write_text(form.study_toml())
-    study = load_study(tmp_path / "study.toml")
-    assert study.models == form.models
-    assert list(study.shapes.values()) == list(form.shapes.values())
+    study = form.study
+    assert study.design.prefix == PREFIX
+    assert form.stand_ins[form.own(CONTROL)] == CONTROL and set(form.tuned) - {RANDOM} < set(form.models)
+    for shape in study.shapes.values():  # initial weights keep the paper's ratio to 1 / sqrt(width)
+        assert shape.init_std == round(0.02 * (SHAPES["610m"].hidden / shape.hidden) ** 0.5, 3)
     # warm-up and decay keep their proportion to the budget
     assert study.config.warmup_steps * form.scale == study.design.decay_steps * form.scale == 2_000
     assert study.config.rewarm_steps * form.scale == 200

@@ -86,7 +86,7 @@ def test_captions_say_what_the_networks_are() -> None:
 def test_the_docs_page_names_every_form_as_it_is() -> None:
     committed = (ROOT / "docs" / "miniature.md").read_text("utf-8")
     for form in FORMS.values():
-        sizes = ", ".join(f"{shape.encoder_parameters / 1e6:.2f} M" for shape in form.shapes.values())
+        sizes = ", ".join(f"{shape.encoder_parameters / 1e6:.2f} M" for shape in form.study.shapes.values())
         assert (
             f"| `{form.name}` | {form.about} | {sizes} | {len(form.models)} | {form.fine_tunings} |"
             in committed

@@ -11,27 +11,11 @@ from miniature.data import MADE_UP
 from miniature.forms import FORMS
 from miniature.pipeline import make_miniature
 from miniature.plan import Miniature
-from pretraining.paper_settings import Shape
-
-_SHAPE = Shape(hidden=16, layers=1, heads=4, kv_heads=2, mlp=32, vocab=300, max_length=64)
 
 TINY = dataclasses.replace(
     FORMS["quick"],
     name="tiny",
-    scale=1000,
-    shapes={"m": _SHAPE},
-    settings={
-        **FORMS["quick"].settings,
-        "global_batch": 4,
-        "microbatch": 4,
-        "max_length": 32,
-        "warmup_steps": 2,
-        "rewarm_steps": 0,
-        "eval_every": 21,
-        "eval_sequences": 8,
-        "save_every": 7,
-        "shuffle_block": 64,
-    },
+    study_file=Path(__file__).with_name("tiny.toml"),
     tokens=20_000,
     tokenizer_documents=20,
     examples=dict.fromkeys(("SC", "TC", "QA", "IR"), (96, 12)),
