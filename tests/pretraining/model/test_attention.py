@@ -15,7 +15,6 @@ import pytest
 import torch
 import torch.nn.attention.varlen as torch_varlen
 from torch import Tensor
-from torch._subclasses import FakeTensorMode
 
 from common.errors import UserError
 from pretraining.model import attention as attention_module
@@ -169,48 +168,6 @@ def test_kernels_are_called_as_they_ask(
     layout = packed_layout(cumulative(lengths).long(), 2048, is_causal=is_causal, backend=BACKENDS[name])
     expected = naive(q, k, v, lengths, is_causal).float()
     torch.testing.assert_close(attention(q, k, v, layout), expected, atol=2e-6, rtol=0)
-
-
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize(("kernel", "cudnn", "capability"), [("flash", None, 8), ("cudnn", 92_400, 9)])
-def test_varlen_takes_our_arguments_on_a_gpu_without_data(
-    shape: Any,
-    is_causal: bool,
-    kernel: str,
-    cudnn: int | None,
-    capability: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Tensors of a GPU that is not there: torch checks the arguments, chooses the kernel and gives the shapes."""
-    asked = []
-    real = torch_varlen._select_backend
-
-    def watched(*args: Any) -> int:
-        asked.append(real(*args))
-        return asked[-1]
-
-    monkeypatch.setattr(
-        torch_varlen, "_cudnn_version_and_major_capability", lambda index: (cudnn, capability)
-    )
-    monkeypatch.setattr(torch_varlen, "_select_backend", watched)
-    torch_varlen._should_use_cudnn.cache_clear()
-    try:
-        with FakeTensorMode():
-            kv = (100, shape.kv_heads, shape.head_dim)
-            q = torch.empty(100, shape.heads, shape.head_dim, device="cuda", dtype=torch.bfloat16)
-            k, v = (torch.empty(kv, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "kv")
-            offsets = torch.empty(13, dtype=torch.int32, device="cuda")
-            layout = packed_layout(offsets, 2048, is_causal=is_causal, backend=VARLEN)
-            out = attention(q, k, v, layout)
-        assert out.shape == q.shape and out.dtype == torch.bfloat16 and out.device == q.device
-        expected = {
-            "flash": torch_varlen._FLASH_ATTENTION_BACKEND,
-            "cudnn": torch_varlen._CUDNN_ATTENTION_BACKEND,
-        }
-        assert asked == [expected[kernel]]
-    finally:
-        torch_varlen._should_use_cudnn.cache_clear()
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
