@@ -2,14 +2,13 @@
 
 Parameters have the names of transformers' native `eurobert` (>= 5.3), so that each loads the other's folders.
 Importing this module makes `AutoModel` and `AutoModelForMaskedLM` load a `eurobert` folder with our classes in place of
-the native ones. The numbers are the same, but only ours follow `is_causal` in padded batches, too. Classifiers are
-transformers' own, or those of `benchmarks.finetuning.heads`.
+the native ones. The numbers are the same, but only ours follow `is_causal` in padded batches, too.
 
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`, which starts that
 row at zero and never trains it, although the end of text is the most frequent special token; the paper's
 trainer does not, and neither does this class. A loaded checkpoint gives the same hidden states in both.
 
-Shape suffixes: T packed tokens, B x L padded, H hidden, D head dimension.
+Shapes: T packed tokens, B x L padded, H hidden, D head dimension.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from pretraining.model.attention import (
     packed_layout,
     padded_layout,
     resolve_backend,
-)  # fmt: skip
+)
 from pretraining.model.configuration import EncoderConfig
 from pretraining.model.packed_batch import PackedBatch, positions_of
 
@@ -186,11 +185,10 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
                 module.fused = fused
 
     def compile_blocks(self, **options: Any) -> None:
-        """Compile each block with torch.compile; equal blocks share one graph.
+        """Compile each block with torch.compile and its options; equal blocks share one graph.
 
-        `options` are those of `torch.compile`. The number of tokens becomes a variable of that graph with the second
-        batch, and only it: torch's own choice (`dynamic=None`), where `dynamic=True` would leave the model's width
-        open, too, and fail on it.
+        The number of tokens becomes a variable of it with the second batch, and only it: torch's own choice
+        (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and fail on it.
         """
         for block in self.body.layers:
             block.compile(**options)
@@ -228,7 +226,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
         cu_seqlens: Tensor | None = None,
         max_length: int | None = None,
         is_causal: bool | None = None,
-        output_hidden_states: bool | None = None,
+        output_hidden_states: bool = False,
     ) -> BaseModelOutput:
         """Return the last hidden state: (B, L, H) of padded input, (T, H) of packed input.
 
@@ -265,17 +263,17 @@ class EuroBertModel(EuroBertPreTrainedModel):
         if self.bf16_residual and dtype == torch.bfloat16:
             hidden = hidden.to(torch.bfloat16)
         cos, sin = rotary_tables(positions, self.config.head_dim, self.config.rope_theta)
-        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         states: list[Tensor] = []
         for layer in self.layers:
-            if wanted:
-                states.append(hidden)
+            states += [hidden] if output_hidden_states else []
             if self.gradient_checkpointing and self.training:
                 hidden = self._gradient_checkpointing_func(layer.__call__, hidden, cos, sin, layout)
             else:
                 hidden = layer(hidden, cos, sin, layout)
         hidden = self.norm(hidden)
-        return BaseModelOutput(last_hidden_state=hidden, hidden_states=(*states, hidden) if wanted else None)
+        return BaseModelOutput(
+            last_hidden_state=hidden, hidden_states=(*states, hidden) if output_hidden_states else None
+        )
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
         """Return the hidden states (T, H) of a packed batch."""
@@ -314,9 +312,10 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         """
         body = self.model(input_ids, attention_mask, **options)
         logits = self.lm_head(body.last_hidden_state)
-        flat = logits.flatten(0, -2)
-        loss = None if labels is None else F.cross_entropy(flat.float(), labels.flatten())
-        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=body.hidden_states)
+        output = MaskedLMOutput(logits=logits, hidden_states=body.hidden_states)
+        if labels is not None:
+            output.loss = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten())
+        return output
 
 
 def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
