@@ -60,8 +60,7 @@ class RMSNorm(nn.Module):
 def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """Return cosines and sines for positions of any shape, (..., 1, D / 2), float32.
 
-    They are computed in each forward pass: a buffer would be cast along with the weights by `model.to(bf16)`
-    and rotate wrongly.
+    They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
     angles = positions[..., None].float() * (1.0 / (theta ** (index / head_dim)))
