@@ -31,8 +31,8 @@ from common.errors import UserError, first_line
 from common.registry import Registry
 
 __all__ = [
-    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "Layout", "attention", "available",
-    "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
+    "AUTO", "BACKENDS", "FLASH4", "SDPA", "VARLEN", "AttentionBackend", "Layout", "activation_dtype", "attention",
+    "available", "dense_attention", "packed_layout", "padded_layout", "resolve_backend",
 ]  # fmt: skip
 
 
@@ -65,6 +65,12 @@ class AttentionBackend:
     """Why it cannot run on a device with activations of a type and a head dimension; empty where it can."""
     reads_lengths: bool = False
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
+
+
+def activation_dtype(hidden: Tensor) -> torch.dtype:
+    """Return the type that matrix products of hidden states are in: autocast's, else theirs."""
+    kind = hidden.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
 
 
 def packed_layout(

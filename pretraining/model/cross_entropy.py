@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pretraining.model.attention import activation_dtype
+
 __all__ = ["IGNORE", "linear_cross_entropy", "rows_per_chunk"]
 
 IGNORE = -100
@@ -57,8 +59,7 @@ def linear_cross_entropy(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
             "(N, H), (V, H) and (N,)"
         )
-    kind = hidden.device.type
-    compute = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    compute = activation_dtype(hidden)
     rows = rows_per_chunk(weight.shape[0], hidden.device) if chunk is None else chunk
     # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
     wanted = torch.is_grad_enabled()

@@ -26,6 +26,7 @@ from pretraining.model.attention import (
     AUTO,
     BACKENDS,
     Layout,
+    activation_dtype,
     attention,
     packed_layout,
     padded_layout,
@@ -73,12 +74,14 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
-def together(hidden: Tensor, projections: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
-    """Return what several projections of one input give, computed as one matrix product.
+def projected(hidden: Tensor, projections: Sequence[nn.Linear], *, fused: bool) -> Sequence[Tensor]:
+    """Return what several projections of one input give, each by itself or `fused` into one matrix product.
 
     The weights stay apart, as checkpoints name them; joined they are copied once a pass, in the product's type.
     """
-    dtype = _activation_dtype(hidden)
+    if not fused:
+        return [project(hidden) for project in projections]
+    dtype = activation_dtype(hidden)
     joined = torch.cat([projection.weight.to(dtype) for projection in projections])
     sizes = [projection.out_features for projection in projections]
     return torch.split(F.linear(hidden, joined), sizes, dim=-1)
@@ -101,8 +104,7 @@ class Attention(nn.Module):
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
         """Return (..., H)."""
-        projections = (self.q_proj, self.k_proj, self.v_proj)
-        flat = together(hidden, projections) if self.fused else [project(hidden) for project in projections]
+        flat = projected(hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused)
         q, k, v = (part.unflatten(-1, (-1, self.head_dim)) for part in flat)
         mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
         out: Tensor = self.o_proj(mixed.flatten(-2))
@@ -123,10 +125,7 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return (..., H)."""
-        if self.fused:
-            gate, up = together(hidden, (self.gate_proj, self.up_proj))
-        else:
-            gate, up = self.gate_proj(hidden), self.up_proj(hidden)
+        gate, up = projected(hidden, (self.gate_proj, self.up_proj), fused=self.fused)
         out: Tensor = self.down_proj(F.silu(gate) * up)
         return out
 
@@ -247,7 +246,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 "input (tokens,) with cu_seqlens"
             )
         causal = self.config.is_causal if is_causal is None else is_causal
-        dtype = _activation_dtype(hidden)
+        dtype = activation_dtype(hidden)
         if cu_seqlens is None:
             layout = padded_layout(attention_mask, is_causal=causal)
             positions = torch.arange(hidden.shape[1], device=hidden.device)
@@ -301,15 +300,20 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        **options: Any,
+        cu_seqlens: Tensor | None = None,
+        max_length: int | None = None,
+        output_hidden_states: bool = False,
     ) -> MaskedLMOutput:
         """Return logits and, given `labels` in the shape of `input_ids`, the mean loss over labels other than -100.
 
         The other arguments are those of `EuroBertModel.forward`. Pretraining does not come through here, since it
         never forms all logits (`pretraining.training.objectives`).
         """
-        body = self.model(input_ids, attention_mask, **options)
+        body = self.model(
+            input_ids, attention_mask, inputs_embeds, cu_seqlens, max_length, None, output_hidden_states
+        )
         logits = self.lm_head(body.last_hidden_state)
         output = MaskedLMOutput(logits=logits, hidden_states=body.hidden_states)
         if labels is not None:
@@ -337,11 +341,6 @@ def _initialise_module(module: nn.Module, std: float, generator: torch.Generator
             module.bias.zero_()
     elif isinstance(module, RMSNorm):
         module.weight.fill_(1.0)
-
-
-def _activation_dtype(hidden: Tensor) -> torch.dtype:
-    kind = hidden.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
 
 
 # All of them or none: with the configuration alone, `AutoModel` would know neither our classes nor the native ones.

@@ -27,20 +27,12 @@ EXACT = {"210m": 310_266_624, "610m": 755_625_600, "1b": 1_409_482_944}
 
 
 def llama_like(config: EncoderConfig) -> LlamaForCausalLM:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            intermediate_size=config.intermediate_size,
-            num_hidden_layers=config.num_hidden_layers,
-            num_attention_heads=config.num_attention_heads,
-            num_key_value_heads=config.num_key_value_heads,
-            max_position_embeddings=config.max_position_embeddings,
-            rms_norm_eps=config.rms_norm_eps,
-            rope_theta=config.rope_theta,
-            pad_token_id=None,
-        )
-    ).eval()
+    same = (
+        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_theta",
+    )  # fmt: skip
+    fields = {name: getattr(config, name) for name in same}
+    return LlamaForCausalLM(LlamaConfig(**fields, pad_token_id=None)).eval()
 
 
 @pytest.mark.parametrize("size", SHAPES)
