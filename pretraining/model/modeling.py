@@ -105,7 +105,7 @@ class Attention(nn.Module):
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
         """Return (..., H)."""
         flat = projected(hidden, (self.q_proj, self.k_proj, self.v_proj), fused=self.fused)
-        q, k, v = (part.unflatten(-1, (-1, self.head_dim)) for part in flat)
+        q, k, v = (part.view(*part.shape[:-1], -1, self.head_dim) for part in flat)
         mixed = attention(rotate(q, cos, sin), rotate(k, cos, sin), v, layout)
         out: Tensor = self.o_proj(mixed.flatten(-2))
         return out
