@@ -61,7 +61,7 @@ def test_jobs_are_given_words_that_their_commands_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of every form of the miniature and of a study; what a job may not be asked is seen here, not after hours."""
-    monkeypatch.setattr("miniature.data_source.jsonl", lambda documents: "")  # no command reads the text here
+    monkeypatch.setattr("miniature.data.jsonl", lambda documents: "")  # no command reads the text here
     study = workflow_of("all", load_settings(write_tiny_study(tmp_path)))
     jobs = list(study.jobs.values())
     for form in FORMS.values():
