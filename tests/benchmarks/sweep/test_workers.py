@@ -51,7 +51,12 @@ def test_a_killed_process_is_told_in_a_sentence() -> None:
         side_by_side([lambda stop: os.kill(os.getpid(), signal.SIGKILL)], fresh=False)
 
 
-def test_processes_end_with_a_call_that_is_interrupted(tmp_path: Path) -> None:
+def test_processes_end_with_a_call_that_is_interrupted(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # commands answer it with an exit code
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
     def interrupt(stop: Stop) -> None:
         (tmp_path / str(os.getpid())).touch()
         time.sleep(0.5)  # so that the parent waits

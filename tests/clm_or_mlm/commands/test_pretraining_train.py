@@ -21,7 +21,7 @@ from pretraining.__main__ import main
         (["--dta", "a", "--out", "b"], "Did you mean --data instead of --dta?"),
         (
             ["--data", "a", "--out", "b", "--set", "backend=flsh"],
-            "unknown backend 'flsh'; did you mean 'flash'?",
+            "unknown backend 'flsh'; did you mean 'flash4'?",
         ),
     ],
 )

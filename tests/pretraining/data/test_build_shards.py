@@ -102,10 +102,10 @@ def test_reading_stops_after_the_tokens_asked_for(room: Path, tmp_path: Path) ->
 
 
 def test_mistakes_are_reported(room: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="needs --source, --tokenizer, --out"):
+    with pytest.raises(UserError, match="parameter --source requires an argument"):
         main(["shards"])
     with pytest.raises(UserError, match="no shards here; write them"):
-        main(["shards", "verify", str(tmp_path)])
+        main(["verify", str(tmp_path)])
     with pytest.raises(UserError, match="--validation-share"):
         ShardSettings(validation_share=0)
     with pytest.raises(UserError, match="unknown compression 'gzip'; one of zstd, none"):

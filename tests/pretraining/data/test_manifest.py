@@ -16,12 +16,12 @@ from tests.pretraining.data.made_up_shards import DOCUMENTS, stream
 def test_verify_finds_a_flipped_byte(room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(room / "out", copy)
-    assert main(["shards", "verify", str(copy)]) == 0
+    assert main(["verify", str(copy)]) == 0
     shard = copy / "train/shard.00001.mds.zstd"
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)
-    assert main(["shards", "verify", str(copy)]) == 1
+    assert main(["verify", str(copy)]) == 1
     assert f"{shard}: its content has changed" in capsys.readouterr().out
     shard.write_bytes(data[:-1])
     assert "bytes instead of" in verify(copy)[0]
