@@ -295,8 +295,8 @@ def _open_table(source: str, path: Path, request: Request) -> Source:
         raise UserError(f"{source}: holds scores of the {recorded} protocol, not of {protocol}")
     instances = None
     if recorded == PAPER and path.suffix == ".parquet":
-        beside = (path.with_name(name) for name in ("instances", "instances.parquet"))
-        instances = next((one for one in beside if one.exists()), None)
+        candidates = (path.with_name(name) for name in ("instances", "instances.parquet"))
+        instances = next((one for one in candidates if one.exists()), None)
     return Source(
         label=_label(source, recorded), runs=table.runs, protocol=recorded, sealed=table.sealed, instances=instances,
         added_models=request.add_models, datasets=table.datasets,

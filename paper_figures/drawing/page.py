@@ -149,8 +149,8 @@ def make_page(
     head = _HEAD + (_LEGEND if legend else 0.0)
     label = _LABEL if x_label else 0.0
     sheet = Sheet(caption, body=head + _TITLES + _PLOT + _TICKS + label, below=0.08, above=0.06)
-    beside = () if legend else look
-    right = max((inches(name, bold=True) + 0.14 for name in beside), default=_RIGHT)
+    labelled = () if legend else look
+    right = max((inches(name, bold=True) + 0.14 for name in labelled), default=_RIGHT)
     width = (WIDTH - _LEFT - right - gap * (len(panels) - 1)) / len(panels)
     bottom = sheet.foot + label + _TICKS
     top = bottom + _PLOT
