@@ -44,10 +44,13 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     try:
         for process in processes:
             process.start()
-        while alive := [process.sentinel for process in processes if process.is_alive()]:
-            wait(alive)
-            if any(process.exitcode for process in processes):
-                stop.set()
+        running = {process.sentinel: process for process in processes}
+        while running:
+            for sentinel in wait(list(running)):
+                ended = running.pop(sentinel)
+                ended.join()  # its sentinel may be ready before its exit code is
+                if ended.exitcode:
+                    stop.set()
     finally:
         for process in processes:
             if process.is_alive():

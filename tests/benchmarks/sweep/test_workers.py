@@ -40,6 +40,16 @@ def test_a_mistake_is_told_after_the_others_have_ended_what_they_are_at(
     assert (tmp_path / "written").exists()
 
 
+def test_a_mistake_stops_the_others_however_close_its_end_is_to_being_seen() -> None:
+    def wait_for_it(stop: Stop) -> None:
+        while not stop():
+            time.sleep(0.001)
+
+    for _ in range(100):  # a process whose end is seen before its exit code is comes up once in some dozens
+        with pytest.raises(UserError, match="no such thing"):
+            side_by_side([wait_for_it, functools.partial(fail, UserError("no such thing"))], fresh=False)
+
+
 def test_a_programming_error_is_told_with_its_name(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match="ZeroDivisionError in a worker"):
         side_by_side([functools.partial(fail, ZeroDivisionError()), lambda stop: None], fresh=False)
