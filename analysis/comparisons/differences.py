@@ -20,7 +20,7 @@ from analysis.statistics.bayesian import Region, Second, hierarchical, region_of
 from analysis.statistics.estimates import Estimate, Student, paired_estimate, welch_estimate
 from analysis.statistics.interval_kinds import WELCH, Sample
 from analysis.statistics.scores_table import Settings
-from analysis.statistics.superiority import FEWEST_SEEDS, improvement_draws, probability_of_improvement
+from analysis.statistics.superiority import FEWEST_SEEDS, improvement_bounds, probability_of_improvement
 from benchmarks.protocol import DATASETS
 
 __all__ = ["LEVEL_OF_TESTS", "Difference", "compare_pair", "margin_of", "pairwise", "shared_scopes"]
@@ -279,9 +279,7 @@ def _superiority(
     value = math.fsum(probability_of_improvement(*pair) for pair in runs) / len(runs)
     if settings is None or min(min(map(len, pair)) for pair in runs) < FEWEST_SEEDS:
         return value, math.nan, math.nan
-    draws = improvement_draws(runs, settings.resamples, settings.rng(len(runs), 7))
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return value, float(low), float(high)
+    return value, *improvement_bounds(runs)
 
 
 def _normal_superiority(one: ScopeScore, other: ScopeScore) -> float:

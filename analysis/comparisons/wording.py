@@ -11,7 +11,7 @@ from analysis.comparisons.contenders import OVERALL, Scope
 from analysis.comparisons.differences import AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN, Difference
 from analysis.comparisons.ranking import Ranking
 from analysis.statistics.interval_kinds import INTERVALS, caption_of
-from analysis.statistics.superiority import stratified_words
+from analysis.statistics.superiority import stratified_words, superiority_words
 from common.tables import signed
 
 __all__ = [
@@ -176,7 +176,7 @@ def footer(result: Comparison) -> list[str]:
     if result.is_pair:
         lines += [
             "p: two-sided; Holm over the datasets, and over the tasks. P(A > B): the chance that a run of A scores "
-            f"above one of B, from printed cells by the normal distribution; {stratified_words('superiority')}.",
+            f"above one of B, from printed cells by the normal distribution; {superiority_words()}.",
             "In region: posterior probability (flat prior) that the difference is practically nil. Outcome: Holm's p "
             "at most 0.05, or two one-sided tests within the region. Needed: seeds a model to find a difference as "
             "large (or as the region) in 80 of 100 studies.",
