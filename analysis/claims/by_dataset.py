@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
-from scipy import stats
+import numpy as np
 
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA
@@ -20,12 +20,53 @@ from analysis.claims.statements import AtLeast, Claim, Comparison, Contrast, Nod
 from analysis.claims.verdicts import Verdict, judge
 from benchmarks.protocol import AVERAGE, DATASETS, datasets_of
 
-__all__ = ["DatasetReading", "Heterogeneity", "claim_by_dataset", "heterogeneity", "read_by_dataset"]
+__all__ = [
+    "DatasetReading", "Heterogeneity", "RandomEffects", "claim_by_dataset", "heterogeneity", "random_effects",
+    "read_by_dataset",
+]  # fmt: skip
 
 DOMINANT = 0.6
 """Share of the sum of three datasets' effects from which on one of them is named."""
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
+FindingOf = Callable[[Comparison], Finding]
+"""What a source says about a comparison."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomEffects:
+    """Effects on several datasets or tasks taken as a sample of such; nan where there are fewer than two."""
+
+    mean: float = math.nan
+    """Over datasets like these."""
+    low: float = math.nan
+    """Of its 95 % interval (Hartung and Knapp), Student's with one degree of freedom fewer than effects."""
+    high: float = math.nan
+    q: float = math.nan
+    """Cochran's Q: weighted squared deviations of the effects from their weighted mean."""
+    p: float = math.nan
+    """Of Q by the chi-squared distribution; errors are taken as known, so with five seeds it is a little too small."""
+    i_squared: float = math.nan
+    """Share of the variation between the effects that is more than their errors: (Q - df) / Q, at least 0."""
+
+
+def random_effects(findings: Sequence[Finding]) -> RandomEffects:
+    """Return the random-effects meta-analysis of effects with known errors (Paule and Mandel's variance between)."""
+    if len(findings) < 2 or not all(finding.error > 0 for finding in findings):
+        return RandomEffects()
+    from scipy import special  # statsmodels takes as long to import as all claims to judge
+    from statsmodels.stats.meta_analysis import combine_effects
+
+    effects, errors = np.array([(finding.effect, finding.error) for finding in findings]).T
+    found = combine_effects(effects, errors**2)
+    # Hartung and Knapp's error, not below that of errors alone where the effects happen to agree.
+    error = found.sd_eff_w_re * math.sqrt(max(1.0, found.scale_hksj_re))
+    half = float(special.stdtrit(found.df, 0.975)) * error
+    return RandomEffects(
+        mean=float(found.mean_effect_re), low=float(found.mean_effect_re - half),
+        high=float(found.mean_effect_re + half), q=float(found.q), p=float(special.chdtrc(found.df, found.q)),
+        i_squared=max(0.0, float(found.i2)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +78,8 @@ class Heterogeneity:
     """By dataset, those that are known."""
     without: Mapping[str, Finding]
     """By dataset, the contrast on the mean of the others; empty unless all are known."""
-    q: float
-    """Cochran's Q: weighted squared deviations of the datasets' effects from their weighted mean."""
-    p: float
-    """Of Q by the chi-squared distribution; errors are taken as known, so with five seeds it is a little too small."""
-    i_squared: float
-    """Share of the variation between datasets that is more than their errors: (Q - df) / Q, at least 0."""
+    between: RandomEffects
+    """How much the datasets differ, and the mean over datasets like them."""
 
     @property
     def made_by(self) -> tuple[str, ...]:
@@ -58,8 +95,17 @@ class DatasetReading:
 
     verdict: Verdict
     """On the claim's parts by dataset."""
-    contrasts: tuple[Heterogeneity, ...]
-    """For each contrast on one task of which any dataset is known."""
+    claim: Claim
+    """As it is worded."""
+    finding_of: FindingOf = field(repr=False)
+    datasets: Datasets = field(repr=False)
+
+    @cached_property
+    def contrasts(self) -> tuple[Heterogeneity, ...]:
+        """For each contrast on one task of which any dataset is known."""
+        different = dict.fromkeys(one for one in comparisons(self.claim.body) if isinstance(one, Contrast))
+        found = (heterogeneity(one, self.finding_of, self.datasets) for one in different)
+        return tuple(one for one in found if one is not None)
 
     @property
     def known_units(self) -> int:
@@ -100,25 +146,14 @@ class DatasetReading:
 
 
 def read_by_dataset(
-    claims: Mapping[str, Claim],
-    finding_of: Callable[[Comparison], Finding],
-    datasets: Datasets = datasets_of,
+    claims: Mapping[str, Claim], finding_of: FindingOf, datasets: Datasets = datasets_of
 ) -> dict[str, DatasetReading]:
     """Return every claim by dataset; p's are adjusted over the claims of a family, as for averages."""
     finding_of = cache(finding_of)
-    split = {name: claim_by_dataset(claim, datasets) for name, claim in claims.items()}
-    verdicts = {verdict.claim.id: verdict for verdict in judge(split, finding_of)}
+    verdicts = judge({name: claim_by_dataset(claim, datasets) for name, claim in claims.items()}, finding_of)
     return {
-        name: DatasetReading(
-            verdict=verdicts[name],
-            contrasts=tuple(
-                found
-                for comparison in dict.fromkeys(comparisons(claim.body))
-                if isinstance(comparison, Contrast)
-                and (found := heterogeneity(comparison, finding_of, datasets)) is not None
-            ),
-        )
-        for name, claim in claims.items()
+        name: DatasetReading(verdict=verdict, claim=claim, finding_of=finding_of, datasets=datasets)
+        for (name, claim), verdict in zip(claims.items(), verdicts, strict=True)
     }
 
 
@@ -128,10 +163,10 @@ def claim_by_dataset(claim: Claim, datasets: Datasets = datasets_of) -> Claim:
 
 
 def heterogeneity(
-    contrast: Contrast, finding_of: Callable[[Comparison], Finding], datasets: Datasets = datasets_of
+    contrast: Contrast, finding_of: FindingOf, datasets: Datasets = datasets_of
 ) -> Heterogeneity | None:
     """Return a contrast's effects by dataset; None where it is about several tasks or no dataset of it is known."""
-    tasks = _tasks(contrast)
+    tasks = contrast.tasks
     if len(tasks) != 1 or any(term.dataset != AVERAGE for term in contrast.terms):
         return None
     names = datasets(tasks[0])
@@ -139,18 +174,14 @@ def heterogeneity(
     known = {name: finding for name, finding in single.items() if finding.known}
     if not known:
         return None
-    q = p = i_squared = math.nan
     without: dict[str, Finding] = {}
-    if len(known) > 1 and all(finding.error > 0 for finding in known.values()):
-        weights = {name: 1 / finding.error**2 for name, finding in known.items()}
-        mean = math.fsum(weights[n] * f.effect for n, f in known.items()) / math.fsum(weights.values())
-        q = math.fsum(weights[n] * (f.effect - mean) ** 2 for n, f in known.items())
-        p = float(stats.chi2.sf(q, len(known) - 1))
-        i_squared = max(0.0, 1 - (len(known) - 1) / q) if q > 0 else 0.0
     if len(known) == len(names) > 1:
         without = {name: finding_of(_mean_of(contrast, [n for n in names if n != name])) for name in names}
     return Heterogeneity(
-        average=finding_of(contrast), single=known, without=without, q=q, p=p, i_squared=i_squared
+        average=finding_of(contrast),
+        single=known,
+        without=without,
+        between=random_effects(list(known.values())),
     )
 
 
@@ -158,7 +189,7 @@ def _split(node: Node, datasets: Datasets) -> Node:
     if isinstance(node, AtLeast) and node.count == len(node.parts) and not node.whole:
         return AtLeast(label=node.label, count=sum(1 for _ in _split_all(node.parts, datasets)),
                        parts=tuple(_split_all(node.parts, datasets)))  # fmt: skip
-    tasks = list(dict.fromkeys(task for one in comparisons(node) for task in _tasks(one)))
+    tasks = list(dict.fromkeys(task for one in comparisons(node) for task in one.tasks))
     if isinstance(node, AtLeast):
         if len(tasks) == 1:
             copies = tuple(_placed(node, {tasks[0]: name}) for name in datasets(tasks[0])) or (node,)
@@ -214,9 +245,3 @@ def _mean_of(contrast: Contrast, names: list[str]) -> Contrast:
     )
     titles = " and ".join(DATASETS[name].title for name in names)
     return replace(contrast, label=f"{contrast.label} [{titles}]", terms=terms)
-
-
-def _tasks(comparison: Comparison) -> list[str]:
-    if isinstance(comparison, Spread):
-        return [comparison.task]
-    return list(dict.fromkeys(term.task for term in comparison.terms))

@@ -83,7 +83,7 @@ def explore(source: Source, settings: Settings, *, standard: Source | None = Non
     sources = [(source.protocol, source), *([("standard", standard)] if standard is not None else [])]
     plan = [(protocol, given, how) for protocol, given in sources for how in _analyses(given, settings)]
     for protocol, given, how in progress(plan, "analyses", unit="analysis"):
-        assessment = assess(given, how, second_opinion=how.method is T, datasets=False)
+        assessment = assess(given, how, second_opinion=how.method is T)
         rows += _rows(assessment, protocol)
     gaps = (
         gap_by_selection(source.runs, fill=source.comparable)

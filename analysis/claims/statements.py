@@ -61,6 +61,16 @@ class Contrast:
     """Unit of the sum."""
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are compared."""
+        return tuple(dict.fromkeys(term.model for term in self.terms))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that it is about."""
+        return tuple(dict.fromkeys(term.task for term in self.terms))
+
+    @property
     def ends(self) -> tuple[float, float]:
         """Lower and upper end of the claimed region."""
         return self.low, self.high
@@ -101,6 +111,16 @@ class Spread:
     dataset: str = AVERAGE
     """A dataset of the task, or `average`."""
     unit: str = "ratio of sd"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are compared."""
+        return *self.narrow, *self.wide
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The task that it is about."""
+        return (self.task,)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -178,6 +198,12 @@ class Claim:
     """Which of the study's models it compares, where they are few."""
     short: str = field(default="")
     """A few words for figures."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that it compares, once."""
+        named = (model for comparison in comparisons(self.body) for model in comparison.models)
+        return tuple(dict.fromkeys(named))
 
 
 def all_of(label: str, parts: Iterable[Node]) -> AtLeast:

@@ -10,7 +10,6 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
 from analysis.claims.verdicts import Branch, Verdict, unsupported
-from analysis.precision.power import MOST_SEEDS, seeds_needed, seeds_needed_paired
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
@@ -130,6 +129,11 @@ def seeds_that_decide(finding: Finding) -> int | None:
     )
     if not (_has_error(finding) and distance > 0):
         return None
+    from analysis.precision.power import (
+        seeds_needed,
+        seeds_needed_paired,
+    )  # scipy's distributions are slow to import
+
     seeds = min(finding.seeds)
     alpha = 2 * ALPHA if finding.comparison.is_range and finding.comparison.holds(finding.effect) else ALPHA
     if finding.df <= seeds - 1:
@@ -144,6 +148,8 @@ def seeds_in_words(finding: Finding, comparison: str) -> str:
     """
     if not _has_error(finding):
         return ""
+    from analysis.precision.power import MOST_SEEDS
+
     seeds = seeds_that_decide(finding)
     number = f"No number of seeds up to {MOST_SEEDS:,}" if seeds is None else f"About {seeds:,} seeds"
     return f"{number} would decide {comparison}"

@@ -174,7 +174,7 @@ def _verdicts(assessment: Assessment) -> Section:
     points = tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items())
     return Section(
         title="The findings, tested",
-        lead=f"{len(assessment.verdicts)} findings against {assessment.source}, adjusted within their families. "
+        lead=f"{len(assessment.verdicts)} findings against {assessment.source.label}, adjusted within their families. "
         f"{assessment.tests[0]}",
         points=points,
     )

@@ -87,7 +87,7 @@ def _contrasts(contrasts: tuple[Heterogeneity, ...]) -> Iterator[list[dict[str, 
         if key not in better or one.average.p_for < better[key].average.p_for:
             better[key] = one
     for one in better.values():
-        spread = {"q": one.q, "q_p": one.p, "i_squared": one.i_squared}
+        spread = {"q": one.between.q, "q_p": one.between.p, "i_squared": one.between.i_squared}
         found = [_row(finding, name) | spread for name, finding in one.single.items()]
         if one.average.known:
             found.append(_row(one.average, AVERAGE) | spread)

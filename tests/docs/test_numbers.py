@@ -45,7 +45,7 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
 
 def test_the_readmes_answer_is_what_the_claims_say() -> None:
     claims, readme = cm.claims("published"), words_of("README.md").replace("**", "")
-    for sentence in answer(assess(PUBLISHED, Settings(), datasets=False).verdicts).sentences:
+    for sentence in answer(assess(PUBLISHED, Settings()).verdicts).sentences:
         assert sentence in readme
     assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
     assert claims.loc["F14", "verdict"] == "undecided"

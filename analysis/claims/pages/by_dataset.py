@@ -86,7 +86,7 @@ def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Docum
         records=records,
         digits="%.10g",
         data={
-            "source": assessment.source,
+            "source": assessment.source.label,
             "interval": assessment.settings.interval,
             "claims": {verdict.claim.id: dataset_record(assessment, verdict) for verdict in shown},
             "contrasts": json.loads(records.to_json(orient="records", double_precision=10)),
@@ -96,7 +96,7 @@ def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Docum
 
 
 def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid | Heading]:
-    lines: list[str | Grid | Heading] = [f"Claims by dataset; source {assessment.source}."]
+    lines: list[str | Grid | Heading] = [f"Claims by dataset; source {assessment.source.label}."]
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
         title = Heading(f"{verdict.claim.id}: {verdict.claim.statement}")
@@ -109,17 +109,19 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
         for contrast in reading.contrasts:
             rows += _rows(contrast, reach)
         lines += ["", Grid(rows)]
-    legend = "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond their errors."
-    return [*lines, "", legend, *assessment.tests]
+    legend = (
+        "says: holds or fails on its own at 5 %, or open. Q, I2: how much the datasets differ beyond errors; over",
+        "such datasets: the mean if these are a sample of such (random effects, Hartung and Knapp's interval).",
+    )
+    return [*lines, "", *legend, *assessment.tests]
 
 
 def _rows(contrast: Heterogeneity, reach: float) -> Iterator[list[str]]:
     average = contrast.average
-    differ = (
-        f"Q {contrast.q:.1f} (p {format_p(contrast.p)}), I2 {contrast.i_squared:.0%}"
-        if math.isfinite(contrast.q)
-        else ""
-    )
+    between, differ = contrast.between, ""
+    if math.isfinite(between.q):
+        over = f"over such datasets {between.mean:+.2f} [{between.low:+.2f}, {between.high:+.2f}]"
+        differ = f"Q {between.q:.1f} (p {format_p(between.p)}), I2 {between.i_squared:.0%}; {over}"
     label = f"{average.comparison.label} {average.comparison.region}"
     for name, finding in contrast.single.items():
         yield [label, DATASETS[name].title, format_effect(finding), _bar(finding, reach), says(finding)]
@@ -162,7 +164,9 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
             "claimed": contrast.average.comparison.region, "unit": contrast.average.comparison.unit,
             "dataset": name, "effect": finding.effect, "low": finding.low, "high": finding.high,
             "p_for": finding.p_for, "p_against": finding.p_against, "says": says(finding),
-            "q": contrast.q, "q_p": contrast.p, "i_squared": contrast.i_squared,
+            "q": contrast.between.q, "q_p": contrast.between.p, "i_squared": contrast.between.i_squared,
+            "mean_over_datasets": contrast.between.mean, "low_over_datasets": contrast.between.low,
+            "high_over_datasets": contrast.between.high,
             "makes_the_result": name in contrast.made_by,
         }
         for verdict in shown
@@ -172,10 +176,10 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     ]  # fmt: skip
     columns = [
         "id", "contrast", "claimed", "unit", "dataset", "effect", "low", "high", "p_for", "p_against", "says", "q",
-        "q_p", "i_squared", "makes_the_result",
+        "q_p", "i_squared", "mean_over_datasets", "low_over_datasets", "high_over_datasets", "makes_the_result",
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(source=assessment.source, interval=assessment.settings.interval)
+    return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 
 def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object] | None:

@@ -8,7 +8,7 @@ from analysis.claims.assessment import Assessment
 from analysis.claims.pages.explain import explanations, findings_page, verdicts_text
 from analysis.claims.pages.records import contrasts_frame, verdicts_data, verdicts_frame
 from analysis.claims.verdicts import Verdict
-from common.tables import Document
+from common.tables import Document, show
 
 __all__ = ["verdicts_document"]
 
@@ -18,11 +18,10 @@ def verdicts_document(assessment: Assessment, shown: Sequence[Verdict], *, expla
     text = explanations if explain else verdicts_text
     frame = contrasts_frame if explain else verdicts_frame
     return Document(
-        records=frame(assessment, shown),
-        data=verdicts_data(assessment, shown),
-        indent=2,
         pages={
             "text": lambda: text(assessment, shown),
             "markdown": lambda: findings_page(assessment, shown),
+            "csv": lambda: show(Document(records=frame(assessment, shown)), "csv"),
+            "json": lambda: show(Document(data=verdicts_data(assessment, shown), indent=2), "json"),
         },
     )

@@ -83,13 +83,13 @@ _OPINION = (
 def _legend(assessment: Assessment) -> list[str]:
     settings = assessment.settings
     how = f"interval {settings.interval}"
-    if not assessment.published:
+    if not assessment.source.is_published:
         how += f", {settings.rule.words}"
     if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     return [
-        *([assessment.own_words] if assessment.own_words else []),
-        f"Source: {assessment.source}; {how}.",
+        *([assessment.source.own_words] if assessment.source.own_words else []),
+        f"Source: {assessment.source.label}; {how}.",
         *textwrap.wrap(f"{' '.join(assessment.tests)} {levels_in_words()}", 118),
         "holds, fails: in at least so many of the claim's parts (simultaneous 95 %); by dataset: both, of its parts by",
         "dataset that the source knows (--datasets shows them). typical: mean of its comparisons",
@@ -177,7 +177,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     settings = assessment.settings
     counted = Counter(verdict.verdict for verdict in shown)
     options = shlex.join(
-        (*assessment.options, "--selection", settings.selection, "--interval", settings.interval)
+        (*assessment.source.options, "--selection", settings.selection, "--interval", settings.interval)
     )
     if assessment.opinions:
         options += " --opinion"

@@ -117,8 +117,8 @@ def _opinion_record(assessment: Assessment, verdict: Verdict) -> dict[str, objec
 def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str, object]:
     """Return everything about the verdicts in plain types."""
     return {
-        "source": assessment.source,
-        **({"note": assessment.own_words} if assessment.own_words else {}),
+        "source": assessment.source.label,
+        **({"note": assessment.source.own_words} if assessment.source.own_words else {}),
         **asdict(assessment.settings),
         "tests": list(assessment.tests),
         "alpha": ALPHA,
@@ -170,7 +170,7 @@ def contrasts_frame(assessment: Assessment, shown: Sequence[Verdict]) -> pd.Data
 
 def _frame(assessment: Assessment, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(columns)).assign(
-        source=assessment.source,
+        source=assessment.source.label,
         selection=assessment.settings.selection,
         interval=assessment.settings.interval,
     )

@@ -63,7 +63,7 @@ def test_a_source_without_any_says_why() -> None:
 
 
 def test_the_published_answer_is_that_of_its_verdicts() -> None:
-    judged = assess(PUBLISHED, Settings(), datasets=False).verdicts
+    judged = assess(PUBLISHED, Settings()).verdicts
     found = answer(judged)
     [main] = [verdict for verdict in judged if verdict.claim.id == MAIN]
     assert main.typical is not None and not math.isnan(main.typical.effect)
@@ -77,5 +77,5 @@ def test_the_published_answer_is_that_of_its_verdicts() -> None:
 
 def test_stand_ins_are_called_so() -> None:
     source = open_source("miniature")
-    judged = assess(source, Settings(interval="t"), second_opinion=False, datasets=False).verdicts
+    judged = assess(source, Settings(interval="t"), second_opinion=False).verdicts
     assert "stand-ins for the paper's models" in answer(judged, stand_ins=True).sentences[0]

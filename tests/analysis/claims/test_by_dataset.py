@@ -7,11 +7,16 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.meta_analysis import combine_effects
 
-from analysis.claims.by_dataset import DatasetReading, claim_by_dataset, heterogeneity, read_by_dataset
+from analysis.claims.by_dataset import (
+    DatasetReading,
+    claim_by_dataset,
+    heterogeneity,
+    random_effects,
+    read_by_dataset,
+)
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.evidence import PublishedEvidence, RunEvidence
+from analysis.claims.evidence import Finding, PublishedEvidence, RunEvidence
 from analysis.claims.statements import Contrast, Spread, comparisons, difference
 from analysis.published_cells import published_values
 from analysis.statistics.scores_table import Settings
@@ -34,7 +39,7 @@ def test_a_part_for_a_task_is_a_part_for_each_of_its_datasets(readings) -> None:
     for claim in CLAIMS.values():
         for one in comparisons(claim_by_dataset(claim).body):
             names = [one.dataset] if isinstance(one, Spread) else [term.dataset for term in one.terms]
-            tasks = [one.task] if isinstance(one, Spread) else [term.task for term in one.terms]
+            tasks = one.tasks * len(names) if isinstance(one, Spread) else [term.task for term in one.terms]
             assert all(name in datasets_of(task) for name, task in zip(names, tasks, strict=True))
 
 
@@ -59,14 +64,38 @@ def test_mnli_makes_the_widening_and_sst2_shows_no_gap_at_any_size(readings) -> 
     assert ("MLM - CLM on QA, 1b", "record") in shares and ("MLM - CLM on SC, 1b", "mnli_m") in shares
 
 
-def test_heterogeneity_is_cochrans_as_statsmodels_computes_it(readings) -> None:
+def test_heterogeneity_is_cochrans_and_the_mean_over_datasets_has_students_interval(readings) -> None:
     for contrast in (one for reading in readings.values() for one in reading.contrasts):
         effects = np.array([finding.effect for finding in contrast.single.values()])
-        variances = np.array([finding.error**2 for finding in contrast.single.values()])
-        theirs = combine_effects(effects, variances)
-        assert contrast.q == pytest.approx(theirs.q)
-        assert contrast.p == pytest.approx(stats.chi2.sf(theirs.q, len(effects) - 1))
-        assert contrast.i_squared == pytest.approx(max(0.0, theirs.i2))
+        weights = np.array([finding.error**-2 for finding in contrast.single.values()])
+        found, left = contrast.between, effects - np.average(effects, weights=weights)
+        q = float(weights @ left**2)
+        assert (found.q, found.p) == pytest.approx((q, stats.chi2.sf(q, len(effects) - 1)))
+        assert found.i_squared == pytest.approx(max(0.0, 1 - (len(effects) - 1) / q))
+        assert min(effects) <= found.mean <= max(effects)
+        assert found.high - found.mean == pytest.approx(found.mean - found.low)
+
+
+def finding(effect: float, error: float) -> Finding:
+    return Finding(comparison=difference("x", "a", "b", "SC"), effect=effect, error=error)
+
+
+def test_of_effects_with_equal_errors_the_random_effects_are_a_t_test_of_them_and_of_alike_ones_never_surer() -> (
+    None
+):
+    effects = [0.4, 1.9, 1.1, -0.3]
+    found = random_effects([finding(effect, 0.01) for effect in effects])
+    expected = stats.ttest_1samp(effects, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=1e-4)
+    alike = random_effects([finding(1.0 + 0.001 * place, 0.3) for place in range(4)])
+    assert alike.high - alike.mean == pytest.approx(stats.t.ppf(0.975, 3) * 0.3 / 2)
+    assert alike.i_squared == 0
+
+
+@pytest.mark.parametrize("errors", [[], [0.1], [0.1, 0.0], [0.1, math.nan]])
+def test_without_two_effects_with_errors_there_is_no_mean_over_datasets(errors: list[float]) -> None:
+    found = random_effects([finding(1.0, error) for error in errors])
+    assert all(math.isnan(value) for value in (found.mean, found.low, found.q, found.i_squared))
 
 
 def test_the_average_without_a_dataset_is_that_of_the_others() -> None:
@@ -94,7 +123,7 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     assert found.known_units == 1 and found.verdict.tree.hold == 1
     assert found.verdict.verdict == "partly supported"
     (contrast,) = found.contrasts
-    assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.q)
+    assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.between.q)
     assert (
         readings["F8"].known_units == 0 and readings["F8"].verdict.verdict == "not decidable from this source"
     )
