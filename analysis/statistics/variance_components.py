@@ -1,68 +1,138 @@
-"""One-way random effects: how much of a score's variance is between pretraining seeds, and how much within them."""
+"""How much pretraining seeds, fine-tuning seeds, test instances and data sets each move a score: variance components.
+
+One model for all of them, by the moments of a balanced design (Searle, Casella and McCulloch 1992, chapter 4): where no
+component is negative they are those of restricted maximum likelihood. statsmodels' MixedLM takes 130 ms of CPU time
+where this takes 0.2 (12 data sets, 5 pretrainings, 5 seeds), and has no room for thousands of instances crossed with
+seeds.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from analysis.statistics.bounds import LEVEL
+from analysis.statistics.estimates import Student
 
-__all__ = ["Components", "variance_components"]
+__all__ = ["Component", "Term", "replicated_estimate", "variance_components"]
+
+Array = npt.NDArray[np.float64]
+Term = frozenset[str]
+"""The axes whose levels have an effect in common: {pretraining}, or {data set, pretraining} for their interaction."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Components:
-    """Variances of a balanced design of groups of repeats, and their ratio with its interval."""
+class Component:
+    """A variance, in squared units of the scores."""
 
-    groups: int
-    repeats: int
-    between: float
-    """Variance between groups beyond what repeats explain; below 0 where the groups' means differ less than that."""
-    within: float
-    """Variance of repeats within a group."""
-    f: float
-    """Mean square between groups over that within."""
-    p: float
-    """Of "groups do not differ"."""
-    ratio_low: float
-    """Of the interval of `ratio`, at least 0."""
-    ratio_high: float
-
-    @property
-    def ratio(self) -> float:
-        """`between` over `within`, at least 0."""
-        return max(0.0, (self.f - 1) / self.repeats)
+    variance: float
+    """Unbiased, so that it can be below 0 where there is none."""
+    low: float
+    """Of its interval, at least 0."""
+    high: float
+    df: int
+    """Degrees of freedom of its mean square."""
 
 
-def variance_components(values: npt.NDArray[np.float64], level: float = LEVEL) -> Components:
-    """Return the components, with the exact interval of their ratio for normal errors (Searle et al. 1992, 3.6).
+def variance_components(
+    values: npt.ArrayLike,
+    axes: Sequence[str],
+    *,
+    within: Mapping[str, Sequence[str]] | None = None,
+    level: float = LEVEL,
+) -> dict[Term, Component]:
+    """Return the variance of every random effect of a balanced design.
 
-    F / (1 + n ratio) has the F distribution with a - 1 and a (n - 1) degrees of freedom.
+    Axes are crossed unless one is `within` others: fine-tuning seeds within pretrainings, for the runs of two
+    pretrainings have nothing in common but a number; instances within data sets, and crossed with pretrainings, which
+    are all judged on them. The effect of the full set of axes is the residual.
+
+    Intervals are the modified large-sample ones of a sum of mean squares (Graybill and Wang 1980): they hold the
+    variance of 3, 5 or 10 simulated pretrainings in 94 to 97 % (test_variance_components.py).
 
     Args:
-        values: (a, n) scores: groups (pretraining seeds) by repeats (fine-tuning seeds), two of each or more.
-        level: of the interval.
+        values: an axis for each of `axes`, two levels or more.
+        axes: their names.
+        within: for an axis the axes that its levels are within.
+        level: of the intervals.
 
     Raises:
-        ValueError: fewer than two groups or repeats, or values that are missing.
+        ValueError: an axis of one level, or a value that is missing.
     """
-    groups, repeats = values.shape
-    if groups < 2 or repeats < 2 or not np.isfinite(values).all():
-        raise ValueError("variance components need two groups of two repeats or more, none missing")
-    freedom = groups - 1, groups * (repeats - 1)
-    means = values.mean(axis=1)
-    outer = repeats * float(means.var(ddof=1))
-    inner = float(((values - means[:, None]) ** 2).sum()) / freedom[1]
-    f = outer / inner if inner > 0 else math.inf if outer > 0 else math.nan
+    cube, within = np.asarray(values, dtype=np.float64), within or {}
+    if min(cube.shape) < 2 or not np.isfinite(cube).all():
+        raise ValueError("variance components need two levels or more of every axis, none missing")
+    levels = dict(zip(axes, cube.shape, strict=True))
+    terms = [
+        Term(chosen)
+        for count in range(1, len(axes) + 1)
+        for chosen in combinations(axes, count)
+        if all(set(within.get(name, ())) <= set(chosen) for name in chosen)
+    ]
+    effects: dict[Term, Array] = {}
+    freedom: dict[Term, int] = {}
+    for term in terms:
+        smaller = [one for one in effects if one < term]
+        others = tuple(place for place, name in enumerate(axes) if name not in term)
+        effects[term] = (
+            cube.mean(axis=others, keepdims=True) - cube.mean() - sum(effects[one] for one in smaller)
+        )
+        freedom[term] = math.prod(levels[name] for name in term) - 1 - sum(freedom[one] for one in smaller)
+    squares = np.array([
+        cube.size / effects[term].size * float((effects[term] ** 2).sum()) / freedom[term] for term in terms
+    ])  # fmt: skip
+    # A mean square expects the variance of every term that its own is part of, as often as its levels repeat.
+    expected = np.array([
+        [cube.size / math.prod(levels[name] for name in one) * (term <= one) for one in terms] for term in terms
+    ])  # fmt: skip
+    weighted = np.linalg.inv(expected) * squares
+    reach = _reach(np.array([freedom[term] for term in terms]), level)
+    down, up = (np.sqrt(((weighted * np.where(weighted > 0, *pair)) ** 2).sum(axis=1)) for pair in reach)
+    return {
+        term: Component(
+            variance=float(variance), low=max(0.0, float(variance - below)), high=max(0.0, float(variance + above)),
+            df=freedom[term],
+        )
+        for term, variance, below, above in zip(terms, weighted.sum(axis=1), down, up, strict=True)
+    }  # fmt: skip
+
+
+def _reach(df: npt.NDArray[np.int64], level: float) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return how far, relative to themselves, mean squares reach down (added, subtracted) and up."""
     tail = (1 - level) / 2
-    low, high = (
-        max(0.0, (f / float(special.fdtri(*freedom, share)) - 1) / repeats) for share in (1 - tail, tail)
-    )
-    return Components(
-        groups=groups, repeats=repeats, between=(outer - inner) / repeats, within=inner, f=f,
-        p=float(special.fdtrc(*freedom, f)), ratio_low=low, ratio_high=high,
-    )  # fmt: skip
+    less: Array = 1 - df / special.chdtri(df, tail)
+    more: Array = df / special.chdtri(df, 1 - tail) - 1
+    return (less, more), (more, less)
+
+
+def replicated_estimate(groups: Sequence[Array | Sequence[float]], *, shared: float = 0.0) -> Student:
+    """Return the mean over pretrainings of one arm, with the error over other pretrainings and fine-tuning seeds.
+
+    Every pretraining counts alike, however many seeds it has. The variance of their means holds what pretrainings
+    differ by and what their seeds leave, and estimates that of the arm's mean without bias also where the numbers of
+    seeds differ; its degrees of freedom are the pretrainings less one. For a difference of two arms: of pretrainings
+    that are paired (the same seed, data order and trunk), the differences as `groups`; else Welch's of two estimates.
+
+    Args:
+        groups: the scores of each pretraining's seeds, or anything else that is one number a seed; two or more.
+        shared: the variance of the mean that all pretrainings share, which is that of the test instances: their
+            covariance between pretrainings (`bounds.crossed_variance`). It is taken as known.
+
+    Raises:
+        ValueError: fewer than two pretrainings, or one without seeds.
+    """
+    if len(groups) < 2 or any(np.size(group) == 0 for group in groups):
+        raise ValueError("an arm of several pretrainings needs two or more, each with a seed")
+    means = np.array([np.mean(group) for group in groups])
+    own = float(means.var(ddof=1)) / len(means)
+    total = own + shared
+    df = (len(means) - 1) * (total / own) ** 2 if own > 0 else math.inf if shared > 0 else len(means) - 1.0
+    share: dict[str, Any] = {"instance_share": shared / total} if total > 0 else {}
+    return Student(effect=float(means.mean()), error=math.sqrt(total), df=df, **share)

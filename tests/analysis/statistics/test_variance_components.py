@@ -1,56 +1,153 @@
-"""Variance components against scipy's analysis of variance, closed forms, and their coverage."""
+"""Variance components against scipy's analysis of variance, statsmodels' mixed model, and simulation."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.variance_components import variance_components
+from analysis.statistics.variance_components import Component, Term, replicated_estimate, variance_components
+
+PRETRAINING, SEED = Term({"pretraining"}), Term({"pretraining", "seed"})
 
 
-def test_f_and_p_are_those_of_the_analysis_of_variance() -> None:
+def two_levels(values: npt.ArrayLike) -> dict[Term, Component]:
+    """Return the components of pretrainings, and of fine-tuning seeds within them."""
+    return variance_components(values, ("pretraining", "seed"), within={"seed": ("pretraining",)})
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], **spreads: float) -> npt.NDArray[np.float64]:
+    """Return sums of effects; a key names the axes an effect varies along by their places: `_0`, `_01`."""
+    values = np.zeros(shape)
+    for name, sd in spreads.items():
+        kept = [int(one) for one in name.removeprefix("_")]
+        values += rng.normal(0, sd, [size if place in kept else 1 for place, size in enumerate(shape)])
+    return values
+
+
+def test_one_way_they_are_those_of_the_analysis_of_variance() -> None:
     values = np.random.default_rng(0).normal(0, 1, (5, 4)) + np.arange(5)[:, None]
-    found = variance_components(values)
-    expected = stats.f_oneway(*values)
-    assert (found.f, found.p) == pytest.approx((expected.statistic, expected.pvalue))
-    assert found.within == pytest.approx(np.mean([row.var(ddof=1) for row in values]))
-    assert found.between == pytest.approx(values.mean(axis=1).var(ddof=1) - found.within / 4)
+    found = two_levels(values)
+    inner = np.mean([row.var(ddof=1) for row in values])
+    f = stats.f_oneway(*values).statistic
+    assert found[SEED].variance == pytest.approx(inner)
+    assert found[PRETRAINING].variance == pytest.approx(inner * (f - 1) / 4)
+    assert (found[PRETRAINING].df, found[SEED].df) == (4, 15)
+    ends = 15 * inner / stats.chi2.ppf([0.975, 0.025], 15)
+    assert (found[SEED].low, found[SEED].high) == pytest.approx(tuple(ends))
 
 
-def test_the_ends_of_the_ratio_are_where_f_is_at_its_quantiles() -> None:
-    values = np.random.default_rng(1).normal(0, 1, (5, 3)) + 3 * np.arange(5)[:, None]
-    found = variance_components(values)
-    for end, tail in ((found.ratio_low, 0.975), (found.ratio_high, 0.025)):
-        assert stats.f.cdf(found.f / (1 + 3 * end), 4, 10) == pytest.approx(tail)
+@pytest.mark.slow
+def test_crossed_they_are_those_of_restricted_maximum_likelihood() -> None:
+    """Data sets crossed with pretrainings, fine-tuning seeds within: where all are positive, REML's by MixedLM."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    values = drawn(np.random.default_rng(5), (5, 5, 4), _0=2.0, _1=1.0, _01=0.8, _012=0.5)
+    names = ("data set", "pretraining", "seed")
+    found = variance_components(values, names, within={"seed": names[:2]})
+    assert all(one.variance > 0 for one in found.values()) and len(found) == 4
+    places = np.indices(values.shape).reshape(3, -1)
+    frame = pd.DataFrame(
+        {"y": values.ravel(), "d": places[0], "p": places[1], "dp": 10 * places[0] + places[1]}
+    )
+    formulas = {"d": "0 + C(d)", "p": "0 + C(p)", "dp": "0 + C(dp)"}
+    fit = MixedLM.from_formula(
+        "y ~ 1", frame, groups=np.ones(len(frame)), vc_formula=formulas, re_formula="0"
+    ).fit()
+    named = dict(zip(fit.model.exog_vc.names, fit.vcomp, strict=True)) | {"dps": fit.scale}
+    ours = dict(zip(("d", "p", "dp", "dps"), (one.variance for one in found.values()), strict=True))
+    assert ours == pytest.approx(named, rel=0.02)
+
+
+def test_instances_are_crossed_with_pretrainings_and_within_data_sets() -> None:
+    """Every component comes out of one large design that holds all four."""
+    spreads = {"_0": 1.0, "_1": 0.7, "_01": 0.6, "_012": 0.5, "_03": 0.9, "_013": 0.4, "_0123": 0.8}
+    values = drawn(np.random.default_rng(1), (40, 40, 4, 30), **spreads)
+    axes = ("data set", "pretraining", "seed", "instance")
+    within = {"seed": ("data set", "pretraining"), "instance": ("data set",)}
+    found = variance_components(values, axes, within=within)
+    for name, sd in spreads.items():
+        term = Term(axes[int(place)] for place in name.removeprefix("_"))
+        assert found[term].variance == pytest.approx(sd**2, rel=0.5 if len(name) == 2 else 0.1)
+        assert found[term].low <= found[term].variance <= found[term].high
+    assert len(found) == len(spreads)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 4.0])
-def test_the_interval_holds_the_ratio_in_95_of_100(ratio: float) -> None:
+def test_intervals_hold_the_variance_in_95_of_100(ratio: float) -> None:
     rng = np.random.default_rng(2)
     held = 0
     for _ in range(2_000):
-        values = rng.normal(0, np.sqrt(ratio), (5, 1)) + rng.normal(0, 1, (5, 5))
-        found = variance_components(values)
-        held += found.ratio_low <= ratio <= found.ratio_high
-    # At 0 the lower end is cut off there, so that only the upper one can miss.
-    assert held / 2_000 == pytest.approx(0.95 if ratio else 0.975, abs=0.015)
+        found = two_levels(drawn(rng, (5, 5), _0=ratio**0.5, _01=1.0))[PRETRAINING]
+        held += found.low <= ratio <= found.high
+    assert 0.94 <= held / 2_000 <= 0.985
 
 
 @given(st.floats(0.1, 10), st.floats(-50, 50))
-def test_the_ratio_does_not_depend_on_unit_or_level(scale: float, shift: float) -> None:
+def test_they_do_not_depend_on_the_level_and_scale_with_the_unit(scale: float, shift: float) -> None:
     values = np.array([[1.0, 2.0, 4.0], [2.0, 3.5, 3.0], [5.0, 4.0, 7.0]])
-    moved = variance_components(scale * values + shift)
-    base = variance_components(values)
-    assert (moved.ratio, moved.ratio_high) == pytest.approx((base.ratio, base.ratio_high), rel=1e-6)
+    moved, base = (two_levels(one) for one in (scale * values + shift, values))
+    for term in base:
+        assert moved[term].variance == pytest.approx(scale**2 * base[term].variance, rel=1e-6)
 
 
-def test_groups_without_differences_have_ratio_0_and_what_cannot_be_split_is_refused() -> None:
-    alike = np.array([[1.0, 3.0], [3.0, 1.0], [2.0, 2.0]])
-    found = variance_components(alike)
-    assert found.ratio == 0 and found.between < 0 and found.p == pytest.approx(1.0)
-    for values in (np.ones((1, 5)), np.ones((5, 1)), np.array([[1.0, np.nan], [1.0, 2.0]])):
-        with pytest.raises(ValueError, match="two groups"):
-            variance_components(values)
+def test_what_has_no_spread_has_none_and_what_cannot_be_split_is_refused() -> None:
+    alike = two_levels([[1.0, 3.0], [3.0, 1.0], [2.0, 2.0]])
+    assert alike[PRETRAINING].variance < 0 and alike[PRETRAINING].low == 0
+    assert set(two_levels(np.full((2, 2), 3.0)).values()) == {
+        Component(variance=0.0, low=0.0, high=0.0, df=1), Component(variance=0.0, low=0.0, high=0.0, df=2),
+    }  # fmt: skip
+    for values in (np.ones((1, 5)), np.ones((5, 1)), [[1.0, np.nan], [1.0, 2.0]]):
+        with pytest.raises(ValueError, match="two levels"):
+            two_levels(values)
+
+
+def multi_bootstrap(
+    scores: npt.NDArray[np.float64], resamples: int, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """The multi-bootstrap (Sellam et al. 2022): pretrainings and test instances resampled together; (P, instances)."""
+    count, instances = scores.shape
+    draws = [
+        scores[np.ix_(rng.integers(0, count, count), rng.integers(0, instances, instances))].mean()
+        for _ in range(resamples)
+    ]
+    return np.array(draws)
+
+
+def test_the_error_of_an_arm_of_pretrainings_is_the_multi_bootstraps() -> None:
+    """25 pretrainings of five seeds on 400 instances, as MultiBERTs has them."""
+    rng = np.random.default_rng(7)
+    scores = drawn(rng, (25, 5, 400), _0=0.1, _01=0.05, _2=1.0, _02=0.3, _012=0.5)
+    found = variance_components(scores.mean(axis=1), ("pretraining", "instance"))
+    estimate = replicated_estimate(list(scores.mean(axis=2)), shared=found[Term({"instance"})].variance / 400)
+    draws = multi_bootstrap(scores.mean(axis=1), 2_000, rng)
+    assert estimate.effect == pytest.approx(scores.mean())
+    assert estimate.error == pytest.approx(draws.std(ddof=1), rel=0.06)
+    assert 0.5 < estimate.instance_share < 0.95 and estimate.df > 24
+
+
+@pytest.mark.parametrize(("counts", "between"), [((5,) * 5, 1.0), ((5,) * 3, 0.0), ((2, 3, 5, 5, 9), 0.7)])
+def test_the_interval_of_an_arm_covers_also_with_unequal_seeds(
+    counts: tuple[int, ...], between: float
+) -> None:
+    rng, held = np.random.default_rng(8), 0
+    for _ in range(3_000):
+        low, high = replicated_estimate(
+            [rng.normal(rng.normal(0, between), 1, count) for count in counts]
+        ).interval()
+        held += low <= 0 <= high
+    assert held / 3_000 == pytest.approx(0.95, abs=0.013)
+
+
+def test_an_arm_needs_two_pretrainings() -> None:
+    plain = replicated_estimate([[1.0, 2.0], [4.0]])
+    assert (plain.effect, plain.error, plain.df, plain.instance_share) == (2.75, 1.25, 1.0, 0.0)
+    assert replicated_estimate([[1.0], [1.0]]).error == 0
+    assert replicated_estimate([[1.0], [1.0]], shared=0.04).df == np.inf
+    for groups in ([[1.0, 2.0]], [[1.0], []]):
+        with pytest.raises(ValueError, match="two or more"):
+            replicated_estimate(groups)
