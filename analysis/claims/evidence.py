@@ -181,6 +181,7 @@ class RunEvidence:
                 values=values, pick=self._settings.picks,
                 reselected=self._reselect(comparison.terms, seeds) if method.is_resampled else None,
                 known_covariance=self._between_seeds(comparison.terms, seeds),
+                freedom=self._freedom(comparison.terms, seeds),
             )  # fmt: skip
             estimate, test = method.need_paired().estimate(sample)
             found = contrast_finding(comparison, estimate, test=test, inputs=inputs, seeds=(len(seeds),))
@@ -215,11 +216,19 @@ class RunEvidence:
         """Return the covariance of the contrast between seeds, (n_seeds, n_seeds), or None without instances."""
         if self._covariance is None:
             return None
+        return self._covariance.between_seeds(self._parts(terms), seeds)
+
+    def _freedom(self, terms: Sequence[Term], seeds: Sequence[int]) -> float:
+        """Return the degrees of freedom of that covariance."""
+        return math.inf if self._covariance is None else self._covariance.freedom(self._parts(terms), seeds)
+
+    def _parts(self, terms: Sequence[Term]) -> list[tuple[float, str, str]]:
+        """Return the weights, models and datasets of terms, averages apart into their datasets."""
         parts = []
         for term in terms:
             names = averaged_datasets(self._runs, term.task) if term.dataset == AVERAGE else (term.dataset,)
             parts += [(term.weight / len(names), term.model, name) for name in names]
-        return self._covariance.between_seeds(parts, seeds)
+        return parts
 
     def _spread(self, comparison: Spread) -> Finding:
         groups = []

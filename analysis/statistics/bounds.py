@@ -14,8 +14,8 @@ from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics.resampling import Picks, Resamples, interpolated_quantiles, mean_in_order
 
 __all__ = [
-    "LEVEL", "Bounds", "accelerated_shares", "bca_bounds", "bca_corrections", "crossed_bounds", "crossed_variance",
-    "expanded_tail", "hierarchical_bounds", "normal_bounds", "percentile_bounds", "rounding_of", "standard_error",
+    "LEVEL", "Bounds", "accelerated_shares", "bca_bounds", "bca_corrections", "expanded_tail",
+    "hierarchical_bounds", "normal_bounds", "percentile_bounds", "rounding_of", "standard_error",
     "t_bounds",
 ]  # fmt: skip
 
@@ -129,40 +129,6 @@ def hierarchical_bounds(resampled: Array, picks: Picks, level: float = LEVEL) ->
     means = mean_in_order((resampled[..., rows, place] for place in picks.T), picks.shape[1])
     low, high = np.quantile(means, [tail, 1 - tail], axis=-1)
     return low, high
-
-
-def crossed_variance(values: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Return the variance of a mean over seeds and test instances together, crossed random factors.
-
-    The variance of the mean is S^2 / n, which holds what differs between seeds (their own effect and their
-    interaction with the instances), plus what all seeds have in common because they share the test instances: the
-    covariance between seeds over resamples of the instances. Adding the variance over resamples of the mean itself
-    would count the interaction twice. Where runs are not paired by instance (NQ) that covariance is zero, and
-    S^2 / n holds the instances already.
-
-    Args:
-        values: (..., n_seeds) on the test set as it is; two or more.
-        covariance: (..., n_seeds, n_seeds) of the seeds over resamples of the instances.
-
-    Returns:
-        The seeds' part, the instances' part, and Satterthwaite's degrees of freedom: n - 1 for the seeds' part, as
-        good as infinite for the instances' part.
-    """
-    count = values.shape[-1]
-    over_seeds: Array = values.var(axis=-1, ddof=1) / count
-    own = np.trace(covariance, axis1=-2, axis2=-1)
-    shared = (covariance.sum(axis=(-2, -1)) - own) / (count * (count - 1))
-    over_instances: Array = np.maximum(0.0, shared)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (over_seeds + over_instances) / over_seeds
-        df = np.where(over_seeds > 0, (count - 1) * ratio**2, np.inf)
-    return over_seeds, over_instances, df
-
-
-def crossed_bounds(values: Array, covariance: Array, level: float = LEVEL) -> Bounds:
-    """Return Student's interval with the error of `crossed_variance`; arguments as there."""
-    over_seeds, over_instances, df = crossed_variance(values, covariance)
-    return _around_mean(values, special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances))
 
 
 def _around_mean(values: Array, half: Array) -> Bounds:

@@ -16,7 +16,7 @@ from analysis.statistics.resampling import Resamples, interpolated_quantiles
 from analysis.statistics.studentised import Studentised, studentise
 
 __all__ = [
-    "Estimate", "Resampled", "Student", "Studentised", "crossed_estimate", "expanded_bootstrap",
+    "Estimate", "Resampled", "Student", "Studentised", "expanded_bootstrap",
     "paired_estimate", "seed_bootstrap",
     "studentised_estimate", "welch_estimate",
 ]  # fmt: skip
@@ -139,23 +139,6 @@ def paired_estimate(values: Array) -> Student:
     """Return the mean of a contrast that was taken within each seed; values: (n_seeds,), two or more."""
     return Student(
         effect=float(values.mean()), error=float(bounds.standard_error(values)), df=float(len(values) - 1)
-    )
-
-
-def crossed_estimate(values: Array, covariance: Array) -> Student:
-    """Return the mean of a contrast over seeds, with the error over seeds and test instances together.
-
-    Args:
-        values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
-        covariance: (n_seeds, n_seeds) of the same over resamples of the instances (see `bounds.crossed_variance`).
-    """
-    over_seeds, over_instances, df = (float(part) for part in bounds.crossed_variance(values, covariance))
-    variance = over_seeds + over_instances
-    return Student(
-        effect=float(values.mean()),
-        error=math.sqrt(variance),
-        df=df,
-        instance_share=over_instances / variance if variance > 0 else 0.0,
     )
 
 

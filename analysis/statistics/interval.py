@@ -5,6 +5,7 @@ The kinds themselves: `analysis.statistics.interval_kinds`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,10 @@ class Sample:
     """(..., resamples, n_seeds) the same on resamples of the test instances, shared by the seeds of a row."""
     known_covariance: Array | None = None
     """(..., n_seeds, n_seeds) of the seeds over the test instances, where it need not be estimated."""
+    freedom: float = math.inf
+    """Degrees of freedom of the covariance over the test instances (`analysis.statistics.crossed.freedom_of`)."""
+    limits: tuple[float, float] | None = None
+    """Least and largest value of a score; None of a contrast of scores."""
 
     @property
     def picks(self) -> Picks:

@@ -14,7 +14,8 @@ from scipy import special
 from analysis.published_cells import NORMAL_QUANTILE
 from analysis.statistics import bounds, estimates, studentised
 from analysis.statistics.bounds import LEVEL, Bounds
-from analysis.statistics.estimates import Estimate, Student, crossed_estimate, paired_estimate
+from analysis.statistics.crossed import crossed_bounds, crossed_estimate
+from analysis.statistics.estimates import Estimate, Student, paired_estimate
 from analysis.statistics.interval import (
     INTERVALS,
     IndependentTest,
@@ -43,7 +44,9 @@ def _normal(estimate: Student) -> Student:
 def _paired_by_instance(sample: Sample) -> tuple[Student, str]:
     if sample.resampled is None and sample.known_covariance is None:
         return paired_estimate(sample.values), "paired by seed (instances missing)"
-    return crossed_estimate(sample.values, sample.covariance), "paired by seed and instance"
+    return crossed_estimate(
+        sample.values, sample.covariance, float(sample.freedom)
+    ), "paired by seed and instance"
 
 
 WELCH = IndependentTest(
@@ -156,7 +159,9 @@ STUDENTISED = _over_seeds(
 CROSSED = Interval(
     name="crossed",
     words="95 % interval by Student's t, with the error over seeds and test instances together",
-    bounds=lambda sample: bounds.crossed_bounds(sample.values, sample.covariance),
+    bounds=lambda sample: crossed_bounds(
+        sample.values, sample.covariance, sample.freedom, limits=sample.limits
+    ),
     needs_instances=True,
     from_covariance=True,
     paired=_BY_INSTANCE,

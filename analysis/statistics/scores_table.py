@@ -16,6 +16,7 @@ import pandas as pd
 
 from analysis.published_cells import N_SEEDS, published_values
 from analysis.records import records
+from analysis.statistics.crossed import LIMITS
 from analysis.statistics.instance_bootstrap import resample_instances
 from analysis.statistics.instance_covariance import InstanceCovariance
 from analysis.statistics.interval_kinds import (
@@ -30,7 +31,7 @@ from analysis.statistics.interval_kinds import (
 from analysis.statistics.learning_rate_selection import SELECTIONS, Selection, select_runs
 from analysis.statistics.resampling import Picks, Resamples, all_or_drawn, draw_picks
 from analysis.statistics.reselection import Reselection
-from analysis.store.instances import read_instances
+from analysis.store.instances import read_clusters, read_instances
 from analysis.store.stand_ins import averaged_datasets
 from benchmarks.protocol import AVERAGE, DATASETS, TASKS, in_order, is_paired
 from common.errors import UserError
@@ -227,7 +228,13 @@ def resampled_seed_scores(
             continue
         scores = read_instances(instances, dataset, rows)
         rng = settings.rng(_INSTANCE_DRAWS, rank)
-        means = resample_instances(scores, settings.resamples, rng, paired=is_paired(dataset))
+        means = resample_instances(
+            scores,
+            settings.resamples,
+            rng,
+            read_clusters(instances, dataset, rows),
+            paired=is_paired(dataset),
+        )
         for column, (model, seed) in enumerate(records(rows, "model", "seed")):
             resampled[model, dataset, seed] = means[:, column]
     return resampled
@@ -256,8 +263,13 @@ def _instance_bounds(runs: pd.DataFrame, values: pd.DataFrame, settings: Setting
             if counts[row] < 2:
                 continue
             parts = [(1 / len(names), model, name) for name in names]
-            known = covariance.between_seeds(parts, [int(seed) for seed in present.index])
-            sample = replace(sample, known_covariance=known)
+            seeds = [int(seed) for seed in present.index]
+            sample = replace(
+                sample,
+                known_covariance=covariance.between_seeds(parts, seeds),
+                freedom=covariance.freedom(parts, seeds),
+                limits=LIMITS,
+            )
         else:
             per_seed = np.mean(
                 [[resampled[model, name, seed] for seed in present.index] for name in names], axis=0

@@ -5,6 +5,8 @@ One row a run, sorted by learning rate and seed:
     model, task, dataset     the cell (string)
     lr, seed                 the run (float64, int64)
     validation, test         its score on every instance, in dataset order (list<double>)
+    validation_clusters,     which cluster each of them is in, numbered from 0 (list<int32>); null where the run does
+    test_clusters            not say
 
 Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. It can hold
 runs that the runs table leaves out because the rest of their dataset has another number of instances; rows of the
@@ -16,9 +18,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +43,7 @@ __all__ = [
     "RunScores",
     "instances_folder",
     "instances_name",
+    "read_clusters",
     "read_instances",
     "write_cell",
 ]
@@ -55,7 +58,14 @@ RUN_FIELDS = (
     ("seed", pa.int64()),
 )
 """The columns that name a run, in every table of runs."""
-_SCHEMA = pa.schema([*RUN_FIELDS, ("validation", pa.list_(pa.float64())), ("test", pa.list_(pa.float64()))])
+_CLUSTERS = {split: f"{split}_clusters" for split in SPLITS}
+_SCHEMA = pa.schema(
+    [
+        *RUN_FIELDS,
+        *((split, pa.list_(pa.float64())) for split in SPLITS),
+        *((name, pa.list_(pa.int32())) for name in _CLUSTERS.values()),
+    ]
+)
 _AGAIN = "read the store again with python -m analysis ingest STORE --instances {}"
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
@@ -73,6 +83,8 @@ class RunScores:
     """(n_validation,)"""
     test: npt.NDArray[np.float64]
     """(n_test,)"""
+    clusters: Mapping[str, npt.NDArray[np.int32]] = field(default_factory=dict)
+    """By split the cluster of each instance; empty where the run does not say."""
 
 
 def read_instances(
@@ -95,32 +107,15 @@ def read_instances(
         UserError: the folder, a model's file or a run is absent, belongs to another ingest, or the runs differ in
             their number of instances.
     """
-    if split not in SPLITS:
-        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
-    if "dataset" in runs and (runs["dataset"] != dataset).any():
-        raise ValueError(f"runs of other datasets than {dataset} among those to read")
-    wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
-    groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
-    hashes: Mapping[str, str] = {}
-    with contextlib.suppress(FileNotFoundError):
-        hashes = read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {})
-
-    def chosen_rows(model: str, places: Iterable[int]) -> list[npt.NDArray[np.float64]]:
-        name = instances_name(model, dataset)
-        return _chosen_rows(path / name, hashes.get(name), split, [wanted[at] for at in places])
-
     scores = np.empty((0, 0))
-    # Reading, decompressing and hashing leave Python's lock, so threads are enough.
-    with ThreadPoolExecutor(cores()) as pool:
-        chosen = pool.map(lambda group: chosen_rows(str(group[0]), group[1]), groups)
-        for (_, places), rows in zip(groups, chosen, strict=True):
-            if not scores.size:
-                scores = np.empty((len(runs), len(rows[0])))
-            if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
-                raise UserError(
-                    f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
-                )
-            scores[places] = rows
+    for _, places, rows in _by_model(path, dataset, runs, split, split):
+        if not scores.size:
+            scores = np.empty((len(runs), len(rows[0])))
+        if (lengths := {scores.shape[1], *map(len, rows)}) != {scores.shape[1]}:
+            raise UserError(
+                f"{path}: runs of {dataset} have {min(lengths)} to {max(lengths)} {split} instances"
+            )
+        scores[places] = rows
     column = f"{split}_score"
     if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
@@ -131,6 +126,30 @@ def read_instances(
                 f"differ by {distance.max():.4f}); run python -m analysis ingest STORE with both --out and --instances"
             )
     return scores
+
+
+def read_clusters(
+    path: Path, dataset: str, runs: pd.DataFrame, split: str = "test"
+) -> npt.NDArray[np.int64] | None:
+    """Return the cluster of each instance, (n_instances,), or None where no run says; arguments as `read_instances`.
+
+    One run that says it speaks for all, since instance i is the same in every run.
+
+    Raises:
+        UserError: as `read_instances`, or runs that say different things, which were not evaluated on the same data.
+    """
+    found: npt.NDArray[np.int32] | None = None
+    first = ""
+    for model, _, rows in _by_model(path, dataset, runs, split, _CLUSTERS.get(split, "")):
+        for row in rows:
+            if found is None:
+                found, first = row, model
+            elif row is not None and not np.array_equal(found, row):
+                raise UserError(
+                    f"{path}: runs of {first} and {model} put the {split} instances of {dataset} into different "
+                    "clusters, so they were not evaluated on the same data; evaluate one of them again"
+                )
+    return None if found is None else found.astype(np.int64)
 
 
 def instances_name(model: str, dataset: str) -> str:
@@ -147,6 +166,7 @@ def write_cell(folder: Path, model: str, dataset: Dataset, runs: Sequence[RunSco
         pa.array([run.lr for run in ordered], pa.float64()),
         pa.array([run.seed for run in ordered], pa.int64()),
         *(_lists([getattr(run, split) for run in ordered]) for split in SPLITS),
+        *(pa.array([run.clusters.get(split) for run in ordered], pa.list_(pa.int32())) for split in SPLITS),
     ]
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -185,7 +205,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
-        write_manifest(folder / MANIFEST, {"format": 2}, hashes)
+        write_manifest(folder / MANIFEST, {"format": 3}, hashes)
         with contextlib.suppress(FileNotFoundError, DamagedError):
             if (path / MANIFEST).read_bytes() == (folder / MANIFEST).read_bytes():
                 check_files(path, hashes, "")
@@ -198,16 +218,43 @@ def _lists(arrays: Sequence[npt.NDArray[np.float64]]) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, np.concatenate(arrays))
 
 
-def _chosen_rows(
-    path: Path, sha256: str | None, split: str, keys: Sequence[tuple[float, int]]
-) -> list[npt.NDArray[np.float64]]:
-    """Return copies of some runs' scores, so that the rest of the cell need not stay in memory."""
+def _by_model(
+    path: Path, dataset: str, runs: pd.DataFrame, split: str, column: str
+) -> Iterator[tuple[str, npt.NDArray[np.intp], list[Any]]]:
+    """Yield each model of the runs with the places of its runs, and what a column holds for them (arrays, or None).
+
+    Raises:
+        UserError: an unknown split, or as `read_instances`.
+    """
+    if split not in SPLITS:
+        raise UserError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}")
+    if "dataset" in runs and (runs["dataset"] != dataset).any():
+        raise ValueError(f"runs of other datasets than {dataset} among those to read")
+    wanted = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+    groups = runs.reset_index(drop=True).groupby("model", sort=False).groups.items()
+    hashes: Mapping[str, str] = {}
+    with contextlib.suppress(FileNotFoundError):
+        hashes = read_manifest(path / MANIFEST, _AGAIN.format(path)).get(FILES, {})
+
+    def chosen_rows(model: str, places: Iterable[int]) -> list[Any]:
+        name = instances_name(model, dataset)
+        return _chosen_rows(path / name, hashes.get(name), column, [wanted[at] for at in places])
+
+    # Reading, decompressing and hashing leave Python's lock, so threads are enough.
+    with ThreadPoolExecutor(cores()) as pool:
+        chosen = pool.map(lambda group: chosen_rows(str(group[0]), group[1]), groups)
+        for (model, places), rows in zip(groups, chosen, strict=True):
+            yield str(model), np.asarray(places), rows
+
+
+def _chosen_rows(path: Path, sha256: str | None, column: str, keys: Sequence[tuple[float, int]]) -> list[Any]:
+    """Return copies of what a column holds for some runs, so that the rest of the cell need not stay in memory."""
     again = _AGAIN.format(path.parent.parent)
     try:
         if sha256 is None:
             raise FileNotFoundError
         check_file(path, sha256)
-        table = pq.read_table(path, columns=["lr", "seed", split], use_threads=False, partitioning=None)
+        table = pq.read_table(path, columns=["lr", "seed", column], use_threads=False, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: there are no such instances; {again}") from None
     except (DamagedError, pa.ArrowException, OSError) as error:
@@ -216,6 +263,11 @@ def _chosen_rows(
     for lr, seed in keys:
         if (lr, seed) not in at:
             raise UserError(f"{path}: holds no run with lr {lr:g}, seed {seed}; {again}")
-    scores = table[split].combine_chunks()
-    offsets, values = scores.offsets.to_numpy(), scores.values.to_numpy()
-    return [values[offsets[at[key]] : offsets[at[key] + 1]].copy() for key in keys]
+    if column not in table.column_names:  # written before there were clusters
+        return [None] * len(keys)
+    found = table[column].combine_chunks()
+    there, offsets, values = found.is_valid(), found.offsets.to_numpy(), found.values.to_numpy()
+    return [
+        values[offsets[at[key]] : offsets[at[key] + 1]].copy() if there[at[key]].as_py() else None
+        for key in keys
+    ]

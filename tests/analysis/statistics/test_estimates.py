@@ -9,7 +9,6 @@ from scipy import stats
 from analysis.statistics.estimates import (
     Resampled,
     Student,
-    crossed_estimate,
     expanded_bootstrap,
     paired_estimate,
     seed_bootstrap,
@@ -239,87 +238,9 @@ def test_a_bootstrap_corrects_for_skewness_only_where_it_is_asked_to(bca):
     assert (estimate.bias != 0) == bca and estimate.effect == pytest.approx(2.625)
 
 
-def crossed_data(rng, *, seeds=5, instances=200, seed_sd=0.3, common_sd=1.0, joint_sd=1.0, effect=0.0):
-    """Per-instance differences between two models: (n_seeds, n_instances)."""
-    return (
-        effect
-        + rng.normal(0, seed_sd, (seeds, 1))
-        + rng.normal(0, common_sd, (1, instances))
-        + rng.normal(0, joint_sd, (seeds, instances))
-    )
-
-
-def covariance_of(data, resamples, rng):
-    """Covariance of the seeds over resamples of the instances."""
-    picks = rng.integers(0, data.shape[1], (resamples, data.shape[1]))
-    return np.cov(data[:, picks].mean(axis=2))
-
-
-def test_the_crossed_error_is_that_of_the_two_way_layout():
-    rng = np.random.default_rng(12)
-    data = crossed_data(rng, common_sd=2.0)
-    seeds, instances = data.shape
-    means = data.mean(axis=1)
-    shared = np.cov(data, bias=True)
-    off = (shared.sum() - np.trace(shared)) / (seeds * (seeds - 1)) / instances
-    estimate = crossed_estimate(means, covariance_of(data, 20_000, rng))
-    assert estimate.error**2 == pytest.approx(means.var(ddof=1) / seeds + off, rel=0.03)
-    assert estimate.instance_share == pytest.approx(off / (means.var(ddof=1) / seeds + off), rel=0.05)
-    assert estimate.effect == pytest.approx(means.mean())
-
-
-def test_the_crossed_error_is_the_paired_one_without_test_set_noise():
-    values = np.array([0.1, 0.4, 0.2, 0.5, 0.3])
-    fixed = np.tile(values, (500, 1))
-    ours, paired = crossed_estimate(values, np.cov(fixed, rowvar=False)), paired_estimate(values)
-    assert (ours.error, ours.df) == (pytest.approx(paired.error), pytest.approx(paired.df))
-
-
-def test_a_crossed_estimate_without_any_spread_has_no_error_and_no_share_of_the_instances():
-    estimate = crossed_estimate(np.full(3, 1.5), np.zeros((3, 3)))
-    assert (estimate.effect, estimate.error, estimate.instance_share) == (1.5, 0, 0)
-
-
-def test_a_crossed_estimate_of_equal_seeds_has_all_its_error_from_the_instances():
-    estimate = crossed_estimate(np.full(3, 1.5), np.full((3, 3), 0.25))
-    assert (estimate.error, estimate.df, estimate.instance_share) == (0.5, np.inf, 1)
-
-
 def test_type_one_error_of_welch_and_paired():
     rng = np.random.default_rng(13)
     share, error = rejections(4_000, lambda: two_sided(welch_of(rng.normal(0, 1, 5), rng.normal(0, 1, 5))))
     assert abs(share - 0.05) < error + 0.006  # Welch at n = 5 is known to be a touch conservative
     share, error = rejections(4_000, lambda: two_sided(paired_estimate(rng.normal(0, 1, 5))))
     assert abs(share - 0.05) < error
-
-
-@pytest.mark.parametrize(
-    ("seed_sd", "common_sd", "joint_sd"), [(0.3, 0.0, 0.5), (0.1, 2.0, 1.0), (0.02, 1.0, 0.5)]
-)
-def test_type_one_error_of_the_crossed_test(seed_sd, common_sd, joint_sd):
-    rng = np.random.default_rng(14)
-
-    def one():
-        data = crossed_data(rng, instances=60, seed_sd=seed_sd, common_sd=common_sd, joint_sd=joint_sd)
-        return two_sided(crossed_estimate(data.mean(axis=1), covariance_of(data, 150, rng)))
-
-    share, error = rejections(1_500, one)
-    # Estimating the share of the instances costs a little where it is zero; 60 instances and 150 resamples too.
-    assert abs(share - 0.05) < error + 0.012
-
-
-def test_power_rises_with_the_effect():
-    rng = np.random.default_rng(17)
-
-    def power(effect):
-        def welch():
-            return two_sided(welch_of(rng.normal(effect, 1, 5), rng.normal(0, 1, 5)))
-
-        def crossed():
-            data = crossed_data(rng, instances=40, effect=effect)
-            return two_sided(crossed_estimate(data.mean(axis=1), covariance_of(data, 100, rng)))
-
-        return [rejections(400, one)[0] for one in (welch, crossed)]
-
-    small, middle, large = power(0.2), power(1.0), power(2.5)
-    assert all(a < b < c for a, b, c in zip(small, middle, large, strict=True))

@@ -7,36 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.statistics.instance_bootstrap import resample_instances
-from analysis.statistics.instance_covariance import InstanceCovariance, covariance_of_means
+from analysis.statistics.instance_covariance import InstanceCovariance
 from analysis.statistics.learning_rate_selection import select_runs
 from analysis.store.instances import read_instances
 from tests.analysis.made_up import with_instances
 
 MLM, CLM = "610m-mlm40-42k", "610m-clm-42k"
-
-
-@pytest.mark.parametrize("paired", [True, False])
-def test_it_is_what_a_bootstrap_over_instances_estimates(paired: bool) -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.random((1, 200)) + 0.3 * rng.random((4, 200))
-    found = covariance_of_means(scores, paired=paired)
-    drawn = np.cov(resample_instances(scores, 40_000, np.random.default_rng(1), paired=paired), rowvar=False)
-    # The bootstrap's variance lacks the factor n / (n - 1).
-    assert found * 199 / 200 == pytest.approx(drawn, abs=0.03 * drawn.max())
-    assert np.diag(found) == pytest.approx(scores.var(axis=1, ddof=1) / 200)
-
-
-def test_one_instance_says_nothing() -> None:
-    assert (covariance_of_means(np.array([[1.0], [0.0]])) == 0).all()
-
-
-@pytest.mark.parametrize("count", [2, 3, 7])
-def test_it_is_numpys_covariance_over_the_instances_by_their_number(count: int) -> None:
-    scores = np.random.default_rng(count).random((4, count))
-    expected = np.cov(scores) / count
-    assert covariance_of_means(scores) == pytest.approx(expected, rel=1e-9)
-    assert covariance_of_means(scores, paired=False) == pytest.approx(np.diag(np.diag(expected)), rel=1e-9)
 
 
 def test_a_dataset_without_runs_hides_none_after_it(tmp_path: Path) -> None:

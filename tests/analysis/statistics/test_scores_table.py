@@ -15,6 +15,7 @@ from scipy import stats
 
 from analysis.published_cells import published_cells
 from analysis.sources import open_source
+from analysis.statistics.crossed import LIMITS, crossed_estimate
 from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.resampling import every_resample
 from analysis.statistics.scores_table import (
@@ -234,13 +235,16 @@ def test_the_crossed_interval_has_the_covariance_of_the_seeds_over_the_instances
         names = SC if row.dataset == "average" else (row.dataset,)
         cells = [100 * scores[row.model, name][: row.n_seeds] for name in names]
         values = np.mean([cell.mean(axis=1) for cell in cells], axis=0)
-        covariance = sum(np.cov(cell) / cell.shape[1] for cell in cells) / len(names) ** 2
-        shared = np.mean([covariance[a, b] for a, b in itertools.permutations(range(row.n_seeds), 2)])
-        own = values.var(ddof=1) / row.n_seeds
-        assert shared > 0
-        df = (row.n_seeds - 1) * ((own + shared) / own) ** 2
-        ends = stats.t.interval(0.95, df, values.mean(), np.sqrt(own + shared))
-        assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *ends))
+        blocks = [np.cov(cell) / cell.shape[1] / len(names) ** 2 for cell in cells]
+        shared = [
+            np.mean([block[a, b] for a, b in itertools.permutations(range(row.n_seeds), 2)])
+            for block in blocks
+        ]
+        assert sum(shared) > 0
+        parts = sum(max(one, 0) ** 2 / (cell.shape[1] - 1) for one, cell in zip(shared, cells, strict=True))
+        freedom = sum(max(one, 0) for one in shared) ** 2 / parts
+        expected = crossed_estimate(values, np.sum(blocks, axis=0), freedom, limits=LIMITS)
+        assert (row.mean, row.low, row.high) == pytest.approx((values.mean(), *expected.interval()))
 
 
 def test_the_hierarchical_interval_of_instances_that_agree_is_that_of_drawn_seeds(tmp_path: Path) -> None:
@@ -257,7 +261,7 @@ def test_the_hierarchical_interval_of_instances_that_agree_is_that_of_drawn_seed
     for row in found.itertuples():
         values = np.array(list(expected[row.model, row.task, row.dataset].values()))
         if row.interval == "crossed":
-            ends = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+            ends = crossed_estimate(values, np.zeros((len(values),) * 2), limits=LIMITS).interval()
         else:
             ends = np.quantile(values[how.picks(len(values))].mean(axis=1), [0.025, 0.975])
         assert (row.low, row.high) == pytest.approx(tuple(ends))

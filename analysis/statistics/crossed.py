@@ -1,0 +1,263 @@
+"""Seeds crossed with test instances, or with clusters of them: the error of a mean over both at once.
+
+Instances of one cluster (the questions of one passage) are right or wrong together, so clusters are what is sampled:
+a cluster contributes its sum, and the degrees of freedom count clusters. All functions are pure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from analysis.statistics.bounds import LEVEL, Bounds
+from analysis.statistics.estimates import Student
+
+__all__ = [
+    "LIMITS", "BoundedStudent", "Clusters", "cluster_sums", "covariance_of_means", "crossed_bounds", "crossed_estimate",
+    "crossed_variance", "freedom_of",
+]  # fmt: skip
+
+Array = npt.NDArray[np.float64]
+Clusters = npt.NDArray[np.int64]
+
+LIMITS = (0.0, 100.0)
+"""Least and largest score, in percent."""
+_ADDED = 2
+"""Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""
+_MANY = 1e9
+
+
+def cluster_sums(values: Array, clusters: Clusters) -> Array:
+    """Return the sums over the instances of each cluster.
+
+    Args:
+        values: (..., n_instances).
+        clusters: (n_instances,) labels, in any order.
+
+    Returns:
+        (..., n_clusters), clusters in the order of their labels.
+    """
+    order = np.argsort(clusters, kind="stable")
+    _, starts = np.unique(clusters[order], return_index=True)
+    sums: Array = np.add.reduceat(values[..., order], starts, axis=-1)
+    return sums
+
+
+def covariance_of_means(scores: Array, clusters: Clusters | None = None, *, paired: bool = True) -> Array:
+    """Return the covariance of runs' mean scores over samples of test instances.
+
+    It is what a bootstrap over clusters would estimate by drawing; for means no drawing is needed. A cluster's sum of
+    residuals is divided by the root of 1 minus the cluster's share of the instances (CR2; Bell and McCaffrey 2002), so
+    that it is unbiased for independent instances and few clusters.
+
+    Args:
+        scores: (n_runs, n_instances).
+        clusters: (n_instances,) labels; None: each instance stands for itself.
+        paired: whether a column of `scores` is the same instance in every run.
+
+    Returns:
+        (n_runs, n_runs), diagonal where runs are not paired; zero for a single cluster, which says nothing.
+    """
+    count = scores.shape[1]
+    sums = scores - scores.mean(axis=1, keepdims=True)
+    sizes = np.ones(count)
+    if clusters is not None:
+        sums, sizes = cluster_sums(sums, clusters), cluster_sums(sizes, clusters)
+    if len(sizes) < 2:
+        return np.zeros((len(scores), len(scores)))
+    sums = sums / (count * np.sqrt(1 - sizes / count))
+    if not paired:
+        return np.diag((sums**2).sum(axis=1))
+    covariance: Array = np.round(sums @ sums.T, 16)  # so that matrix products of all machines agree
+    return covariance
+
+
+def freedom_of(clusters: Clusters | int) -> float:
+    """Return the degrees of freedom of a variance over clusters (Bell and McCaffrey 2002).
+
+    For equal clusters it is their number less 1, less for unequal ones: Satterthwaite's for instances that agree within
+    their clusters, so that the large ones decide.
+
+    Args:
+        clusters: (n_instances,) labels, or the number of instances that stand for themselves.
+
+    Returns:
+        At least 1; of a single cluster, which has no variance, 1.
+    """
+    if isinstance(clusters, int):
+        return max(float(clusters - 1), 1.0)
+    shares = np.unique(clusters, return_counts=True)[1] / len(clusters)
+    if len(shares) < 2:
+        return 1.0
+    # The quadratic form of the variance in the clusters' means: a (1 - p - p' + sum p^2) a', and its trace squared over
+    # the trace of its square, without a matrix of all pairs.
+    weights, squares = shares**2 / (1 - shares), float((shares**2).sum())
+    diagonal = weights * (1 - 2 * shares + squares)
+    first, second, third = (float((weights * shares**power).sum()) for power in range(3))
+    pairs = 2 * third * first + 2 * second**2 + squares**2 * first**2 - 4 * squares * second * first
+    own = weights * (squares - 2 * shares)
+    return float(diagonal.sum()) ** 2 / (float((diagonal**2 - own**2).sum()) + pairs)
+
+
+def crossed_variance(
+    values: Array, covariance: Array, freedom: float | Array = math.inf
+) -> tuple[Array, Array, Array]:
+    """Return the variance of a mean over seeds and test instances together, crossed random factors.
+
+    The variance of the mean is S^2 / n, which holds what differs between seeds (their own effect and their
+    interaction with the instances), plus what all seeds have in common because they share the test instances: the
+    covariance between seeds over samples of the instances. Adding the variance over samples of the mean itself
+    would count the interaction twice. Where runs are not paired by instance (NQ) that covariance is zero, and
+    S^2 / n holds the instances already.
+
+    Args:
+        values: (..., n_seeds) on the test set as it is; two or more.
+        covariance: (..., n_seeds, n_seeds) of the seeds over samples of the instances.
+        freedom: degrees of freedom of the covariance (`freedom_of`).
+
+    Returns:
+        The seeds' part, the instances' part, and Satterthwaite's degrees of freedom of their sum.
+    """
+    count = values.shape[-1]
+    over_seeds: Array = values.var(axis=-1, ddof=1) / count
+    own = np.trace(covariance, axis1=-2, axis2=-1)
+    shared = (covariance.sum(axis=(-2, -1)) - own) / (count * (count - 1))
+    over_instances: Array = np.maximum(0.0, shared)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # As shares: squares of small variances would leave the numbers that there are.
+        share = over_seeds / (over_seeds + over_instances)
+        df = 1 / (share**2 / (count - 1) + (1 - share) ** 2 / freedom)
+    return over_seeds, over_instances, np.where(over_seeds + over_instances > 0, df, np.inf)
+
+
+def crossed_bounds(
+    values: Array,
+    covariance: Array,
+    freedom: float | Array = math.inf,
+    *,
+    limits: tuple[float, float] | None = None,
+    level: float = LEVEL,
+) -> Bounds:
+    """Return Student's interval with the error of `crossed_variance`, of a score within limits a score interval.
+
+    Student's interval is as wide for a lucky test set near 100 % as for an unlucky one, whose error looks larger; the
+    score interval (Wilson 1927, with the effective sample size that the error stands for) takes the error that each
+    possible mean would have. Where Student's would leave the limits, the error itself cannot be believed: few instances
+    or none were lost. There two clusters are added at either limit (Agresti and Coull 1998).
+
+    Args:
+        values: as of `crossed_variance`, as are the next two.
+        covariance: see there.
+        freedom: see there.
+        limits: least and largest score; None of a difference, which is far from its own.
+        level: nominal coverage.
+
+    Returns:
+        (low, high) without the last axis of `values`, within the limits.
+    """
+    over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
+    mean = values.mean(axis=-1)
+    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
+    if limits is None:
+        return mean - half, mean + half
+    low, high = _score_bounds(mean, half, limits)
+    leaves = _leaves(mean, over_seeds + over_instances, df, limits)
+    added, over_added, more = _with_added(values, covariance, freedom, limits)
+    over_seeds, over_instances, df = crossed_variance(added, over_added, more)
+    centre = added.mean(axis=-1)
+    half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(over_seeds + over_instances)
+    return (
+        np.where(leaves, np.maximum(centre - half, limits[0]), low),
+        np.where(leaves, np.minimum(centre + half, limits[1]), high),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedStudent(Student):
+    """An estimate of a score within limits; its interval is that of `crossed_bounds`."""
+
+    limits: tuple[float, float]
+    centre: float | None = None
+    """The middle of the interval where clusters were added at the limits; else the score interval has another."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Two-sided interval, within the limits."""
+        half = float(special.stdtrit(self.df, 0.5 + level / 2)) * self.error
+        if self.centre is None:
+            low, high = _score_bounds(np.array(self.effect), np.array(half), self.limits)
+            return float(low), float(high)
+        return max(self.centre - half, self.limits[0]), min(self.centre + half, self.limits[1])
+
+
+def crossed_estimate(
+    values: Array,
+    covariance: Array,
+    freedom: float = math.inf,
+    *,
+    limits: tuple[float, float] | None = None,
+) -> Student:
+    """Return the mean of a contrast over seeds, with the error over seeds and test instances together.
+
+    Args:
+        values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
+        covariance: (n_seeds, n_seeds) of the same over samples of the instances (see `crossed_variance`).
+        freedom: degrees of freedom of the covariance.
+        limits: least and largest value, where the contrast is a score (see `crossed_bounds`).
+    """
+    effect = float(values.mean())
+    over_seeds, over_instances, df = crossed_variance(values, covariance, freedom)
+    added: dict[str, float] = {}
+    if limits is not None and bool(_leaves(np.array(effect), over_seeds + over_instances, df, limits)):
+        values, covariance, more = _with_added(values, covariance, freedom, limits)
+        over_seeds, over_instances, df = crossed_variance(values, covariance, more)
+        added = {"centre": float(values.mean())}
+    variance = float(over_seeds + over_instances)
+    share = float(over_instances) / variance if variance > 0 else 0.0
+    if limits is None:
+        return Student(effect=effect, error=math.sqrt(variance), df=float(df), instance_share=share)
+    return BoundedStudent(
+        effect=effect, error=math.sqrt(variance), df=float(df), instance_share=share, limits=limits, **added
+    )
+
+
+def _leaves(mean: Array, variance: Array, df: Array, limits: tuple[float, float]) -> npt.NDArray[np.bool_]:
+    """Return whether Student's 95 % interval reaches a limit, or the score is at one."""
+    half = special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(variance)
+    reaches: npt.NDArray[np.bool_] = (mean - half <= limits[0]) | (mean + half >= limits[1])
+    return reaches
+
+
+def _score_bounds(mean: Array, half: Array, limits: tuple[float, float]) -> Bounds:
+    """Return the means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
+
+    `half` is the half-width at the mean that was seen.
+    """
+    low, high = limits
+    below, above = mean - low, high - mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(half > 0, half**2 / (below * above), 0.0)  # squared quantile over effective size
+    ratio = np.where(np.isfinite(ratio), ratio, 0.0)
+    centre = (mean + ratio * (low + high) / 2) / (1 + ratio)
+    spread = np.sqrt(ratio * below * above + (ratio * (high - low) / 2) ** 2) / (1 + ratio)
+    return centre - spread, centre + spread
+
+
+def _with_added(
+    values: Array, covariance: Array, freedom: float | Array, limits: tuple[float, float]
+) -> tuple[Array, Array, float | Array]:
+    """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
+    low, high = limits
+    # As many equal clusters as have these degrees of freedom.
+    count = np.minimum(np.asarray(freedom, dtype=np.float64), _MANY) + 1
+    total = count + 2 * _ADDED
+    mean = (count[..., None] * values + _ADDED * (low + high)) / total[..., None]
+    shift, below, above = (
+        one[..., :, None] * one[..., None, :] for one in (values - mean, mean - low, high - mean)
+    )
+    count, total = count[..., None, None], total[..., None, None]
+    squares = count * (count - 1) * covariance + count * shift + _ADDED * (below + above)
+    return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
