@@ -15,6 +15,9 @@ from pretraining.training.slurm import slurm_environment
 
 __all__ = ["Ranks"]
 
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""What torch's allocator of GPU memory reads, at the first tensor there."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
@@ -31,6 +34,10 @@ class Ranks:
     def here(cls) -> Ranks:
         """Return this process's place, from the variables of torchrun, `composer` or Slurm."""
         os.environ.update(slurm_environment(os.environ))
+        if torch.version.cuda is not None and not any(name in os.environ for name in _ALLOCATOR):
+            # Passes differ in tokens, and segments of fixed size break up: on 80 GB the 1B model would run out of
+            # memory with a sixth of it idle.
+            os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
         if torch.cuda.is_available():
             device = torch.device("cuda", dist.get_local_rank())
             torch.cuda.set_device(device)
