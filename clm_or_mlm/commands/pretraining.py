@@ -12,7 +12,7 @@ examples:
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -189,6 +189,7 @@ def train(
     *,
     data: Annotated[str, Parameter(metavar="DIR_OR_URL")],
     out: Annotated[Path, Parameter(metavar="DIR")],
+    callback: Annotated[tuple[str, ...], MANY, Parameter(metavar="MODULE:CLASS")] = (),
     stop_file: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     study: ConfigOptions = ConfigOptions(),
 ) -> int | None:
@@ -203,10 +204,12 @@ def train(
         model: such as 610m-clm-10k-mlm40-42k, or a trunk such as 610m-clm
         data: shards: a folder, or s3://, gs://, hf://datasets/OWNER/NAME/DIR, https://
         out: checkpoints, logs and models
+        callback: a callback or logger of your own for Composer's Trainer (may be given again)
         stop_file: save and exit with 75 once this file exists, as after SIGUSR1: for images and many nodes
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
+    config = replace(config, callbacks=",".join([config.callbacks, *callback]))
     targets_of(model, chosen)
     if "://" not in data and not Path(data).is_dir():
         raise UserError(f"{data}: no shards here; write them with `python -m pretraining shards`")

@@ -128,9 +128,13 @@ class TrainingConfig:
     activation_checkpointing: bool = field(default=False, metadata=_MAY_CHANGE)
     """Compute activations again in the backward pass: less memory, a third more work."""
     callbacks: str = field(
-        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,LRMonitor", metadata=_OF_PLACE
+        default="SpeedMonitor,MemoryMonitor,OptimizerMonitor,RuntimeEstimator", metadata=_OF_PLACE
     )
-    """Composer's callbacks by name; they write to TensorBoard and W&B."""
+    """Composer's callbacks by name, and your own callbacks and loggers as MODULE:CLASS; Composer's write to TensorBoard
+    and W&B."""
+    algorithms: str = ""
+    """Composer's algorithms by name, or your own as MODULE:CLASS. They may change what is trained; what they keep
+    between steps is in no checkpoint."""
     tensorboard: bool = field(default=True, metadata=_OF_PLACE)
     """Whether TensorBoard files are written next to the log."""
     wandb: str = field(default="", metadata=_OF_PLACE)
@@ -187,8 +191,10 @@ class TrainingConfig:
         return CUTS[self.cut].attended_length(self.min_length, self.max_length)
 
     def science(self) -> dict[str, object]:
-        """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
+        """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
+        those left empty."""
+        kept = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if not item.metadata}
+        return {name: value for name, value in kept.items() if value != ""}
 
     def recipe(self) -> dict[str, object]:
         """Return the settings that a model's manifest names: all but those that say where things are put."""

@@ -55,10 +55,6 @@ class StepBatch:
     """Passes of all ranks together."""
     tokens: int
     """Tokens of the share."""
-    step_tokens: int
-    """Tokens of the step, all ranks together."""
-    step_sequences: int
-    """Sequences of the step, all ranks together."""
     fingerprint: int
     """Sum modulo 2^64 of one hash per sequence over its id, its tokens and what the model reads of them; the
     ranks' sum does not depend on how the batch is shared."""
@@ -164,8 +160,6 @@ class Data:
             counts=counts,
             passes=sum(len(share) for share in shares),
             tokens=tokens,
-            step_tokens=int((stops - starts).sum()),
-            step_sequences=len(samples),
             fingerprint=fingerprint % 2**64,
         )
 

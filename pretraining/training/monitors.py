@@ -1,51 +1,56 @@
-"""Composer's callbacks by the names that the settings give, its loggers and its profiler.
+"""What the settings add to Composer's `Trainer`: callbacks, algorithms, loggers, the profiler.
 
-Composer's own where they do the work: `callbacks=SpeedMonitor,MemoryMonitor,...`. Not Composer's: the W&B logger,
-which calls methods that wandb has removed and waits for processes that have no run.
+Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's as `module:Class`.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import composer.callbacks
-from composer.core import Callback, State
-from composer.loggers import Logger, LoggerDestination, TensorboardLogger
+from composer.core import Algorithm, Callback, State
+from composer.loggers import Logger, LoggerDestination, TensorboardLogger, WandBLogger
 from composer.profiler import Profiler, ProfilerAction
 
 from common.errors import UserError, nearest
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["callbacks_of", "loggers_of", "profiler_of"]
+__all__ = ["additions", "profiler_of"]
 
 
-def callbacks_of(config: TrainingConfig) -> list[Callback]:
-    """Return the callbacks of the setting `callbacks`; none where nothing would be logged to.
+def additions(config: TrainingConfig, name: str, tensorboard: Path, rank: int = 0) -> dict[str, list[Any]]:
+    """Return Composer's `callbacks`, `algorithms` and `loggers` that the settings ask for.
 
-    Raises:
-        UserError: a name that Composer does not have, or a callback that needs arguments.
-    """
-    names = [name.strip() for name in config.callbacks.split(",") if name.strip()]
-    made = [_made(name) for name in names]
-    return made if config.tensorboard or config.wandb else []
-
-
-def loggers_of(config: TrainingConfig, name: str, tensorboard: Path) -> list[LoggerDestination]:
-    """Return where the first process's metrics go besides the log.
+    Composer's own callbacks are left out where nothing would be logged to.
 
     Args:
-        config: which of them are wanted.
+        config: which are wanted.
         name: the stage, for dashboards.
         tensorboard: folder of TensorBoard's files.
+        rank: number of this process; only the first writes to dashboards.
+
+    Raises:
+        UserError: a class that is not there, is no callback or algorithm, or needs arguments.
     """
-    loggers: list[LoggerDestination] = []
-    if config.tensorboard:
+    logged = bool(config.tensorboard or config.wandb)
+    made = [
+        part
+        for word, part in _made("callbacks", config.callbacks, Callback)
+        if logged or ":" in word  # a user's own may do anything
+    ]
+    loggers = [part for part in made if isinstance(part, LoggerDestination)]
+    if config.tensorboard and rank == 0:
         loggers.append(TensorboardLogger(log_dir=str(tensorboard), rank_zero_only=True))
-    if config.wandb:
+    if config.wandb and rank == 0:
         loggers.append(_WeightsAndBiases(config, name))
-    return loggers
+    return {
+        "callbacks": [part for part in made if not isinstance(part, LoggerDestination)],
+        "algorithms": [part for _, part in _made("algorithms", config.algorithms, Algorithm)],
+        "loggers": loggers,
+    }
 
 
 def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
@@ -74,29 +79,47 @@ def profiler_of(config: TrainingConfig, folder: Path) -> Profiler | None:
     )
 
 
-def _made(name: str) -> Callback:
-    known = [item for item in composer.callbacks.__all__ if _is_callback(getattr(composer.callbacks, item))]
-    if name not in known:
-        raise UserError(f"callbacks: Composer has no {name!r}{nearest(name, known)}")
+def _made(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
+    """Return an object of each class that a setting names, with its name."""
+    made = []
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        found = _found(setting, word, kind)
+        try:
+            made.append((word, found()))
+        except (TypeError, ValueError, ImportError) as error:
+            raise UserError(f"{setting}: {word} cannot be made by its name alone: {error}") from None
+    return made
+
+
+def _found(setting: str, word: str, kind: type) -> Any:
+    if ":" not in word:
+        package = importlib.import_module(f"composer.{setting}")
+        known = [name for name in package.__all__ if _is(kind, getattr(package, name))]
+        if word not in known:
+            near = nearest(word, known)
+            raise UserError(f"{setting}: Composer has no {word!r}{near}; your own is MODULE:CLASS")
+        return getattr(package, word)
     try:
-        return getattr(composer.callbacks, name)()
-    except (TypeError, ValueError, ImportError) as error:
-        raise UserError(f"callbacks: {name} cannot be made by its name alone: {error}") from None
+        item: Any = pkgutil.resolve_name(word)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"{setting}: {word}: {error}; its module must be in this folder or on PYTHONPATH"
+        ) from None
+    if not _is(kind, item):
+        raise UserError(f"{setting}: {word} is no subclass of Composer's {kind.__name__}")
+    return item
 
 
-def _is_callback(item: object) -> bool:
-    return isinstance(item, type) and issubclass(item, Callback)
+def _is(kind: type, item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, kind)
 
 
-class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is untyped
-    """A run of Weights & Biases on the first process.
-
-    Composer's own logger calls methods that wandb has removed, and waits for processes that have no run.
-    """
+class _WeightsAndBiases(WandBLogger):  # type: ignore[misc]  # composer is untyped
+    """Composer's own, but for its start, which calls a method that wandb has removed."""
 
     def __init__(self, config: TrainingConfig, name: str) -> None:
-        self._config, self._name = config, name
-        self._run: Any = None
+        super().__init__(project=config.wandb, name=name)
+        self.config, self.name = config, name
 
     def init(self, state: State, logger: Logger) -> None:
         del state, logger
@@ -104,18 +127,10 @@ class _WeightsAndBiases(LoggerDestination):  # type: ignore[misc]  # composer is
         from wandb.errors import Error
 
         try:
-            self._run = wandb.init(project=self._config.wandb, name=self._name, config=asdict(self._config))
+            wandb.init(project=self.config.wandb, name=self.name, config=asdict(self.config))
         except Error as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"Weights & Biases (wandb={self._config.wandb}): {reason}; log in with `wandb login`, set "
+                f"Weights & Biases (wandb={self.config.wandb}): {reason}; log in with `wandb login`, set "
                 f"WANDB_MODE=offline or leave the setting out"
             ) from None
-
-    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def post_close(self) -> None:
-        if self._run is not None:
-            self._run.finish()
-            self._run = None

@@ -6,14 +6,15 @@ Another one is another version of these functions, state names included, with it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from pretraining.plan.config import TrainingConfig
 
-__all__ = ["build_optimizer", "load_optimizer_state", "optimizer_state"]
+__all__ = ["build_optimizer", "load_optimizer_state", "optimizer_state", "rates_by_step"]
 
 _STATE = ("step", "exp_avg", "exp_avg_sq")
 
@@ -30,6 +31,17 @@ def build_optimizer(
         weight_decay=config.weight_decay,
         fused=device.type == "cuda",
     )
+
+
+def rates_by_step(
+    optimizer: torch.optim.Optimizer, multiplier: Callable[[int], float], start: int, end: int
+) -> LambdaLR:
+    """Return the scheduler that gives the updates [start, end) their share of the optimizer's rate.
+
+    Composer steps it after every update, before its clock: a `ComposerScheduler`, which reads that clock, would be one
+    step late.
+    """
+    return LambdaLR(optimizer, lambda done: multiplier(min(start + done, end - 1)))
 
 
 def optimizer_state(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ from pretraining.training.context import TrainingContext
 from pretraining.training.log import LOG, TIMINGS, log_text, read_log, read_timings
 from pretraining.training.objectives import OBJECTIVES
 from pretraining.training.ranks import Ranks
-from pretraining.training.trainer import Trainer
+from pretraining.training.stage import StageTraining
 
 __all__ = ["export_checkpoint", "train"]
 
@@ -160,7 +160,7 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
         if context.is_done(stage, target):
             return True
-        reached = Trainer(context, stage, target).run()
+        reached = StageTraining(context, stage, target).run()
     # Composer's trainer is full of cycles, and the next stage needs the memory.
     gc.collect()
     if context.ranks.device.type == "cuda":

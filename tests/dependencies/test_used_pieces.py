@@ -11,9 +11,10 @@ from common.provenance import ROOT
 
 PAGE = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 MODULES = (
-    "pretraining/training/composer_adapter.py",
+    "pretraining/training/composer_parts.py",
     "pretraining/training/monitors.py",
     "pretraining/training/ranks.py",
+    "pretraining/training/stage.py",
     "pretraining/data/shard_files.py",
 )
 

@@ -1,14 +1,53 @@
+"""Where MosaicML's libraries are used, and that nothing of theirs is patched or overridden in private."""
+
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 from pathlib import Path
+
+ROOM = Path(__file__).parents[2] / "pretraining"
 
 
 def test_only_these_modules_know_mosaicmls_libraries() -> None:
-    room = Path(__file__).parents[2] / "pretraining"
     found = {
         path.name
-        for path in room.rglob("*.py")
+        for path in ROOM.rglob("*.py")
         for line in path.read_text().splitlines()
         if line.strip().startswith(("from composer", "import composer", "from streaming", "import streaming"))
     }
-    assert found == {"composer_adapter.py", "monitors.py", "ranks.py", "remote_shards.py", "shard_files.py"}
+    assert found == {
+        "composer_parts.py",
+        "monitors.py",
+        "ranks.py",
+        "remote_shards.py",
+        "shard_files.py",
+        "stage.py",
+    }
+
+
+def test_nothing_is_patched() -> None:
+    for path in ROOM.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            )
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            assert not {"mock", "unittest", "unittest.mock"} & set(names), path
+
+
+def test_no_private_name_of_composers_classes_is_overridden() -> None:
+    checked = set()
+    for name in ("composer_parts", "monitors", "stage"):
+        module = importlib.import_module(f"pretraining.training.{name}")
+        for kind in (kind for _, kind in inspect.getmembers(module, inspect.isclass)):
+            bases = [base for base in kind.__mro__[1:] if base.__module__.split(".")[0] == "composer"]
+            if kind.__module__ == module.__name__ and bases:
+                checked.add(kind.__name__)
+                private = {
+                    key for key, value in vars(kind).items() if key[0] == "_" != key[1] and callable(value)
+                }
+                assert not private & {key for base in bases for key in vars(base)}, kind
+    assert checked >= {"BucketViews", "PretrainingModel", "StageTraining", "StepData"}

@@ -19,7 +19,7 @@ from pretraining.model.masking import MaskRule
 from pretraining.model.modeling import EuroBertForMaskedLM, initialise
 from pretraining.model.packed_batch import PackedBatch
 from pretraining.plan.plan import Study
-from pretraining.training.composer_adapter import _Model, _Pass, _Sums
+from pretraining.training.composer_parts import PretrainingModel, StepData
 from pretraining.training.dataloader import Data
 from pretraining.training.layout import LAYOUTS
 from pretraining.training.objectives import group_weights, loss_sum, mlm
@@ -119,16 +119,17 @@ def one_of_many(study: Study, data: Path, folder: Path, rank: int, world: int, l
     source, model = prepared(study, data, torch.float64, "microbatch=4", f"layout={layout}")
     ranks = Ranks(rank=rank, world=world, device=CPU)
     share = source.step(STEP, "mlm", 40, rank=rank, world=world)
-    sums = _Sums.of(share, ranks, stop=rank == 1)
-    whole = DistributedDataParallel(_Model(model))
+    steps = StepData([share], ranks, stop=lambda: rank == 1)
+    (batch,) = steps.dataloader
+    weighed = steps.batch_transforms(batch)
+    whole = DistributedDataParallel(PretrainingModel(model))
     with whole.no_sync():
-        for place, part in enumerate(share.weighed(group_weights(sums.counts, "equal")).microbatches):
+        for place, part in enumerate(steps.split_batch(weighed, 1)):
             whole.require_backward_grad_sync = place == len(share.microbatches) - 1
-            item = _Pass(batch=part, passes=share.passes)
             # As Composer scales it: 1 over the ranks' mean number of passes; DDP then takes the ranks' mean.
-            (_Model(model).loss(whole(item), item) * world / share.passes).backward()
+            (whole.module.loss(whole(part), part) * world / share.passes).backward()
     if rank == 0:
-        torch.save({"gradient": gradient(model), "read": sums.read()}, folder / "gradient.pt")
+        torch.save({"gradient": gradient(model), "read": steps.sums()}, folder / "gradient.pt")
     torch.distributed.destroy_process_group()
 
 
@@ -153,4 +154,4 @@ def test_processes_end_in_the_same_gradient(
     saved = torch.load(tmp_path / "gradient.pt", weights_only=True)
     assert float((saved["gradient"] - expected).norm() / expected.norm()) < 1e-12
     whole = source.step(STEP, "mlm", 40)
-    assert saved["read"] == (whole.tokens, int(whole.counts.sum()), whole.fingerprint, True)
+    assert saved["read"] == (int(whole.counts.sum()), whole.fingerprint, True)

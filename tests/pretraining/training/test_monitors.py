@@ -6,26 +6,98 @@ from pathlib import Path
 import pytest
 
 from common.errors import UserError
+from pretraining.__main__ import main
 from pretraining.plan.config import TrainingConfig
 from pretraining.plan.plan import Study
-from pretraining.training.monitors import callbacks_of
+from pretraining.training.log import read_log
+from pretraining.training.monitors import additions
 from pretraining.training.train import train
-from tests.pretraining.small_study import changed
+from tests.pretraining.small_study import STUDY, changed
+
+
+def names(config: TrainingConfig) -> dict[str, list[str]]:
+    made = additions(config, "stage", Path("tensorboard"))
+    return {key: [type(item).__name__ for item in items] for key, items in made.items()}
 
 
 def test_names_are_checked() -> None:
-    made = callbacks_of(TrainingConfig())
-    assert [type(item).__name__ for item in made] == [
-        "SpeedMonitor", "MemoryMonitor", "OptimizerMonitor", "LRMonitor",
-    ]  # fmt: skip
-    assert not callbacks_of(TrainingConfig(tensorboard=False))
-    assert not callbacks_of(TrainingConfig(callbacks=""))
-    with pytest.raises(
-        UserError, match=r"callbacks: Composer has no 'SpedMonitor'; did you mean 'SpeedMonitor'"
+    assert names(TrainingConfig()) == {
+        "callbacks": ["SpeedMonitor", "MemoryMonitor", "OptimizerMonitor", "RuntimeEstimator"],
+        "algorithms": [],
+        "loggers": ["TensorboardLogger"],
+    }
+    assert not additions(TrainingConfig(), "stage", Path("tensorboard"), rank=1)["loggers"]
+    assert not any(names(TrainingConfig(tensorboard=False)).values())
+    assert not names(TrainingConfig(callbacks=""))["callbacks"]
+    for setting, word, problem in (
+        ("callbacks", "SpedMonitor", "Composer has no 'SpedMonitor'; did you mean 'SpeedMonitor'"),
+        ("callbacks", "ThresholdStopper", "ThresholdStopper cannot be made by its name alone"),
+        (
+            "callbacks",
+            "nowhere:Watch",
+            "nowhere:Watch: No module named 'nowhere'; its module must be in this",
+        ),
+        ("callbacks", "json:Watch", "json:Watch: module 'json' has no attribute 'Watch'"),
+        ("callbacks", "json:JSONDecoder", "json:JSONDecoder is no subclass of Composer's Callback"),
+        ("algorithms", "SpeedMonitor", "Composer has no 'SpeedMonitor'"),
     ):
-        callbacks_of(TrainingConfig(callbacks="SpedMonitor"))
-    with pytest.raises(UserError, match="callbacks: ThresholdStopper cannot be made by its name alone"):
-        callbacks_of(TrainingConfig(callbacks="ThresholdStopper"))
+        with pytest.raises(UserError, match=f"{setting}: {problem}"):
+            additions(TrainingConfig(**{setting: word}), "stage", Path("tensorboard"))  # type: ignore[arg-type]
+
+
+OWN = """
+from composer.core import Algorithm, Callback, Event
+from composer.loggers import LoggerDestination
+
+class Steps(Callback):
+    def batch_end(self, state, logger):
+        print("callback", int(state.timestamp.batch), state.total_loss_dict["loss/train/total"])
+
+class Losses(LoggerDestination):
+    def log_metrics(self, metrics, step=None):
+        for key in metrics.keys() & {"clm/loss"}:
+            print("logger", step, metrics[key])
+
+class Halved(Algorithm):
+    def match(self, event, state):
+        return event == Event.AFTER_TRAIN_BATCH
+
+    def apply(self, event, state, logger):
+        for parameter in state.model.parameters():
+            parameter.grad /= 2
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_users_own_callback_logger_and_algorithm(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_parts.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(STUDY)
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "out"
+    words = [
+        "train",
+        "mini-s-clm",
+        "--data",
+        str(data),
+        "--study",
+        str(tmp_path / "s.toml"),
+        "--out",
+        str(out),
+    ]
+    assert main([*words, "--callback", "own_parts:Steps", "--callback", "own_parts:Losses"]) == 0
+    rows = [row for row in read_log(out / "stages/mini-s-clm/log.jsonl") if row["split"] == "train"]
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for who in ("callback", "logger"):
+        assert [float(value) for name, _, value in said if name == who] == [row["loss"] for row in rows]
+    halved = tmp_path / "halved"
+    assert main([*words[:-1], str(halved), "--set", "algorithms=own_parts:Halved"]) == 0
+    of_halved = [row for row in read_log(halved / "stages/mini-s-clm/log.jsonl") if row["split"] == "train"]
+    assert of_halved[0]["loss"] == rows[0]["loss"]
+    assert of_halved[0]["grad_norm"] == pytest.approx(rows[0]["grad_norm"] / 2)
+    with pytest.raises(UserError, match="was trained with algorithms='own_parts:Halved', not None"):
+        main([*words[:-1], str(halved)])
 
 
 @pytest.mark.filterwarnings("ignore")  # TensorBoard's reader's own
@@ -38,8 +110,8 @@ def test_composers_own_callbacks_write_to_tensorboard(study: Study, data: Path, 
     events = EventAccumulator(str(file))
     events.Reload()
     tags = set(events.Tags()["scalars"])
-    assert {"clm/loss", "lr-AdamW/group0"} <= tags
-    rates = [item.value for item in events.Scalars("lr-AdamW/group0")]
+    assert {"clm/loss", "clm/tokens_per_second", "time/remaining_estimate"} <= tags
+    rates = [item.value for item in events.Scalars("clm/lr")]
     assert rates[:3] == pytest.approx([1e-3, 2e-3, 3e-3])
 
 

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import signal
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn.parallel import DistributedDataParallel
 
 from common.errors import UserError
 from common.processes import AGAIN
 from pretraining.__main__ import main
 from pretraining.plan.plan import Study
 from pretraining.training import checkpoints
-from pretraining.training.composer_adapter import _StepCallback
+from pretraining.training.composer_parts import BucketViews
 from pretraining.training.log import read_log
+from pretraining.training.stage import StageTraining
 from pretraining.training.train import train
 from tests.pretraining.small_study import MODEL, STUDY, changed, science, seal_again
 
@@ -67,7 +71,7 @@ def test_weights_and_biases_get_every_step(
     runs: list[dict[str, float]] = []
     log = wandb.sdk.wandb_run.Run.log
 
-    def logged(self: object, values: dict[str, float], *, step: int | None = None) -> None:
+    def logged(self: object, values: dict[str, float], step: int | None = None) -> None:
         runs.append(values | {"step": -1 if step is None else step})
         log(self, values, step=step)
 
@@ -87,14 +91,14 @@ def test_weights_and_biases_get_every_step(
 def test_a_signal_saves_and_the_next_call_resumes(
     done: Path, study: Study, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    batch_start = _StepCallback.batch_start
+    batch_start = StageTraining.batch_start
 
-    def signalled(self: _StepCallback, state: object, logger: object) -> None:
+    def signalled(self: StageTraining, state: object, logger: object) -> None:
         if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
             signal.raise_signal(number)
         batch_start(self, state, logger)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_StepCallback, "batch_start", signalled)
+    monkeypatch.setattr(StageTraining, "batch_start", signalled)
     arguments = [
         "train",
         MODEL,
@@ -118,15 +122,15 @@ def test_a_signal_saves_and_the_next_call_resumes(
 def test_a_stop_file_does_the_same(
     done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop, batch_start = tmp_path / "stop", _StepCallback.batch_start
+    stop, batch_start = tmp_path / "stop", StageTraining.batch_start
 
-    def touched(self: _StepCallback, state: object, logger: object) -> None:
+    def touched(self: StageTraining, state: object, logger: object) -> None:
         if int(state.timestamp.batch) == 12:  # type: ignore[attr-defined]
             stop.touch()
-            self.hooks.stop_file_checked = 0.0  # type: ignore[attr-defined]
+            self.stop_file_checked = 0.0
         batch_start(self, state, logger)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_StepCallback, "batch_start", touched)
+    monkeypatch.setattr(StageTraining, "batch_start", touched)
     (tmp_path / "s.toml").write_text(STUDY)
     words = ["train", MODEL, "--data", str(data), "--out", str(tmp_path), "--study", str(tmp_path / "s.toml")]
     words += ["--stop-file", str(stop)]
@@ -139,3 +143,20 @@ def test_a_stop_file_does_the_same(
     assert main(words) == 0
     name = Path("models", MODEL, "log.jsonl")
     assert science(tmp_path / name) == science(done / name)
+
+
+def test_gradients_are_views_of_buckets_and_the_first_buckets_are_freed(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        state = SimpleNamespace(model=DistributedDataParallel(torch.nn.Linear(3, 2)))
+        first = weakref.ref(state.model)
+        BucketViews().fit_start(state, None)
+        assert first() is None and state.model.gradient_as_bucket_view
+        state.model(torch.ones(1, 3)).sum().backward()
+        assert torch.equal(state.model.module.weight.grad, torch.ones(2, 3))
+        alone = SimpleNamespace(model=torch.nn.Linear(3, 2))
+        kept = alone.model
+        BucketViews().fit_start(alone, None)
+        assert alone.model is kept
+    finally:
+        torch.distributed.destroy_process_group()

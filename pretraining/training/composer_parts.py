@@ -1,0 +1,135 @@
+"""The study's parts for Composer's `Trainer`: the model, the steps' batches, gradients as views of DDP's buckets.
+
+`train` and a script of one's own (docs/extend.md) build the same run from them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from composer.core import Callback, DataSpec, State
+from composer.loggers import Logger
+from composer.models import ComposerModel
+from torch.nn.parallel import DistributedDataParallel
+
+from pretraining.model.modeling import EuroBertForMaskedLM
+from pretraining.training.dataloader import StepBatch
+from pretraining.training.objectives import LossSum, ObjectiveBatch, group_weights, loss_sum
+from pretraining.training.ranks import Ranks
+
+__all__ = ["BucketViews", "PretrainingModel", "StepData"]
+
+
+class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is untyped
+    """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
+
+    def __init__(self, model: EuroBertForMaskedLM) -> None:
+        """Train this model."""
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: ObjectiveBatch) -> LossSum:
+        """Return the loss of one pass."""
+        return loss_sum(self.model, batch)
+
+    def loss(self, outputs: LossSum, batch: ObjectiveBatch) -> torch.Tensor:
+        """Return the pass's loss, in nats."""
+        del batch
+        return outputs.total
+
+
+class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
+    """A stage's steps as Composer reads them; one sum over the ranks gives each predicted token its weight.
+
+    The sum carries what the log wants at no further cost; it is read once a step is over.
+    """
+
+    wait = 0.0
+    """Seconds that the last batch was waited for."""
+    work = 0.0
+    """Seconds that this rank's passes took in the step before; set by whoever measures them."""
+
+    def __init__(
+        self,
+        batches: Iterable[StepBatch],
+        ranks: Ranks,
+        *,
+        weighting: str = "equal",
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Give Composer this rank's shares.
+
+        Args:
+            batches: one share an update.
+            ranks: this process's place.
+            weighting: a name in `pretraining.training.objectives.WEIGHTINGS`.
+            stop: asked once a step whether this rank wants to stop.
+        """
+        super().__init__(
+            self._timed(batches),
+            batch_transforms=self._weighed,
+            # Composer splits by numbers of sequences; a pass is full by its tokens (`layout`).
+            split_batch=lambda batch, size: batch.microbatches,
+            microbatch_transforms=lambda part: part.to(ranks.device, non_blocking=True),
+            get_num_samples_in_batch=_sequences,
+            get_num_tokens_in_batch=_tokens,
+        )
+        self._ranks, self._weighting, self._stop = ranks, weighting, stop
+        self._counts = self._rest = torch.zeros(0)
+
+    def _timed(self, batches: Iterable[StepBatch]) -> Iterator[StepBatch]:
+        asked = time.monotonic()
+        for batch in batches:
+            self.wait = time.monotonic() - asked
+            yield batch
+            asked = time.monotonic()
+
+    def _weighed(self, batch: StepBatch) -> StepBatch:
+        # Halves of so few bits that doubles hold their sums exactly.
+        high, low = divmod(batch.fingerprint, 2**32)
+        rest = torch.tensor([high, low, self._stop()], dtype=torch.float64)
+        own = torch.zeros(2, self._ranks.world, dtype=torch.float64)
+        own[:, self._ranks.rank] = torch.tensor([self.wait, self.work])
+        total = self._ranks.sum(torch.cat([batch.counts, rest, own.flatten()]))
+        self._counts, self._rest = total[: len(batch.counts)], total[len(batch.counts) :]
+        # Composer takes the mean over all ranks' passes; the step's loss is their sum.
+        return batch.weighed(group_weights(self._counts, self._weighting) * batch.passes)
+
+    def sums(self) -> tuple[int, int, bool]:
+        """Return the step's predicted tokens, its fingerprint, and whether any rank wants to stop."""
+        high, low, stop = map(int, self._rest[:3].tolist())
+        return int(self._counts.sum()), ((high << 32) + low) % 2**64, stop > 0
+
+    def times(self) -> tuple[float, float]:
+        """Return the ranks' mean wait in seconds, and the slowest rank's work over the mean (1 without any)."""
+        waits, works = self._rest[3:].reshape(2, -1).tolist()
+        return sum(waits) / len(waits), max(works) * len(works) / sum(works) if sum(works) else 1.0
+
+
+def _sequences(batch: StepBatch | ObjectiveBatch) -> int:
+    parts = batch.microbatches if isinstance(batch, StepBatch) else [batch]
+    return sum(len(part.inputs) for part in parts)
+
+
+def _tokens(batch: StepBatch | ObjectiveBatch) -> dict[str, int]:
+    """Return Composer's token counts: those of its clock, and equal ones for the passes, which it weighs by them."""
+    if isinstance(batch, StepBatch):
+        return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
+    return {"total": batch.inputs.num_tokens, "loss_generating": 1}
+
+
+class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
+    """Wraps the model in DDP again before the first step, without Composer's second copy of the gradients.
+
+    That copy is 4 bytes a parameter: 5.6 GB at 1.4 billion.
+    """
+
+    def fit_start(self, state: State, logger: Logger) -> None:
+        """Put gradients into DDP's buckets where there are any."""
+        del logger
+        if isinstance(state.model, DistributedDataParallel):
+            # The first one's buckets are freed before the second's are made.
+            state.model = state.model.module
+            state.model = DistributedDataParallel(state.model, gradient_as_bucket_view=True)

@@ -1,0 +1,384 @@
+"""One stage being trained by Composer: from its last checkpoint, with its log, validation losses and checkpoints.
+
+Composer runs the loop: passes, autocast, DDP, devices, loggers, callbacks. Whatever the results depend on is passed
+to it: batches by step (`dataloader`), the loss (`objectives`), the rate by step (`schedule`), checkpoints
+(`checkpoints`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import torch
+from composer import Trainer
+from composer.core import Callback, State, Timestamp
+from composer.loggers import Logger
+
+from common.errors import UserError
+from common.processes import on_stop_signal
+from common.progress import Meter
+from pretraining.model.attention import resolve_backend
+from pretraining.model.modeling import EuroBertForMaskedLM, initialise
+from pretraining.plan.config import batch_number, value_at
+from pretraining.plan.flops import mfu, model_flops_per_token
+from pretraining.plan.plan import PlannedStage
+from pretraining.training import checkpoints
+from pretraining.training.composer_parts import BucketViews, PretrainingModel, StepData
+from pretraining.training.context import TrainingContext
+from pretraining.training.dataloader import StepBatch, prefetched
+from pretraining.training.log import LOG, LogWriter
+from pretraining.training.monitors import additions, profiler_of
+from pretraining.training.objectives import loss_sum
+from pretraining.training.optimizer import build_optimizer, rates_by_step
+from pretraining.training.schedule import stage_schedule
+
+__all__ = ["StageTraining"]
+
+logger = logging.getLogger(__name__)
+_LOUD = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wandb")
+"""Libraries whose warnings no user can act on; those of torch and of this package are shown."""
+
+
+class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
+    """One stage being trained; Composer calls it around every update."""
+
+    def __init__(self, context: TrainingContext, stage: PlannedStage, target: int) -> None:
+        """Take weights and the optimizer's state of the last checkpoint, or the seed's weights."""
+        start = context.start_of(stage, target)
+        self.context, self.stage, self.target = context, stage, target
+        self.config, self.ranks = context.config, context.ranks
+        self.folder = context.folder(stage.name)
+        self.model = EuroBertForMaskedLM(context.model_config)
+        if start is None:
+            initialise(self.model, self.config.seed)
+        self.model.to(self.ranks.device)
+        if self.config.activation_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self.model.model.bf16_residual = self.config.residual == "bf16"
+        self.model.fuse_projections(self.ranks.device.type == "cuda")
+        dtype = torch.bfloat16 if context.bf16 else torch.float32
+        head_dim = context.model_config.head_dim
+        self.attention = resolve_backend(self.config.backend, self.ranks.device, dtype, head_dim).name
+        self.model.set_attention_backend(self.attention)
+        self.optimizer = build_optimizer(self.model, self.config, self.ranks.device)
+        self.step, self.tokens = 0, 0
+        if start is not None:
+            checkpoints.restore(start, self.model, self.optimizer)
+            self.step, self.tokens = start.step, int(checkpoints.load_state(start)["tokens"])
+        self.log = LogWriter(self.folder / LOG) if self.ranks.rank == 0 else None
+        self.writer = checkpoints.CheckpointWriter(self.folder) if self.ranks.rank == 0 else None
+        self.meter: Meter | None = None
+        self.data: StepData | None = None
+        self.signals: list[int] = []
+        self.stop_file_checked = self.began = 0.0
+        self.clock, self.since = time.monotonic(), 0
+        self.rate, self.norm = 0.0, torch.zeros(())
+        self.stopping = False
+        self.compiled = "off"
+
+    def run(self) -> bool:
+        """Train to the target; return whether it was reached.
+
+        SIGTERM, SIGUSR1 and the stop file of any rank let the current update finish, save it and end.
+
+        Raises:
+            UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
+                reached.
+        """
+        first = self.step
+        logger.info("%s: step %d to %d", self.stage.name, first, self.target)
+        self._announce_epochs()
+        batches = prefetched(self._batch, first, self.target)
+        try:
+            with Meter(self.stage.name, self.target, done=first, unit="step") as self.meter:
+                self.compiled = self._compile()
+                if first == self.stage.start and self._starts_with_validation():
+                    self._validate()
+                self.data = StepData(
+                    batches, self.ranks, weighting=self.config.weighting, stop=self._wants_to_stop
+                )
+                self._fit(self.data)
+            self._agree(None if self.writer is None else self.writer.problem())
+        except KeyboardInterrupt:
+            self._say_what_is_saved()
+            raise
+        finally:
+            batches.close()
+            if self.writer is not None:
+                self.writer.close()
+            if self.log is not None:
+                self.log.close()
+        if self.step < self.target:
+            logger.info(
+                "%s: stopped and saved at step %d; the same command resumes", self.stage.name, self.step
+            )
+        return self.step == self.target
+
+    def _fit(self, data: StepData) -> None:
+        config, device = self.config, self.ranks.device
+        board = self.folder / "tensorboard"
+        added = additions(config, self.stage.name, board, self.ranks.rank)
+        logging.getLogger("composer").setLevel(logging.WARNING)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(on_stop_signal(self.signals.append))
+            stack.enter_context(warnings.catch_warnings())
+            for module in _LOUD:
+                warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+            trainer = Trainer(
+                model=PretrainingModel(self.model),
+                train_dataloader=data,
+                spin_dataloaders=False,
+                max_duration=f"{self.target}ba",
+                optimizers=self.optimizer,
+                schedulers=rates_by_step(self.optimizer, self._multiplier(), self.step, self.target),
+                step_schedulers_every_batch=True,
+                callbacks=[BucketViews(), self, *added["callbacks"]],
+                algorithms=added["algorithms"],
+                loggers=added["loggers"],
+                profiler=profiler_of(config, board.with_name("profile")),
+                run_name=self.stage.name,
+                progress_bar=False,
+                device="gpu" if device.type == "cuda" else "cpu",
+                precision="amp_bf16" if self.context.bf16 else "fp32",
+                device_train_microbatch_size=1,
+                # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
+                accumulate_train_batch_on_tokens=True,
+                seed=config.seed,
+                dist_timeout=3600.0,
+            )
+            stack.callback(trainer.close)
+            trainer.state.timestamp = Timestamp(batch=self.step, token=self.tokens)
+            self.clock = time.monotonic()
+            trainer.fit()
+
+    def _multiplier(self) -> Callable[[int], float]:
+        """Return the share of the peak rate that an update has, by its number."""
+        config, model = self.config, self.context.study.model(self.stage.models[0])
+        own = next(item for item in model.stages if item.name == self.stage.name)
+        schedule = stage_schedule(
+            model, own, warmup_steps=config.warmup_steps, rewarm_steps=config.rewarm_steps
+        )
+        return lambda step: value_at(config.peaks, step, config.peak_lr) / config.peak_lr * schedule(step)
+
+    def batch_start(self, state: State, logger: Logger) -> None:
+        """Note the rate of the update to come."""
+        del logger
+        assert state.batch.step == self.step
+        self.rate = state.optimizers[0].param_groups[0]["lr"]
+
+    def before_train_batch(self, state: State, logger: Logger) -> None:
+        """Start the clock of this rank's passes."""
+        del state, logger
+        self.began = time.monotonic()
+
+    def before_backward(self, state: State, logger: Logger) -> None:
+        """Measure this rank's passes up to the last's backward, which waits for the other ranks."""
+        del state, logger
+        assert self.data is not None
+        # On a GPU this is the time to queue the work.
+        self.data.work = time.monotonic() - self.began
+
+    def after_train_batch(self, state: State, logger: Logger) -> None:
+        """Clip the whole gradient; Composer's own clipping does not tell its norm."""
+        del state, logger
+        self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+
+    def batch_end(self, state: State, logger: Logger) -> None:
+        """Log an update, and validate when it is time."""
+        assert self.data is not None
+        before, self.step, self.tokens = self.tokens, int(state.timestamp.batch), int(state.timestamp.token)
+        loss, norm = float(state.total_loss_dict["loss/train/total"]), float(self.norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise UserError(
+                f"the loss of step {self.step} is {loss} and the gradient norm {norm}; earlier checkpoints are "
+                f"untouched, and the same command resumes from the last with, say, --set skip={self.step - 1}:10, "
+                f"which leaves out ten batches, or "
+                f"--set peak_lr_from={self.step - 1}:{self.config.peak_lr / 2:g}"
+            )
+        predicted, fingerprint, self.stopping = self.data.sums()
+        self.since += self.tokens - before
+        row: dict[str, float | int | str] = {
+            "loss": loss, "lr": self.rate, "grad_norm": norm, "predicted": predicted, "batch": f"{fingerprint:016x}",
+        }  # fmt: skip
+        if self.step % self.config.log_every == 0 or self.step == self.target:
+            row |= self._measured()
+            self._write("train", row)
+        if self.meter is not None and self.ranks.rank == 0:
+            speed = f", {row['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in row else ""
+            share = f", MFU {row['mfu']:.1%}" if "mfu" in row else ""
+            self.meter.update(self.step, f"loss {loss:.3f}, rate {self.rate:.3g}{speed}{share}")
+        metrics = {key: value for key, value in row.items() if not isinstance(value, str)}
+        paused = time.monotonic()
+        if self.config.eval_sequences and (self.step % self.config.eval_every == 0 or self._lasting()):
+            metrics["validation_loss"] = self._validate()
+        self.clock += time.monotonic() - paused
+        logger.log_metrics({f"{self.stage.objective}/{key}": value for key, value in metrics.items()})
+
+    def batch_checkpoint(self, state: State, logger: Logger) -> None:
+        """Save when it is time or somebody asks to stop, and then stop."""
+        del logger
+        if self.ranks.world == 1:
+            # Nobody else has to agree, so a signal that came meanwhile counts.
+            self.stopping = self.stopping or self._wants_to_stop()
+        paused = time.monotonic()
+        if self.stopping or self.step % self.config.save_every == 0 or self._lasting():
+            self._save()
+        self.clock += time.monotonic() - paused
+        if self.stopping and self.step < self.target:
+            state.stop_training()
+
+    def _lasting(self) -> bool:
+        """Return whether this step stays: where other stages branch off, too, so that the log does not depend on
+        which model was trained first."""
+        return self.step == self.target or self.step in self.stage.keep
+
+    def _wants_to_stop(self) -> bool:
+        """Return whether a signal came or, on the first rank and checked once a second, the stop file exists."""
+        stop_file = self.context.stop_file
+        if stop_file is not None and not self.ranks.rank and time.monotonic() > self.stop_file_checked + 1:
+            self.stop_file_checked = time.monotonic()
+            if stop_file.exists():
+                return True
+        return bool(self.signals)
+
+    def _measured(self) -> dict[str, float | int | str]:
+        """Return what was measured on the clock since the last time, of all ranks."""
+        assert self.data is not None
+        now = time.monotonic()
+        speed = self.since / (now - self.clock)
+        self.clock, self.since = now, 0
+        wait, straggler = self.data.times()
+        flops = model_flops_per_token(
+            self.context.shape, length=self.config.attended_length, predicted=self.stage.predicted_share
+        )
+        used = mfu(speed, flops, self.ranks.device_name, self.ranks.world)
+        measured: dict[str, float | int | str] = {
+            "tokens_per_second": speed,
+            "loader_wait": wait,
+            "straggler": straggler,
+            "memory_gb": self.ranks.peak_memory(),
+            "device": self.ranks.device_name,
+            "processes": self.ranks.world,
+        }
+        return measured if used is None else measured | {"mfu": used}
+
+    def _save(self) -> None:
+        """Have the checkpoint written while training continues, and those no longer needed removed."""
+        error: UserError | OSError | None = None
+        if self.writer is not None:
+            state = {
+                "stage": self.stage.name,
+                "objective": self.stage.objective,
+                "ratio": self.stage.ratio,
+                "tokens": self.tokens,
+                "precision": "bf16" if self.context.bf16 else "fp32",
+                "compile": self.compiled,
+                "attention": self.attention,
+                **self.context.identity(self.stage),
+                "interventions": self.config.interventions(self.step),
+            }
+            try:
+                self.writer.begin(self.step, self.model, self.optimizer, state, self.stage.keep)
+            except (UserError, OSError) as raised:
+                error = raised
+        self._agree(error)
+
+    def _agree(self, error: UserError | OSError | None) -> None:
+        """End on all processes where the first one could not write a checkpoint."""
+        if self.ranks.total(float(error is not None))[0]:
+            raise error or UserError(
+                f"a checkpoint before step {self.step} could not be written by the first process"
+            )
+
+    def _say_what_is_saved(self) -> None:
+        if self.writer is None:
+            return
+        self.writer.problem()
+        saved = checkpoints.latest(self.folder, self.target)
+        logger.warning(
+            "%s: interrupted after step %d; %s; the same command resumes", self.stage.name, self.step,
+            "none of its steps is saved yet" if saved is None else f"step {saved.step} is saved in {saved.path}",
+        )  # fmt: skip
+
+    def _batch(self, step: int) -> StepBatch:
+        stage, ranks, data = self.stage, self.ranks, self.context.data
+        number = batch_number(self.config.skips, step)
+        data.open_ahead(number, ranks.local_rank, ranks.local_world)
+        batch = data.step(number, stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world)
+        return replace(batch, step=step)
+
+    def _announce_epochs(self) -> None:
+        """Say which steps begin another pass over the data, before they come."""
+        each, skips = self.context.data.order.steps_per_epoch, self.config.skips
+        epochs = (batch_number(skips, step) // each for step in range(self.step, self.target))
+        for step, (before, epoch) in enumerate(pairwise(epochs), self.step + 1):
+            if epoch > before:
+                logger.warning(
+                    "%s: the data hold %s steps; step %d begins pass %d over them", self.stage.name, f"{each:,}",
+                    step, epoch + 1,
+                )  # fmt: skip
+
+    def _starts_with_validation(self) -> bool:
+        """Return whether to validate before the first step: not where the parent's objective continues."""
+        if not self.config.eval_sequences:
+            return False
+        if self.stage.parent is None:
+            return True
+        parent = self.context.plan.stage(self.stage.parent)
+        return (parent.objective, parent.ratio) != (self.stage.objective, self.stage.ratio)
+
+    def _validate(self) -> float:
+        """Log the loss on the validation split at its fixed masks and return it."""
+        stage, ranks = self.stage, self.ranks
+        batches = self.context.data.validation(
+            stage.objective, stage.ratio, rank=ranks.rank, world=ranks.world
+        )
+        self.model.eval()
+        total = count = 0.0
+        with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=self.context.bf16):
+            for batch in batches:
+                part = loss_sum(self.model, batch.to(ranks.device))
+                total, count = total + float(part.total), count + part.count
+        self.model.train()
+        total, count = ranks.total(total, count)
+        loss = total / max(count, 1)
+        self._write("validation", {"loss": loss, "predicted": int(count)})
+        return loss
+
+    def _write(self, split: str, row: dict[str, float | int | str]) -> None:
+        if self.log is not None:
+            of_stage = {
+                "objective": self.stage.objective,
+                "ratio": self.stage.ratio,
+                "stage": self.stage.name,
+            }
+            self.log.write({"step": self.step, "split": split} | of_stage | row | {"tokens": self.tokens})
+
+    def _compile(self) -> str:
+        """Compile the blocks where it is wanted and works; return `on`, `off` or why it is off."""
+        device = self.ranks.device
+        if self.config.compile == "off" or (self.config.compile == "auto" and device.type != "cuda"):
+            return "off"
+        self.model.compile_blocks()
+        try:
+            batch = self._batch(self.step).microbatches[0]
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.context.bf16):
+                loss_sum(self.model, batch.to(device)).mean.backward()  # type: ignore[no-untyped-call]
+        except torch.OutOfMemoryError:
+            raise  # no fault of the compiler, and less would fit without it
+        except RuntimeError as error:  # what Dynamo, Inductor and Triton raise is derived from it
+            self.model.uncompile_blocks()
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reason = lines[0][:200]
+            logger.warning("torch.compile failed, training continues without it: %s", reason)
+            return f"off: {reason}"
+        finally:
+            self.model.zero_grad(set_to_none=True)
+        return "on"
