@@ -52,6 +52,10 @@ TASKS: Registry[Task] = Registry(
 """The four families in the paper's order."""
 
 
+_CLUSTERS = {"TC": "document", "QA": "context"}
+"""Of a form whose instances come in clusters: sentences of one document, questions of one context."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
     """One of the twelve datasets, or one of yours; the same one as long as what makes a score is the same."""
@@ -85,6 +89,9 @@ class Dataset:
     value_range: tuple[float, float] | None = None
     """Smallest and largest value, of a dataset whose examples have one."""
 
+    cluster: str = field(default="", compare=False)
+    """The column of the local form whose rows with one value are a cluster: test instances that are right or wrong
+    together. A form's own where it is not named; empty: none, every instance stands for itself."""
     label_names: tuple[str, ...] = field(default=(), compare=False)
     """Names of the classes, labels or tags by id."""
     reader: str = field(default="", compare=False)
@@ -116,6 +123,8 @@ class Dataset:
         object.__setattr__(self, "form", self.form or self.task)
         object.__setattr__(self, "reader", self.reader or self.form)
         object.__setattr__(self, "headline", self.headline or TASKS[self.task].headline)
+        named = "document" if "document" in self.columns else ""
+        object.__setattr__(self, "cluster", self.cluster or _CLUSTERS.get(self.form, named))
 
     @property
     def run_prefix(self) -> str:

@@ -144,6 +144,7 @@ DATASETS: Registry[Dataset] = Registry(
             "mnli_m", "entailment", "neutral", "contradiction",
             title="MNLI",
             segments=("Premise", "Hypothesis"),
+            cluster="first",
             columns={"text": ("premise", "sentence1", "text_a"), "second": ("hypothesis", "sentence2", "text_b"),
                      "label": ("label", "gold_label")},
             originals="train.tsv and dev_matched.tsv of GLUE's MNLI",

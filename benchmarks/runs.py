@@ -3,7 +3,8 @@
     results/<model>/<task>/<dataset>/lr1e-04_sd0/results.json      (msmarco_pairs_lr1e-04_sd0 for retrieval)
 
 `results.json` has the release's shape and indent, `{"validation": {"score", "scores_i"}, "test": {...}}`;
-`details.json` next to it has what the release left out: standard metrics instance by instance, and losses.
+`details.json` next to it has what the release left out: standard metrics instance by instance, losses, and which
+instances are of one cluster (one passage, premise or document), where the data say so.
 `run.json` is the run's manifest: what it was made from, how and when, standard metrics, and the hashes of the others.
 A folder without a complete `results.json` is an unfinished run.
 """
@@ -19,11 +20,12 @@ from typing import Any
 
 from benchmarks.protocol import LEARNING_RATES, SEEDS, TASKS, Dataset, format_lr, get_dataset
 from common.errors import UserError
-from common.files import write_text
+from common.files import sha256_bytes, write_text
 from common.manifest import read_manifest
 
 __all__ = [
     "AGAIN",
+    "CLUSTERS",
     "DETAILS",
     "RESULTS",
     "RESULTS_VERSION",
@@ -31,6 +33,7 @@ __all__ = [
     "SPLITS",
     "RunKey",
     "cell_keys",
+    "clusters_hash",
     "found_keys",
     "key_of",
     "read_run",
@@ -42,6 +45,9 @@ __all__ = [
 RESULTS = "results.json"
 DETAILS = "details.json"
 RUN = "run.json"
+CLUSTERS = "clusters"
+"""In details.json the cluster of each instance by split, in run.json the hash of that, the same in all runs of the same
+data: a reader of many runs reads it once."""
 SPLITS = ("validation", "test")
 
 AGAIN = "run this evaluation again (`python -m benchmarks run` does)"
@@ -128,6 +134,12 @@ def write_results(store: Path, key: RunKey, scores: Mapping[str, Sequence[float]
     path = store / "results" / key.folder / RESULTS
     write_text(path, results_text(scores))
     return path
+
+
+def clusters_hash(clusters: Mapping[str, Sequence[int]]) -> str:
+    """Return the SHA-256 of the clusters of both splits, as run.json records it."""
+    text = json.dumps(clusters, sort_keys=True, separators=(",", ":"))
+    return sha256_bytes(text.encode())
 
 
 def read_run(folder: Path) -> dict[str, Any]:

@@ -10,15 +10,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import orjson
+
 from analysis.store.instances import RunScores, write_cell
 from analysis.store.scan import Cell, Problem
 from benchmarks.protocol import PAPER, Dataset
 from benchmarks.results_json import ResultsError, read_results
-from benchmarks.runs import AGAIN, RESULTS, RUN, SPLITS, RunKey, read_run
+from benchmarks.runs import (
+    AGAIN,
+    CLUSTERS,
+    DETAILS,
+    RESULTS,
+    RUN,
+    SPLITS,
+    RunKey,
+    clusters_hash,
+    read_run,
+)
 from common.errors import UserError
 from common.manifest import FILES
+from common.reading import UnreadableError, read_bounded
 
 __all__ = ["CellResult", "Run", "read_cell"]
+
+Clusters = dict[str, npt.NDArray[np.int32]]
+"""By split the cluster of each instance; empty where none are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +74,14 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
+    clusters: dict[str, Clusters] = {"": {}}
 
     # Of two spellings of one run that of the release counts.
     for name, key in sorted(cell.runs.items(), key=lambda item: (item[1].folder.name != item[0], item[0])):
         below = f"{cell.name}/{name}"
         try:
-            run, run_scores = _read_run(results / below, key, cell.dataset, protocol)
+            known = clusters if instances is not None else None
+            run, run_scores = _read_run(results / below, key, cell.dataset, protocol, known)
         except ResultsError as error:
             path = below if error.kind == "standard" else f"{below}/{RESULTS}"
             problems.append(Problem(path=path, kind=error.kind, sentence=error.sentence))
@@ -82,7 +102,10 @@ def read_cell(results: Path, cell: Cell, instances: Path | None, protocol: str =
     )
 
 
-def _read_run(folder: Path, key: RunKey, dataset: Dataset, protocol: str) -> tuple[Run, RunScores]:
+def _read_run(
+    folder: Path, key: RunKey, dataset: Dataset, protocol: str, clusters: dict[str, Clusters] | None
+) -> tuple[Run, RunScores]:
+    """Return a run and its scores, with their clusters where `clusters`, known ones by their hash, is given."""
     try:
         record = read_run(folder)
     except UserError:
@@ -103,7 +126,35 @@ def _read_run(folder: Path, key: RunKey, dataset: Dataset, protocol: str) -> tup
         n_validation=len(validation.scores),
         n_test=len(test.scores),
     )
-    return run, RunScores(lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores)
+    found: Clusters = {}
+    if clusters is not None:
+        sha256 = str(record.get(CLUSTERS, ""))
+        found = clusters[sha256] if sha256 in clusters else _clusters(folder, sha256)
+        clusters[sha256] = found
+        counts = dict(zip(SPLITS, (run.n_validation, run.n_test), strict=True))
+        if wrong := [split for split, ids in found.items() if len(ids) != counts[split]]:
+            raise ResultsError(
+                "value",
+                f"has {counts[wrong[0]]:,} {wrong[0]} instances, and clusters of {len(found[wrong[0]]):,}; {AGAIN}",
+            )
+    return run, RunScores(
+        lr=key.lr, seed=key.seed, validation=validation.scores, test=test.scores, clusters=found
+    )
+
+
+def _clusters(folder: Path, sha256: str) -> Clusters:
+    """Return the clusters of a run, of which its manifest has the hash.
+
+    Raises:
+        ResultsError: they are not there, or others.
+    """
+    try:
+        found = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
+        if clusters_hash(found) == sha256:
+            return {split: np.array(ids, dtype=np.int32) for split, ids in found.items() if ids}
+    except (OSError, UnreadableError, ValueError, KeyError, TypeError):
+        pass
+    raise ResultsError("changed", f"has a {DETAILS} that is not the one of its {RUN}; {AGAIN}")
 
 
 def _is_again(first: Run, run: Run) -> str:

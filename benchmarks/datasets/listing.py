@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets.local_dataset import LocalDataset, load, read_manifest, verify
-from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest, schema_of
+from benchmarks.datasets.schema import MANIFEST, SPLIT_TABLES, Manifest
 from benchmarks.finetuning.tokenization import classification_text, document_text, query_text, question_text
 from benchmarks.protocol import DATASETS, Dataset
 from common.errors import UserError
@@ -65,7 +65,7 @@ def _facts(found: LocalDataset, data: Path) -> str:
     facts += [
         (
             f"columns of {name}",
-            ", ".join(f"{column.name}: {column.type}" for column in schema_of(dataset.form, name)),
+            ", ".join(f"{column.name}: {column.type}" for column in found.tables[name].schema),
         )
         for name in manifest.tables
         if name not in SPLIT_TABLES[1:]  # the three splits have the same columns

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.datasets.schema import (
+    DOCUMENT,
     FORMS,
     MANIFEST,
     SPLIT_TABLES,
@@ -32,7 +33,7 @@ from common.errors import UserError, first_line
 from common.files import atomic_folder, sha256_file
 from common.manifest import check_files
 
-__all__ = ["Content", "LocalDataset", "load", "read_manifest", "table", "verify", "write"]
+__all__ = ["Content", "LocalDataset", "cluster_ids", "load", "read_manifest", "table", "verify", "write"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +108,13 @@ class LocalDataset:
 
 
 def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return rows as a table in the schema's columns.
+    """Return rows as a table in the schema's columns, without that of the documents where no row names one.
 
     Raises:
         UserError: a value has the wrong type or is no valid Unicode.
     """
     rows = list(rows)
-    schema = schema_of(task, name)
+    schema = schema_of(task, name, documents=any(row.get(DOCUMENT) is not None for row in rows))
     for needed in (column.name for column in schema if not column.nullable):
         empty = next((row for row in rows if row.get(needed) is None), None)
         if empty is not None:
@@ -122,6 +123,18 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise UserError(f"the rows of the table {name} do not fit its columns: {first_line(error)}") from None
+
+
+def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
+    """Return the cluster of each row, numbered as they occur; a row that names none is one of its own.
+
+    Empty where the data name no clusters, so that every row stands for itself.
+    """
+    if dataset.cluster not in rows.column_names:
+        return []
+    numbers: dict[str | int, int] = {}
+    names = rows[dataset.cluster].to_pylist()
+    return [numbers.setdefault(row if name is None else name, len(numbers)) for row, name in enumerate(names)]
 
 
 def write(
@@ -252,7 +265,8 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
         found = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({first_line(error)}); {remedy}") from None
-    if found.schema.remove_metadata() != schema_of(dataset.form, name):
+    columns = found.schema.remove_metadata()
+    if columns != schema_of(dataset.form, name, documents=DOCUMENT in columns.names):
         raise UserError(f"{path} has other columns than the local form; {remedy}")
     return found
 

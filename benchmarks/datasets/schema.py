@@ -24,14 +24,16 @@ from common.manifest import manifest_text, read_manifest
 from common.registry import Registry
 
 __all__ = [
-    "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo", "schema_of",
-    "table_names",
+    "DOCUMENT", "FORMS", "MANIFEST", "SCHEMA_VERSION", "SPLIT_TABLES", "LocalForm", "Manifest", "TableInfo",
+    "schema_of", "table_names",
 ]  # fmt: skip
 
 SCHEMA_VERSION = 1
 """Raised when a column's name, type or meaning changes: older folders are then refused, not misread."""
 
 MANIFEST = "manifest.json"
+DOCUMENT = "document"
+"""The column with the name of the document that a row comes from: only in tables of files that name any."""
 SPLIT_TABLES = ("train", "validation", "test")
 
 
@@ -72,21 +74,28 @@ def _splits(**kinds: pa.DataType | tuple[pa.DataType]) -> dict[str, pa.Schema]:
     return dict.fromkeys(SPLIT_TABLES, _columns(id=_TEXT, **kinds))
 
 
+_DOCUMENT = {DOCUMENT: (_TEXT,)}
 _pair = partial(LocalForm, inputs=("first", "second"), called="texts")
 
 FORMS: Registry[LocalForm] = Registry(
     "task",
     [
-        _pair(name="SC", columns=_splits(first=_TEXT, second=(_TEXT,), label=_NUMBER), label="label"),
+        _pair(
+            name="SC",
+            columns=_splits(first=_TEXT, second=(_TEXT,), label=_NUMBER, **_DOCUMENT),
+            label="label",
+        ),
         _pair(
             name="SC-labels",
-            columns=_splits(first=_TEXT, second=(_TEXT,), labels=pa.list_(_NUMBER)),
+            columns=_splits(first=_TEXT, second=(_TEXT,), labels=pa.list_(_NUMBER), **_DOCUMENT),
             label="labels",
         ),
-        _pair(name="SC-value", columns=_splits(first=_TEXT, second=(_TEXT,), value=pa.float64())),
+        _pair(
+            name="SC-value", columns=_splits(first=_TEXT, second=(_TEXT,), value=pa.float64(), **_DOCUMENT)
+        ),
         LocalForm(
             name="TC",
-            columns=_splits(words=pa.list_(_TEXT), tags=pa.list_(_NUMBER)),
+            columns=_splits(words=pa.list_(_TEXT), tags=pa.list_(_NUMBER), **_DOCUMENT),
             label="tags",
             inputs=("words",),
             called="sentences",
@@ -117,6 +126,7 @@ SC-labels, SC-value: several labels, or a number, in place of one.
 TC: one tag a word, indexing the manifest's labels.
 QA: `start` is a character offset into `context`; no answers means unanswerable.
 IR: `relevance` is as judged (0 is judged irrelevant); `split` is `validation` or `test`.
+`document` is absent where no row has one.
 """
 
 
@@ -129,10 +139,10 @@ def table_names(dataset: Dataset) -> tuple[str, ...]:
     return tuple(name for name in form.columns if own or name != form.train)
 
 
-def schema_of(task: str, table: str) -> pa.Schema:
-    """Return the columns of a family's table, see `FORMS`."""
+def schema_of(task: str, table: str, *, documents: bool = True) -> pa.Schema:
+    """Return the columns of a family's table, see `FORMS`, with or without that of the documents."""
     columns: pa.Schema = FORMS[task].columns[table]
-    return columns
+    return columns if documents else pa.schema([one for one in columns if one.name != DOCUMENT])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,6 +184,8 @@ class Evaluation:
     """The standard metrics by name."""
     instances: dict[str, Any] = field(default_factory=dict)
     """What they are made of: for each measure one entry an instance."""
+    clusters: list[int] = field(default_factory=list)
+    """The cluster of each instance; empty where every one stands for itself."""
 
 
 def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:

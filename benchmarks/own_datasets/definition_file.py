@@ -47,6 +47,8 @@ class Kind:
     """What its files can be."""
     labelled: bool = False
     """Whether it has named classes, labels or tags."""
+    optional: tuple[str, ...] = ("document",)
+    """Fields that are read where the file names their columns."""
 
     @property
     def task(self) -> str:
@@ -71,9 +73,10 @@ KINDS: Registry[Kind] = Registry(
              columns={"text": ("sentence1", *_TEXT), "second": ("sentence2",), "value": ("score", "label", "value")}),
         Kind(name="tags", form="TC", labelled=True, metrics=("entity_f1",),
              columns={"words": ("words", "tokens"), "tags": ("tags", "ner_tags", "ner")}),
-        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match")),
-        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match")),
-        Kind(name="retrieval", form="IR", columns={}, metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
+        Kind(name="answers", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
+        Kind(name="answers or none", form="QA", columns=_ANSWERS, metrics=("f1", "exact_match"), optional=()),
+        Kind(name="retrieval", form="IR", columns={}, optional=(),
+             metrics=("ndcg_at_10", "recall_at_10", "recall_at_100"),
              roles=("train", "validation", "test", "queries", "corpus")),
     ],
 )  # fmt: skip
@@ -175,10 +178,11 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     metric = given.metric or kind.metrics[0]
     for sentence in _faults(name, given, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
-    columns = _part(dict.fromkeys(kind.columns, str), given.columns, f"{where}: columns")
+    columns = _part(dict.fromkeys((*kind.columns, *kind.optional), str), given.columns, f"{where}: columns")
     files = _part(dict.fromkeys(kind.roles, _PATHS), given.files, f"{where}: files")
     pins = tuple(_pins(given.hub, kind, where))
     named = {name: (columns[name],) if name in columns else usual for name, usual in kind.columns.items()}
+    named |= {name: (columns[name],) for name in kind.optional if name in columns}
     words = ", ".join(" or ".join(names) for names in named.values())
     return Dataset(
         name=name,

@@ -23,7 +23,16 @@ from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import HEADS, HeadKind, Pooling
 from benchmarks.finetuning.trainer import FineTuningError, FineTuningLog, Objective, Watch, fine_tune
 from benchmarks.protocol import PAPER, PROTOCOLS, Dataset
-from benchmarks.runs import DETAILS, RESULTS, RUN, SPLITS, RunKey, results_text
+from benchmarks.runs import (
+    CLUSTERS,
+    DETAILS,
+    RESULTS,
+    RUN,
+    SPLITS,
+    RunKey,
+    clusters_hash,
+    results_text,
+)
 from benchmarks.sweep.jobs import Job
 from benchmarks.sweep.run_state import folder_of
 from benchmarks.tasks.base import Evaluator, TaskModel
@@ -135,7 +144,7 @@ class Prepared:
         evaluations = self.evaluators[key.dataset].evaluate(model, self.resettable.device)
         seconds = time.perf_counter() - start
         scores = {split: evaluations[split].scores for split in SPLITS}
-        content = {
+        content: dict[str, Any] = {
             "status": "complete",
             "protocol": {protocol.written_to: protocol.name for protocol in PROTOCOLS.values()},
             "standard": {split: evaluations[split].standard for split in SPLITS},
@@ -144,10 +153,13 @@ class Prepared:
             "seconds": {"tuning": round(tuning_seconds, 3), "evaluation": round(seconds, 3)},
             "machine": {**self.resettable.device.description, "train_positions": done.train_positions},
         }
-        details = {
+        details: dict[str, Any] = {
             "losses": [round(loss, 6) for loss in done.losses],
             "standard": {split: evaluations[split].instances for split in SPLITS},
         }
+        clusters = {split: evaluations[split].clusters for split in SPLITS}
+        if any(clusters.values()):
+            details[CLUSTERS], content[CLUSTERS] = clusters, clusters_hash(clusters)
         texts = {DETAILS: json.dumps(details, indent=1) + "\n", RESULTS: results_text(scores)}
         self._write(key, content, texts)
         means = (f"{split} {100 * sum(scores[split]) / len(scores[split]):.2f}" for split in SPLITS)

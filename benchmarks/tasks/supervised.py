@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.datasets.local_dataset import LocalDataset
+from benchmarks.datasets.local_dataset import LocalDataset, cluster_ids
 from benchmarks.finetuning.device import Device
 from benchmarks.finetuning.encoders import Encoder, LoadedModel
 from benchmarks.finetuning.heads import Head, HeadKind, Pooling
@@ -243,15 +243,18 @@ class SupervisedFamily(Family):
         entry, labels = dataset.dataset, dataset.labels
         tables = self.evaluated(dataset).items()
         splits = {name: self.split(entry, table, labels, loaded, device) for name, table in tables}
-        return _Splits(dataset=entry, splits=splits)
+        clusters = {name: cluster_ids(entry, table) for name, table in tables}
+        return _Splits(dataset=entry, splits=splits, clusters=clusters)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Splits:
     dataset: Dataset
     splits: Mapping[str, Split]
+    clusters: Mapping[str, list[int]]
 
     def evaluate(self, model: TaskModel, device: Device) -> dict[str, Evaluation]:
         return {
-            name: evaluate(self.dataset, split.predict(model, device)) for name, split in self.splits.items()
+            name: replace(evaluate(self.dataset, split.predict(model, device)), clusters=self.clusters[name])
+            for name, split in self.splits.items()
         }

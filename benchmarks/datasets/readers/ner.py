@@ -1,7 +1,7 @@
 """CoNLL-2003, OntoNotes 5 and UNER English: the hub's rows, or files with one word a line.
 
 Read are UNER's `.iob2` (index, word, tag, ...), CoNLL's columns (word first, tag last; IOB1 becomes IOB2) and
-CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11).
+CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11), with the documents that they name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.datasets.local_dataset import Content
 from benchmarks.datasets.readers.original_files import (
@@ -18,43 +18,67 @@ from benchmarks.datasets.readers.original_files import (
     Reading,
     Row,
     class_names,
+    document_of,
     is_text,
     lines,
     pick,
     records,
 )
 from benchmarks.datasets.readers.reader import Inputs, with_splits
+from benchmarks.datasets.schema import DOCUMENT
 from common.errors import UserError, nearest
 
-__all__ = ["iob1_to_iob2", "read", "sentences", "tag_rows"]
+__all__ = ["Sentence", "iob1_to_iob2", "read", "sentences", "tag_rows"]
 
 _WORDS, _TAGS = ("words", "tokens"), ("tags", "ner", "ner_tags")
+_DOCUMENTS = ("document_id", "doc_id", "document")
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
+_DOCUMENT = re.compile(
+    r"-DOCSTART-|#\s*newdoc\b(?:\s+id\s*=\s*(?P<uner>.+))?|#\s*begin document\s*\((?P<conll>[^()]*)\)"
+)
+"""A line that starts a document, and its name where it has one; the parts of CoNLL-2012's are one document."""
 
 Layout = Callable[[str], tuple[str, str] | None]
 """Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
 
 
-def sentences(path: Path, reading: Reading) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (where it starts, words, tags) for each sentence of a file with one word a line.
+class Sentence(NamedTuple):
+    """A sentence of a file with one word a line."""
 
-    Comments, `-DOCSTART-` lines and the ranges of multi-word tokens are passed over; the tags are as written.
+    where: str
+    """Where it starts."""
+    words: list[str]
+    tags: list[str]
+    """As they are written."""
+    document: str | None
+    """The name of its document, or where that starts; None where the file names none."""
+
+
+def sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
+    """Yield the sentences of a file with one word a line.
+
+    Comments and the ranges of multi-word tokens are passed over.
     """
     words: list[str] = []
     tags: list[str] = []
     start, good = 0, True
+    document: str | None = None
+    own: str | None = None
     layout: Layout | None = None
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
             if words and good:
-                yield f"{path}:{start}", words, _from_brackets(tags) if layout is _conll_2012 else tags
+                written = _from_brackets(tags) if layout is _conll_2012 else tags
+                yield Sentence(f"{path}:{start}", words, written, own)
             words, tags, good = [], [], True
             continue
         layout = layout or _layout(line)
         found = layout(line) if layout else None
         if found is None:
+            if marked := _DOCUMENT.match(line):
+                document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
-        start = start if words else number
+        start, own = (start, own) if words else (number, document)
         if not all(found):
             reading.bad(f"{path}:{number}", "the line has no word and tag")
             good = False
@@ -159,6 +183,7 @@ def tag_rows(
     *,
     words: Sequence[str] = _WORDS,
     tags: Sequence[str] = _TAGS,
+    document: Sequence[str] = _DOCUMENTS,
 ) -> list[Row]:
     """Return the sentences of a file with the columns of the local form.
 
@@ -168,26 +193,33 @@ def tag_rows(
         reading: is given the bad rows.
         words: names of the column of words, the first that is there.
         tags: the same for the tags.
+        document: the same for the name of the document, which may be absent.
     """
-    return (
-        _line_rows(path, labels, reading) if is_text(path) else _hub_rows(path, labels, reading, words, tags)
-    )
+    if is_text(path):
+        return _line_rows(path, labels, reading)
+    return _hub_rows(path, labels, reading, words, tags, document)
 
 
 def _line_rows(path: Path, labels: tuple[str, ...], reading: Reading) -> list[Row]:
     found = list(sentences(path, reading))
-    if _is_iob1(tags for _, _, tags in found):
+    if _is_iob1(one.tags for one in found):
         reading.note("IOB1 tags were turned into IOB2")
-        found = [(where, words, iob1_to_iob2(tags)) for where, words, tags in found]
+        found = [one._replace(tags=iob1_to_iob2(one.tags)) for one in found]
     rows = []
-    for where, words, tags in found:
-        with reading.row(where):
-            rows.append({"words": words, "tags": _ids(tags, labels, labels)})
+    for one in found:
+        with reading.row(one.where):
+            row: Row = {"words": one.words, "tags": _ids(one.tags, labels, labels)}
+            rows.append(row if one.document is None else {**row, DOCUMENT: one.document})
     return rows
 
 
 def _hub_rows(
-    path: Path, labels: tuple[str, ...], reading: Reading, words: Sequence[str], tags: Sequence[str]
+    path: Path,
+    labels: tuple[str, ...],
+    reading: Reading,
+    words: Sequence[str],
+    tags: Sequence[str],
+    document: Sequence[str],
 ) -> list[Row]:
     declared: tuple[str, ...] | None = None
     rows = []
@@ -200,7 +232,8 @@ def _hub_rows(
                 raise BadRowError("a word is no text")
             if declared is None:
                 declared = class_names(path, next(name for name in tags if row.get(name) is not None))
-            rows.append({"words": list(found), "tags": _ids(marked, declared or labels, labels)})
+            ids = _ids(marked, declared or labels, labels)
+            rows.append({"words": list(found), "tags": ids, **document_of(row, document)})
     if not declared and rows and not _plausible(rows, labels):
         raise UserError(
             f"{path} numbers its tags without naming them, and read as {', '.join(labels)} they are no valid "

@@ -13,13 +13,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.datasets.schema import DOCUMENT
 from common.errors import UserError, first_line
 from common.packed import plain_suffix, unpacked
 from common.progress import progress
 
 __all__ = [
-    "BadRowError", "Reading", "Row", "class_names", "is_json", "is_parquet", "is_text", "json_of", "lines",
-    "parquet_file", "pick", "pick_text", "records",
+    "BadRowError", "Reading", "Row", "class_names", "document_of", "is_json", "is_parquet", "is_text", "json_of",
+    "lines", "parquet_file", "pick", "pick_text", "records",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -105,6 +106,12 @@ def pick_text(row: Row, names: Sequence[str]) -> str:
     if not isinstance(found, str):
         raise BadRowError(f"{names[0]} is no text: {found!r:.80}")
     return found
+
+
+def document_of(row: Row, names: Sequence[str]) -> Row:
+    """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
+    found = next((row[name] for name in names if row.get(name) is not None), None)
+    return {} if found is None else {DOCUMENT: str(found)}
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:

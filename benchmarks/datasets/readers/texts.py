@@ -11,8 +11,17 @@ from typing import Any
 
 from benchmarks.dataset import Dataset
 from benchmarks.datasets.local_dataset import Content
-from benchmarks.datasets.readers.original_files import BadRowError, Reading, Row, class_names, pick, records
+from benchmarks.datasets.readers.original_files import (
+    BadRowError,
+    Reading,
+    Row,
+    class_names,
+    document_of,
+    pick,
+    records,
+)
 from benchmarks.datasets.readers.reader import Inputs, with_splits
+from benchmarks.datasets.schema import DOCUMENT
 from common.errors import nearest
 
 __all__ = ["read", "text_rows"]
@@ -35,7 +44,8 @@ def text_rows(path: Path, reading: Reading, dataset: Dataset) -> list[Row]:
             if not may_lack or any(row.get(column) is not None for column in columns.get("second", ())):
                 second = str(pick(row, columns["second"]))
             value = target(dataset, pick(row, columns[name]), declared)
-            found.append({"first": first, "second": second, name: value})
+            document = document_of(row, columns.get(DOCUMENT, ()))
+            found.append({"first": first, "second": second, name: value, **document})
     return found
 
 

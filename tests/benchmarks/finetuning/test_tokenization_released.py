@@ -142,7 +142,7 @@ def test_no_token_of_all_real_questions_and_sentences_differs(
     kind: str, real_rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     reading = Reading()
-    found = [words for _, words, _ in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2", reading)]
+    found = [one.words for one in sentences(REAL / "uner_english_ewt/en_ewt-ud-test.iob2", reading)]
     assert (len(real_rows), len(found)) == (10_448, 2_077)
     if kind == "llama3-itself":
         text = from_tiktoken(REAL / "tokenizer/llama3-tiktoken/tokenizer.model.zst")

@@ -129,10 +129,10 @@ def spoken(path: Path, *, skip_bad: bool = False) -> list[tuple[int, str]]:
     found = sentences(path, Reading(skip_bad=skip_bad))
     return [
         (
-            int(where.removeprefix(f"{path}:")),
-            " ".join(f"{w}/{t}" for w, t in zip(words, tags, strict=True)),
+            int(one.where.removeprefix(f"{path}:")),
+            " ".join(f"{w}/{t}" for w, t in zip(one.words, one.tags, strict=True)),
         )
-        for where, words, tags in found
+        for one in found
     ]
 
 
