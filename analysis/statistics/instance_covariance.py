@@ -6,8 +6,9 @@ differs run by run, so there runs have nothing in common.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +19,26 @@ import pandas as pd
 from analysis.records import records
 from analysis.statistics.crossed import covariance_of_means, freedom_of
 from analysis.store.instances import read_clusters, read_instances
-from benchmarks.protocol import in_order, is_paired
+from benchmarks.protocol import DATASETS, in_order, is_paired
 from common.progress import progress
 
-__all__ = ["InstanceCovariance"]
+__all__ = ["InstanceCovariance", "note_single_instances"]
+
+logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float64]
 Weighted = tuple[float, str, str]
 """A weight, a model and a dataset."""
+
+
+def note_single_instances(datasets: Iterable[str]) -> None:
+    """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
+    if names := [name for name in datasets if name not in DATASETS or DATASETS[name].cluster]:
+        logger.warning(
+            "%s: the runs do not say which test instances belong together (one passage, premise or document), so each "
+            "stands for itself; where they do, intervals and tests over instances are too narrow (docs/intervals.md)",
+            ", ".join(names),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +52,7 @@ class InstanceCovariance:
     @classmethod
     def of(cls, chosen: pd.DataFrame, instances: Path) -> InstanceCovariance:
         """Read the instances of the chosen runs, one dataset after another, and keep only the covariances."""
-        matrices, freedoms, places = {}, {}, {}
+        matrices, freedoms, places, single = {}, {}, {}, []
         for dataset in progress(in_order(chosen["dataset"]), "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
             scores, clusters = (
@@ -47,8 +60,10 @@ class InstanceCovariance:
                 read_clusters(instances, dataset, rows),
             )
             matrices[dataset] = 1e4 * covariance_of_means(scores, clusters, paired=is_paired(dataset))
+            single += [dataset] if clusters is None else []
             freedoms[dataset] = freedom_of(scores.shape[1] if clusters is None else clusters)
             places[dataset] = {key: place for place, key in enumerate(records(rows, "model", "seed"))}
+        note_single_instances(single)
         return cls(_matrices=matrices, _freedoms=freedoms, _places=places)
 
     def between_seeds(self, parts: Sequence[Weighted], seeds: Sequence[int]) -> Array | None:

@@ -18,7 +18,7 @@ from analysis.published_cells import N_SEEDS, published_values
 from analysis.records import records
 from analysis.statistics.crossed import LIMITS
 from analysis.statistics.instance_bootstrap import resample_instances
-from analysis.statistics.instance_covariance import InstanceCovariance
+from analysis.statistics.instance_covariance import InstanceCovariance, note_single_instances
 from analysis.statistics.interval_kinds import (
     DEFAULT_OF_CELLS,
     DEFAULT_OF_RUNS,
@@ -221,6 +221,7 @@ def resampled_seed_scores(
     """
     chosen = select_runs(runs, settings.selection)
     resampled: dict[tuple[str, str, int], Array] = {}
+    single: list[str] = []
     names = in_order([*DATASETS, *chosen["dataset"]])
     for rank, dataset in enumerate(progress(names, "resample instances", unit="dataset")):
         rows = chosen[chosen["dataset"] == dataset]
@@ -228,15 +229,12 @@ def resampled_seed_scores(
             continue
         scores = read_instances(instances, dataset, rows)
         rng = settings.rng(_INSTANCE_DRAWS, rank)
-        means = resample_instances(
-            scores,
-            settings.resamples,
-            rng,
-            read_clusters(instances, dataset, rows),
-            paired=is_paired(dataset),
-        )
+        clusters = read_clusters(instances, dataset, rows)
+        single += [dataset] if clusters is None else []
+        means = resample_instances(scores, settings.resamples, rng, clusters, paired=is_paired(dataset))
         for column, (model, seed) in enumerate(records(rows, "model", "seed")):
             resampled[model, dataset, seed] = means[:, column]
+    note_single_instances(single)
     return resampled
 
 

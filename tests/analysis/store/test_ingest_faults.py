@@ -10,14 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.store.ingest import RefusedStoreError, ingest
+from analysis.store.ingest import Ingested, RefusedStoreError, ingest
+from analysis.store.instances import RunScores, read_clusters
 from analysis.store.runs_table import read_runs
-from benchmarks.runs import DETAILS, RESULTS, RUN, cell_keys, write_results
+from benchmarks.runs import CLUSTERS, DETAILS, RESULTS, RUN, cell_keys, clusters_hash, write_results
 from common.errors import UserError
 from common.manifest import write_manifest
+from tests.analysis.made_up import write_instances
 from tests.analysis.stores import MODELS, contents, cut, kinds, read, run_folder, twice, twice_differently
 
 
@@ -262,6 +265,54 @@ def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(store: Path, tmp_path
     os.mkfifo(folder / "run.json")
     with pytest.raises(UserError, match="no usable run found"):
         ingest(store, tmp_path / "runs.parquet", protocol="standard")
+
+
+def test_clusters_that_are_not_those_of_the_run_leave_it_out_where_instances_are_read(
+    store: Path, tmp_path: Path
+) -> None:
+    folder = run_folder(store)
+    clusters = {"validation": [0, 0, 1, 1, 2, 2, 2], "test": [0, 1, 1, 1, 0]}
+    result = {RESULTS: hashlib.sha256((folder / RESULTS).read_bytes()).hexdigest()}
+
+    def ingested(written: object, hashed: dict[str, list[int]], name: str) -> Ingested:
+        (folder / DETAILS).write_text(json.dumps(written))
+        write_manifest(folder / RUN, {CLUSTERS: clusters_hash(hashed)}, result)
+        return read(store, tmp_path / name)
+
+    whole = ingested({CLUSTERS: clusters}, clusters, "whole")
+    assert kinds(whole) == []
+    sst2 = whole.runs[whole.runs["dataset"] == "sst2"]
+    for split, ids in clusters.items():  # one run speaks for all
+        found = read_clusters(tmp_path / "whole" / "instances", "sst2", sst2, split)
+        assert found is not None and found.tolist() == ids
+    alone = sst2[sst2["model"] == MODELS[1]]
+    assert read_clusters(tmp_path / "whole" / "instances", "sst2", alone) is None
+
+    other = {**clusters, "test": [0, 1, 1, 1, 2]}
+    for place, wrong in enumerate([{CLUSTERS: other}, {}, [], "x", {CLUSTERS: None}]):
+        assert kinds(ingested(wrong, clusters, f"wrong {place}")) == ["changed"]
+    short = {**clusters, "test": [0, 0]}
+    assert kinds(ingested({CLUSTERS: short}, short, "short")) == ["value"]
+    (folder / DETAILS).unlink()
+    assert kinds(read(store, tmp_path / "gone")) == ["changed"]
+    assert kinds(ingest(store, tmp_path / "runs.parquet")) == [], "without instances nothing is read of it"
+
+
+def test_runs_that_disagree_about_clusters_are_named(tmp_path: Path) -> None:
+    scores = np.array([0.5, 0.5, 1.0])
+
+    def run(seed: int, ids: list[int]) -> RunScores:
+        clusters = {"test": np.array(ids, dtype=np.int32)}
+        return RunScores(lr=1e-4, seed=seed, validation=scores, test=scores, clusters=clusters)
+
+    cells = {(MODELS[0], "squad"): [run(0, [0, 0, 1])], (MODELS[1], "squad"): [run(0, [0, 1, 1])]}
+    write_instances(tmp_path / "i", cells)
+    rows = pd.DataFrame({"model": MODELS, "dataset": "squad", "lr": 1e-4, "seed": 0})
+    with pytest.raises(
+        UserError, match=f"runs of {MODELS[0]} and {MODELS[1]} put the test instances of squad"
+    ):
+        read_clusters(tmp_path / "i", "squad", rows)
+    assert read_clusters(tmp_path / "i", "squad", rows, "validation") is None
 
 
 def test_a_changed_result_of_our_own_is_reported_and_left_out(store: Path, tmp_path: Path) -> None:

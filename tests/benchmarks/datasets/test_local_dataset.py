@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.datasets.local_dataset import Content, load, table, verify, write
+from benchmarks.datasets.local_dataset import Content, cluster_ids, load, table, verify, write
+from benchmarks.datasets.schema import SPLIT_TABLES
 from benchmarks.protocol import get_dataset
 from common.errors import UserError
 from common.manifest import SEAL, manifest_text
@@ -43,6 +44,36 @@ def test_round_trip(tmp_path: Path) -> None:
     assert found.train.equals(content.tables["train"])
     assert found.manifest.counts == {"train": 6, "validation": 6, "test": 6}
     assert verify(tmp_path, "sst2") == []
+
+
+def test_documents_are_kept_and_their_rows_are_clusters(tmp_path: Path) -> None:
+    dataset = get_dataset("uner_en")
+    named = [None, "b", "a", "b", None]
+    tagged = [
+        {"id": str(at), "words": ["Ada"], "tags": [0], "document": name} for at, name in enumerate(named)
+    ]
+    plain = [{**row, "document": None} for row in tagged]
+    tables = {split: table("TC", split, plain if split == "train" else tagged) for split in SPLIT_TABLES}
+    source = {"kind": "import", "files": []}
+    write(tmp_path, dataset, Content(tables=tables, splits="as given"), source=source)
+    found = load(tmp_path, dataset)
+    assert verify(tmp_path, dataset) == []
+    assert cluster_ids(dataset, found.test) == [0, 1, 2, 1, 3]
+    assert cluster_ids(dataset, found.train) == []
+
+
+def test_questions_of_a_context_and_hypotheses_of_a_premise_are_clusters_and_pairs_of_qqp_are_not() -> None:
+    asked = [
+        {"id": str(at), "question": "?", "context": text, "answers": []} for at, text in enumerate("xyx")
+    ]
+    assert cluster_ids(get_dataset("squad_v2"), table("QA", "test", asked)) == [0, 1, 0]
+    pairs = table(
+        "SC",
+        "test",
+        [{"id": str(at), "first": text, "second": "h", "label": 0} for at, text in enumerate("aba")],
+    )
+    assert cluster_ids(get_dataset("mnli_m"), pairs) == [0, 1, 0]
+    assert cluster_ids(get_dataset("qqp"), pairs) == cluster_ids(get_dataset("sst2"), pairs) == []
 
 
 def test_same_content_same_bytes(tmp_path: Path) -> None:

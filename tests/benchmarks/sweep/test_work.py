@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,22 @@ from typing import Any
 import pytest
 import torch
 
+from analysis.store.ingest import ingest
+from analysis.store.instances import read_clusters
+from benchmarks.datasets.local_dataset import load as load_dataset
 from benchmarks.finetuning.device import choose_device
 from benchmarks.finetuning.encoders import load
 from benchmarks.finetuning.heads import MEAN, SequenceHead, TokenHead
 from benchmarks.finetuning.trainer import FineTuningError
 from benchmarks.metrics.metric import Evaluation
 from benchmarks.protocol import DATASETS, get_dataset
+from benchmarks.runs import SPLITS, clusters_hash
 from benchmarks.sweep import work
 from benchmarks.sweep.status import COMPLETE, FAILED
 from benchmarks.sweep.work import ResettableModel
 from benchmarks.tasks.retrieval import RetrievalEvaluator
 from common.errors import UserError
-from tests.benchmarks.sweep.stores import RUN_OF_UNER, fail_at_5e_3, record, replaced, run, status
+from tests.benchmarks.sweep.stores import RUN_OF_UNER, details, fail_at_5e_3, record, replaced, run, status
 
 
 def test_weights_come_back_and_the_head_follows_the_seed(model_folder: Callable[..., Path]) -> None:
@@ -57,6 +62,27 @@ def test_what_is_done_is_never_done_again(
     assert run([*one, "--seed", "0", "1"]) == COMPLETE
     assert seen == [1]
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+
+
+def test_runs_say_which_instances_are_of_one_cluster(arguments: list[str], tmp_path: Path) -> None:
+    """From the data through run and ingest to what an interval over instances reads."""
+    assert run([*arguments, "--dataset", "squad", "qqp", "--lr", "1e-3", "--seed", "0", "1"]) == COMPLETE
+    data = load_dataset(Path(arguments[5]), "squad")
+    folder = "tiny/QA/squad/lr1e-03_sd0"
+    written = details(tmp_path, folder)["clusters"]
+    for split in SPLITS:
+        contexts = data.tables[split]["context"].to_pylist()
+        assert written[split] == [list(dict.fromkeys(contexts)).index(one) for one in contexts]
+    assert record(tmp_path, folder)["clusters"] == clusters_hash(written)
+    assert json.loads((tmp_path / "results" / folder / "results.json").read_text()).keys() == set(SPLITS)
+    assert "clusters" not in record(tmp_path, "tiny/SC/qqp/lr1e-03_sd0")
+    assert "clusters" not in details(tmp_path, "tiny/SC/qqp/lr1e-03_sd0")
+
+    runs = ingest(tmp_path, tmp_path / "r.parquet", instances=tmp_path / "i", add_models=["tiny"]).runs
+    for name, expected in (("squad", written), ("qqp", {})):
+        for split in SPLITS:
+            found = read_clusters(tmp_path / "i", name, runs[runs["dataset"] == name], split)
+            assert (None if found is None else found.tolist()) == expected.get(split)
 
 
 def test_a_failed_run_is_recorded_and_the_others_go_on(

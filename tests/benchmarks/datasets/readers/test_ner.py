@@ -97,6 +97,43 @@ def test_conll2012_brackets(tmp_path: Path, put: Put) -> None:
     assert names == ["O", "B-PERSON", "O", "B-GPE", "I-GPE"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "documents"),
+    [
+        (
+            "eng.testa",
+            "-DOCSTART- -X- O O\n\nEU B-ORG\n\nParis B-LOC\n\n-DOCSTART- -X- O O\n\nRome B-LOC\n",
+            ["eng.testa:1", "eng.testa:1", "eng.testa:7"],
+        ),
+        ("plain.bio", "EU B-ORG\n\nParis B-LOC\n", [None, None]),
+        (
+            "dev.iob2",
+            "# newdoc id = weblog-1\n# sent_id = 1\n1\tEU\tB-ORG\n\n1\tis\tO\n\n# newdoc\n1\tRome\tB-LOC\n",
+            ["weblog-1", "weblog-1", "dev.iob2:7"],
+        ),
+        (
+            "x_gold_conll",
+            "#begin document (nw/wsj_1); part 000\nd 0 0 EU NN * - - - - (ORG) -\n\n#end document\n"
+            "#begin document (nw/wsj_1); part 001\nd 1 0 is NN * - - - - * -\n\n#end document\n"
+            "#begin document (nw/wsj_2); part 000\nd 0 0 so NN * - - - - * -\n",
+            ["nw/wsj_1", "nw/wsj_1", "nw/wsj_2"],
+        ),
+    ],
+)
+def test_a_sentence_has_the_document_that_its_file_names(
+    put: Put, name: str, text: str, documents: list[str | None]
+) -> None:
+    assert [one.document for one in sentences(put(name, text), Reading())] == documents
+
+
+def test_documents_of_rows_are_in_a_column_and_without_any_there_is_none(put: Put) -> None:
+    table = [{"words": ["Ada"], "tags": ["B-PER"], "doc_id": 7}, {"words": ["won"], "tags": ["O"]}]
+    named, without = put("a.jsonl", table), put("b.jsonl", [{"words": ["Ada"], "tags": ["B-PER"]}])
+    content = read("uner_en", train=without, validation=without, test=named)
+    assert [row["document"] for row in rows(content, "test")] == ["7", None]
+    assert "document" not in content.tables["train"].column_names
+
+
 def test_ner_tag_rows(tmp_path: Path) -> None:
     table = [{"words": ["Ada", "in", "Rome"], "ner": [1, 0, 5]}, {"words": ["EU", "Bank"], "ner": [3, 4]}]
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "train.parquet")
