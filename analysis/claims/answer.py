@@ -1,25 +1,33 @@
-"""The answer: what the verdicts say about the paper's question, in two sentences, and the findings it rests on.
+"""The answer: what the verdicts say about the paper's question, in sentences that name what was tested.
 
-The README and the report's first screen print these sentences, so that they cannot say different things.
+The README, the page of findings, the letter and the report's first screen print these sentences and no others, so that
+they cannot say different things.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
+from analysis.claims.assessment import Assessment
+from analysis.claims.by_dataset import RandomEffects, random_effects
+from analysis.claims.catalogue import FAMILIES
+from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES
-from analysis.claims.verdicts import Verdict
+from analysis.claims.typical import shared_trunks, typical_contrast
+from analysis.claims.verdicts import Verdict, judge, shown_among
+from analysis.claims.wording import format_typical
 
-__all__ = ["HEADLINES", "MAIN", "QUESTION", "Answer", "answer"]
+__all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
 
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
-MAIN = "F8"
-"""The claim that the paper's answer is: CLM then MLM beats MLM alone at equal budget."""
+MAIN, SPLIT = "F8", 25
+"""The claim that is the paper's answer, CLM then MLM beats MLM alone at equal budget, and its share of CLM in percent."""
 HEADLINES = (MAIN, "F1", "F6", "F7", "F11", "F12")
 """The claims of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a CLM
 model; with less compute."""
@@ -29,50 +37,75 @@ model; with less compute."""
 class Answer:
     """What a source answers."""
 
-    sentences: tuple[str, str]
-    """On the question; on all findings and what none of them can say."""
+    headline: str
+    """On the question; it names split, models, budgets and tasks."""
+    splits: tuple[str, ...]
+    """A line for each share of CLM of which the source knows any comparison, by task and by dataset."""
+    cautions: tuple[str, ...]
+    """What is left when more of the paper is tested at once; tasks and datasets as samples; what was replicated."""
+    findings: str
+    """On all findings."""
     headlines: tuple[Verdict, ...]
     """The verdicts on `HEADLINES`, in their order."""
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it, in order."""
+        return self.headline, *self.splits, *self.cautions, self.findings
 
-def answer(verdicts: Sequence[Verdict], *, stand_ins: bool = False) -> Answer:
-    """Return the answer that verdicts on the whole catalogue give.
 
-    Args:
-        verdicts: one for each claim.
-        stand_ins: whether the models are others than the paper's, which stand in their place.
-    """
-    by_id = {verdict.claim.id: verdict for verdict in verdicts}
+def answer(assessment: Assessment) -> Answer:
+    """Return the answer that an assessment gives."""
+    by_id = {verdict.claim.id: verdict for verdict in assessment.verdicts}
+    main = by_id[MAIN]
+    claims = {f"{share} % CLM": claim for share, claim in BY_SPLIT.items()}
+    by_task = dict(zip(claims, judge(claims, assessment.finding_of), strict=True))
+    by_dataset = {name: reading.verdict for name, reading in assessment.by_dataset(claims).items()}
+    cautions: tuple[str, ...] = ()
+    if main.known:
+        others = [verdict for name, verdict in by_task.items() if name != f"{SPLIT} % CLM"]
+        samples = {"tasks": main, "datasets": by_dataset[f"{SPLIT} % CLM"]}
+        means = {kind: _over_places(verdict, assessment) for kind, verdict in samples.items()}
+        cautions = (*_among(main, others, assessment.verdicts), *_as_samples(means), _replicated(main))
     return Answer(
-        sentences=(_on_the_question(by_id[MAIN], stand_ins), _on_all(verdicts)),
+        headline=_on_the_question(main, stand_ins=assessment.source.stand_ins is not None),
+        splits=tuple(
+            f"{name}: {_counted(verdict)}, {format_typical(verdict)} points on average; by dataset "
+            f"{_counted(by_dataset[name])}."
+            for name, verdict in by_task.items() if verdict.known
+        ),
+        cautions=cautions,
+        findings=_on_all(assessment.verdicts),
         headlines=tuple(by_id[name] for name in HEADLINES),
-    )
+    )  # fmt: skip
 
 
-def _on_the_question(main: Verdict, stand_ins: bool) -> str:
+def _on_the_question(main: Verdict, *, stand_ins: bool) -> str:
     whose = "in these stand-ins for the paper's models " if stand_ins else ""
-    scope = f" ({main.claim.scope})" if main.claim.scope and not stand_ins else ""
+    scope = "" if stand_ins else f" ({main.claim.scope})"
     tree = main.tree
+    pair = f"{SPLIT} % CLM followed by {100 - SPLIT} % MLM"
     if not main.known:
         missing = next(finding.missing for finding in tree.findings)
-        return f"This source does not say whether CLM followed by MLM beats MLM alone: {missing}."
-    known = sum(any(one.known for one in unit.findings) for unit in tree.units)
+        return f"This source does not say whether {pair} beats MLM alone: {missing}."
     of = f"{len(tree.units)} comparisons"
-    if known < len(tree.units):
-        of = f"the {known} comparisons (of {len(tree.units)}) that this source allows"
-    typical = main.typical if main.typical is not None and main.typical.known else None
+    if tree.known_units < len(tree.units):
+        of = f"the {tree.known_units} comparisons (of {len(tree.units)}) that this source allows"
+    typical = main.typical
+    mean = ""
+    if typical is not None and typical.known:
+        mean = f"{typical.effect:+.1f} points [{typical.low:+.1f}, {typical.high:+.1f}]"
     if not tree.hold and not tree.fail:
-        mean = "" if typical is None else f"; the mean difference is {_points(typical)}"
         return (
-            f"{_lead(main)}: {whose}none of {of} shows CLM followed by MLM better or worse than MLM alone at equal "
-            f"budget{scope} (simultaneous 95 %){mean}."
+            f"{_lead(main)}: {whose}none of {of} shows {pair} better or worse than MLM alone at equal budget{scope} "
+            f"(simultaneous 95 %){mean and f'; the mean difference is {mean}'}."
         )
     middle = median(one.effect for one in tree.findings if one.known)
-    mean = "" if typical is None else f", by {_points(typical)} on average, {middle:+.1f} in the median,"
     beaten = "none" if tree.fail == 0 else f"at least {tree.fail}"
     return (
-        f"{_lead(main)}: {whose}CLM followed by MLM beats MLM alone at equal budget{scope} in at least {tree.hold} of "
-        f"{of} (simultaneous 95 %){mean} and is shown to be worse in {beaten}."
+        f"{_lead(main)}: {whose}{pair} beats MLM alone at equal budget{scope} in at least {tree.hold} of {of} "
+        f"(simultaneous 95 %){mean and f', by {mean} on average, {middle:+.1f} in the median,'} and is shown to be "
+        f"worse in {beaten}."
     )
 
 
@@ -87,15 +120,58 @@ def _lead(verdict: Verdict) -> str:
     return "Undecided"
 
 
-def _points(finding: Finding) -> str:
-    return f"{finding.effect:+.1f} points [{finding.low:+.1f}, {finding.high:+.1f}]"
+def _counted(verdict: Verdict) -> str:
+    tree = verdict.tree
+    return f"better in at least {tree.hold} of {tree.known_units} and worse in {tree.fail}"
 
 
-def _on_all(verdicts: Sequence[Verdict]) -> str:
+def _among(main: Verdict, splits: list[Verdict], verdicts: Iterable[Verdict]) -> list[str]:
+    """Return how many of the main claim's parts are left when those of others are tested at the same time."""
+    others = [verdict for verdict in verdicts if verdict is not main and verdict.known]
+    family = [verdict for verdict in others if verdict.claim.family == main.claim.family]
+    tested = {
+        "the other splits": splits,
+        f"the findings on {FAMILIES[main.claim.family]}": family,
+        "all findings": others,
+    }
+    if not main.tree.hold:
+        return []
+    left = [
+        f"{shown_among(main, more)} with {words} ({sum(len(one.tree.units) for one in (main, *more))})"
+        for words, more in tested.items()
+    ]
+    counted = f"Of the {main.tree.hold} shown at {SPLIT} %, so many are left when more comparisons are tested at once"
+    return [f"{counted}: {', '.join(left[:-1])}, and {left[-1]}."]
+
+
+def _over_places(verdict: Verdict, assessment: Assessment) -> RandomEffects:
+    """Return the mean of a claim, with the tasks or datasets that it is about as a sample of such."""
+    places: dict[object, list[Finding]] = {}
+    for finding in verdict.known:
+        places.setdefault(finding.comparison.places, []).append(finding)
+    means = [mean for found in places.values() if (mean := typical_contrast(found)) is not None]
+    return random_effects([assessment.finding_of(mean) for mean in means])
+
+
+def _as_samples(means: dict[str, RandomEffects]) -> list[str]:
+    said = [
+        f"{one.mean:+.1f} [{one.low:+.1f}, {one.high:+.1f}] with the {kind} as a sample of {kind}"
+        for kind, one in means.items()
+        if math.isfinite(one.mean)
+    ]
+    return [f"The mean at {SPLIT} % is {', '.join(said)}."] if said else []
+
+
+def _replicated(main: Verdict) -> str:
+    seeds, shared = f" ({main.seeds} seeds)" if main.seeds else "", shared_trunks(main.known)
+    return (
+        f"Fine-tuning was replicated{seeds}, pretraining was not: each model was pretrained once"
+        f"{shared and f', and {shared}'}, so none of this says how much another pretraining would move the numbers."
+    )
+
+
+def _on_all(verdicts: Iterable[Verdict]) -> str:
     given = Counter(verdict.verdict for verdict in verdicts)
     parts = [f"{n} {grade.counted[n != 1]}" for name, grade in GRADES.items() if (n := given[name])]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return (
-        f"Of {len(verdicts)} findings tested {listed}; each model was pretrained once, so none of this says how much "
-        "another pretraining would move the numbers."
-    )
+    return f"Of {given.total()} findings tested {listed}."

@@ -108,11 +108,6 @@ class DatasetReading:
         return tuple(one for one in found if one is not None)
 
     @property
-    def known_units(self) -> int:
-        """Parts by dataset that the source knows."""
-        return sum(any(one.known for one in unit.findings) for unit in self.verdict.tree.units)
-
-    @property
     def makers(self) -> dict[str, list[Heterogeneity]]:
         """By dataset, the contrasts whose average holds with it alone."""
         found: dict[str, list[Heterogeneity]] = {}

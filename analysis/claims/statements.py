@@ -71,6 +71,11 @@ class Contrast:
         return tuple(dict.fromkeys(term.task for term in self.terms))
 
     @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The tasks, each with the dataset of it or `average`, that it is about."""
+        return tuple(dict.fromkeys((term.task, term.dataset) for term in self.terms))
+
+    @property
     def ends(self) -> tuple[float, float]:
         """Lower and upper end of the claimed region."""
         return self.low, self.high
@@ -121,6 +126,11 @@ class Spread:
     def tasks(self) -> tuple[str, ...]:
         """The task that it is about."""
         return (self.task,)
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The task with the dataset of it, or `average`, that it is about."""
+        return ((self.task, self.dataset),)
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -8,8 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast, Term
+from common.errors import UserError
+from pretraining.model_names import parse
 
-__all__ = ["same_up_to_sign", "typical_contrast"]
+__all__ = ["same_up_to_sign", "shared_trunks", "typical_contrast"]
+
+_MOST_NAMED = 6
+"""Trunks that are named."""
 
 
 def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
@@ -44,6 +49,28 @@ def typical_contrast(known: Iterable[Finding]) -> Contrast | None:
         )
     many = f"mean of {len(chosen)} comparisons" if len(chosen) > 1 else chosen[0].label
     return Contrast(label=f"{many}, in the claimed direction", terms=terms, low=low, high=high, unit=unit)
+
+
+def shared_trunks(known: Iterable[Finding]) -> str:
+    """Return `the 6 models compared grow from 2 trunks (610m-clm, 610m-mlm40)`; empty where each has its own.
+
+    A trunk starts from random weights. Models of one trunk were not pretrained independently of each other: what luck
+    the trunk had is in all of them, and their mean does not average it out.
+    """
+    models = dict.fromkeys(model for finding in known for model in finding.comparison.models)
+    trunks = dict.fromkeys(_trunk(model) for model in models)
+    if len(trunks) == len(models):
+        return ""
+    named = f" ({', '.join(trunks)})" if len(trunks) <= _MOST_NAMED else ""
+    return f"the {len(models)} models compared grow from {len(trunks)} trunk{'s' * (len(trunks) > 1)}{named}"
+
+
+def _trunk(model: str) -> str:
+    """Return the first stage of a model; a name that says nothing about stages is a trunk of its own."""
+    try:
+        return parse(model).stages[0].name
+    except UserError:
+        return model
 
 
 def same_up_to_sign(findings: Sequence[Finding]) -> list[list[Finding]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -12,7 +12,16 @@ from analysis.claims.inference import holm, partial_conjunction
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node
 from analysis.claims.typical import same_up_to_sign, typical_contrast
 
-__all__ = ["ALPHA", "Branch", "Verdict", "judge", "judge_claim", "shown_to_hold", "unsupported"]
+__all__ = [
+    "ALPHA",
+    "Branch",
+    "Verdict",
+    "judge",
+    "judge_claim",
+    "shown_among",
+    "shown_to_hold",
+    "unsupported",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,11 @@ class Branch:
         if self.finding is not None:
             return (self,)
         return flattened(self) if self.needs_all else self.parts
+
+    @property
+    def known_units(self) -> int:
+        """How many units the source says anything about."""
+        return sum(any(one.known for one in unit.findings) for unit in self.units)
 
     @cached_property
     def hold(self) -> int:
@@ -249,6 +263,16 @@ def _evaluate(node: Node, finding_of: Callable[[Comparison], Finding]) -> Branch
         node=node, p_for=p_for, p_against=p_against, decides_for=joined[place_for].decides_for,
         decides_against=joined[place_against].decides_against, parts=parts,
     )  # fmt: skip
+
+
+def shown_among(verdict: Verdict, others: Iterable[Verdict]) -> int:
+    """Return how many parts of a verdict hold at least when those of others are tested at the same time.
+
+    Verdicts on claims that the source says nothing about do not count.
+    """
+    more = [unit.p_for for other in others if other.known for unit in other.tree.units]
+    adjusted = holm([*(unit.p_for for unit in verdict.tree.units), *more])
+    return sum(p <= ALPHA for p in adjusted[: len(verdict.tree.units)])
 
 
 def unsupported(branch: Branch) -> list[Branch]:

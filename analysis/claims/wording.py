@@ -9,6 +9,7 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.statements import AtLeast
+from analysis.claims.typical import shared_trunks
 from analysis.claims.verdicts import Branch, Verdict, unsupported
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.interval_kinds import INTERVALS
@@ -179,9 +180,10 @@ def sentence(verdict: Verdict) -> str:
             f"{verdict.family_size} claims of its family ({format_p(verdict.p_adjusted)})."
         )
     if verdict.typical is not None and verdict.typical.known and len(verdict.tree.findings) > 1:
-        typical = verdict.typical
+        typical, shared = verdict.typical, shared_trunks(verdict.known)
         parts.append(
-            f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label})."
+            f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label}"
+            f"{shared and f'; {shared}'})."
         )
     comparison = decisive.comparison
     parts.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from analysis.claims.answer import QUESTION, answer
 from analysis.claims.assessment import Assessment, assess
 from analysis.letter.traps import measured_traps
 from analysis.sources import Source, standard_of
@@ -83,7 +84,7 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
         _not_reproduced(result),
         _traps(source),
         _arithmetic(result.arithmetic),
-        _verdicts(assessment),
+        *_verdicts(assessment),
         Section(title="What nobody can know from what is released", lead="", points=UNKNOWABLE),
     )
     return Letter(
@@ -167,14 +168,18 @@ def _arithmetic(checks: tuple[Check, ...]) -> Section:
     )
 
 
-def _verdicts(assessment: Assessment) -> Section:
+def _verdicts(assessment: Assessment) -> tuple[Section, Section]:
     groups: dict[str, list[str]] = {}
     for verdict in assessment.verdicts:
         groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
     points = tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items())
-    return Section(
-        title="The findings, tested",
-        lead=f"{len(assessment.verdicts)} findings against {assessment.source.label}, adjusted within their families. "
-        f"{assessment.tests[0]}",
-        points=points,
+    given = answer(assessment)
+    return (
+        Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),
+        Section(
+            title="The findings, tested",
+            lead=f"{given.findings} Adjusted within their families, against {assessment.source.label}. "
+            f"{' '.join(assessment.tests[:2])}",
+            points=points,
+        ),
     )

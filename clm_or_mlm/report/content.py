@@ -175,7 +175,7 @@ def gather(inputs: Inputs, figures: Iterable[str] = tuple(FIGURES)) -> Content:
     return Content(
         source=source,
         settings=settings,
-        answer=answer(assessment.verdicts, stand_ins=source.stand_ins is not None),
+        answer=answer(assessment),
         findings=findings,
         findings_files=tuple(
             Download(name=name, label=label, content=show(document, "csv"))

@@ -12,9 +12,11 @@ from PIL import Image
 import clm_or_mlm as cm
 from analysis.claims.answer import answer
 from analysis.claims.assessment import assess
+from analysis.letter.letter import letter_document, write_letter
 from analysis.sources import PUBLISHED, open_source
 from analysis.statistics.scores_table import Settings
 from common.provenance import ROOT
+from common.tables import show
 from paper_figures.drawing.style import paper_style
 from paper_figures.figure import Inputs
 from paper_figures.save import DrawnFigure, picture
@@ -43,10 +45,12 @@ def test_the_readmes_picture_holds_the_data_drawn_now(number: int) -> None:
     assert np.abs(one - two).mean() == pytest.approx(0, abs=0.05)
 
 
-def test_the_readmes_answer_is_what_the_claims_say() -> None:
-    claims, readme = cm.claims("published"), words_of("README.md").replace("**", "")
-    for sentence in answer(assess(PUBLISHED, Settings()).verdicts).sentences:
-        assert sentence in readme
+def test_readme_findings_and_letter_give_one_answer() -> None:
+    claims, assessment = cm.claims("published"), assess(PUBLISHED, Settings())
+    letter = show(letter_document(write_letter(PUBLISHED, Settings(), assessment)), "markdown")
+    for text in (words_of("README.md"), words_of("docs/findings.md"), letter):
+        for sentence in answer(assessment).sentences:
+            assert sentence in text.replace("**", "")
     assert claims.loc[["F1", "F2", "F5a", "F5c"], "verdict"].unique().tolist() == ["supported"]
     assert claims.loc["F14", "verdict"] == "undecided"
     assert claims.loc["F12", "verdict"].startswith("contradicted")

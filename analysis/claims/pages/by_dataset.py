@@ -27,18 +27,18 @@ _MOST_NAMED = 3
 def counted_by_dataset(assessment: Assessment, verdict: Verdict) -> str:
     """Return `9/0 of 36`, parts by dataset that hold and fail at least of those known; `-` where none is."""
     reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.known_units:
+    if reading is None or not reading.verdict.tree.known_units:
         return "-"
     tree = reading.verdict.tree
-    return f"{tree.hold}/{tree.fail} of {reading.known_units}"
+    return f"{tree.hold}/{tree.fail} of {reading.verdict.tree.known_units}"
 
 
 def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
     """Return what the claim says by dataset, where one dataset makes a result, and which show nothing."""
     reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.known_units:
+    if reading is None or not reading.verdict.tree.known_units:
         return []
-    tree, known = reading.verdict.tree, reading.known_units
+    tree, known = reading.verdict.tree, reading.verdict.tree.known_units
     some = f" {known} of {len(tree.units)} parts can be computed." if known < len(tree.units) else ""
     lines = [f"By dataset: {readout(tree)}.{some}"]
     for name, contrasts in reading.makers.items():
@@ -61,7 +61,7 @@ def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
 def short_dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
     reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.known_units:
+    if reading is None or not reading.verdict.tree.known_units:
         return []
     lines = []
     if reading.makers:
@@ -102,7 +102,7 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
         title = Heading(f"{verdict.claim.id}: {verdict.claim.statement}")
         lines += ["", title, "", *dataset_sentences(assessment, verdict)]
         if not reading.contrasts:
-            lines += [] if reading.known_units else ["Not decidable from this source."]
+            lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
             continue
         reach = _reach(reading)
         rows = [["contrast", "on", "effect [95 %]", f"-{reach:.3g} {'':^{_AXIS - 12}} +{reach:.3g}", "says"]]
@@ -191,7 +191,7 @@ def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object
     return {
         "verdict": reading.verdict.verdict,
         "parts": len(tree.units),
-        "known": reading.known_units,
+        "known": reading.verdict.tree.known_units,
         "holds_in": tree.hold,
         "fails_in": tree.fail,
         "sentences": dataset_sentences(assessment, verdict),

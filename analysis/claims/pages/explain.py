@@ -12,12 +12,14 @@ from importlib import resources
 
 import jinja2
 
+from analysis.claims.answer import answer
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import GRADES, UNDECIDED
 from analysis.claims.pages.by_dataset import counted_by_dataset, dataset_sentences, short_dataset_sentences
 from analysis.claims.statements import AtLeast
+from analysis.claims.typical import shared_trunks
 from analysis.claims.verdicts import Branch, Verdict, unsupported
 from analysis.claims.wording import (
     format_effect,
@@ -194,6 +196,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     template = resources.files("analysis.claims") / "templates" / "findings.md.jinja"
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         assessment=assessment,
+        answer=answer(assessment) if len(shown) == len(assessment.verdicts) else None,
         shown=shown,
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
         counted=_counted,
@@ -225,6 +228,8 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
         named = [branch.node.label for branch in lacking[:_NAMED]]
         more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
         said.append(f"Not shown: {'; '.join(named)}{more}.")
+    if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
+        said.append(f"{shared[0].upper()}{shared[1:]}.")
     said += short_dataset_sentences(assessment, verdict)
     said += [verdict.claim.remark] if verdict.claim.remark else []
     if verdict.claim.id in assessment.mixed:

@@ -1,37 +1,51 @@
-"""The answer in two sentences: every outcome has its own, and the numbers are those of the verdicts."""
+"""The answer in sentences: every outcome has its own, they name what was tested, and their numbers are scipy's."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
-from analysis.claims.answer import HEADLINES, MAIN, answer
-from analysis.claims.assessment import assess
+from analysis.claims.answer import HEADLINES, MAIN, SPLIT, answer
+from analysis.claims.assessment import Assessment, assess
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.catalogue.two_stage import BY_SPLIT
 from analysis.claims.evidence import Finding
-from analysis.claims.statements import Comparison, Contrast
-from analysis.claims.verdicts import Verdict, judge
+from analysis.claims.statements import Comparison, Contrast, comparisons
+from analysis.claims.verdicts import judge
+from analysis.published_cells import published_values
 from analysis.sources import PUBLISHED, open_source
 from analysis.statistics.scores_table import Settings
+from pretraining.model_names import SPLITS, parse
 
 
-def verdicts(p_for: float, p_against: float, *, effect: float = 1.0, few: bool = False) -> list[Verdict]:
-    """Verdicts on the catalogue where every comparison has these p's; `few`: only the 12k budget is known."""
+def given(finding_of: Callable[[Comparison], Finding]) -> Assessment:
+    """What is said where the findings are these."""
+    return Assessment(
+        source=PUBLISHED, settings=Settings(interval="t"), finding_of=finding_of,
+        verdicts=tuple(judge(CLAIMS, finding_of)), mixed={},
+    )  # fmt: skip
+
+
+def alike(p_for: float, p_against: float, *, few: bool = False) -> Assessment:
+    """Every comparison has these p's; `few`: only the 12k budget is known."""
 
     def finding_of(comparison: Comparison) -> Finding:
         if not isinstance(comparison, Contrast) or (few and "12k" not in comparison.label):
             return Finding(comparison=comparison, missing="no runs of it")
         return Finding(
-            comparison=comparison,
-            effect=effect,
-            low=effect - 0.25,
-            high=effect + 0.25,
-            p_for=p_for,
-            p_against=p_against,
+            comparison=comparison, effect=1.0, low=0.75, high=1.25, p_for=p_for, p_against=p_against
         )
 
-    return judge(CLAIMS, finding_of)
+    return given(finding_of)
+
+
+@pytest.fixture(scope="module")
+def published() -> Assessment:
+    return assess(PUBLISHED, Settings())
 
 
 @pytest.mark.parametrize(
@@ -43,39 +57,95 @@ def verdicts(p_for: float, p_against: float, *, effect: float = 1.0, few: bool =
     ],
 )
 def test_each_outcome_has_its_sentence(p_for: float, p_against: float, begins: str, says: str) -> None:
-    sentence = answer(verdicts(p_for, p_against)).sentences[0]
-    assert sentence.startswith(begins) and says in sentence and "+1.0 points [+0.8, +1.2]" in sentence
+    headline = answer(alike(p_for, p_against)).headline
+    assert headline.startswith(begins) and says in headline and "+1.0 points [+0.8, +1.2]" in headline
     if p_against < 0.05:
-        assert "is shown to be worse in at least 12" in sentence
+        assert "is shown to be worse in at least 12" in headline
 
 
 def test_a_source_with_some_comparisons_counts_those_alone() -> None:
-    sentence = answer(verdicts(1e-9, 1.0, few=True)).sentences[0]
-    assert "in at least 4 of the 4 comparisons (of 12) that this source allows" in sentence
-    assert sentence.startswith("Sometimes")
+    found = answer(alike(1e-9, 1.0, few=True))
+    assert "in at least 4 of the 4 comparisons (of 12) that this source allows" in found.headline
+    assert found.headline.startswith("Sometimes")
+    assert all("better in at least 4 of 4 and worse in 0" in line for line in found.splits)
 
 
 def test_a_source_without_any_says_why() -> None:
-    nothing = judge(CLAIMS, lambda comparison: Finding(comparison=comparison, missing="no runs of 610m"))
-    found = answer(nothing)
-    assert found.sentences[0].endswith("beats MLM alone: no runs of 610m.")
-    assert f"Of {len(CLAIMS)} findings tested {len(CLAIMS)} need another source;" in found.sentences[1]
+    found = answer(given(lambda comparison: Finding(comparison=comparison, missing="no runs of 610m")))
+    assert found.headline.endswith("beats MLM alone: no runs of 610m.")
+    assert not found.splits and not found.cautions
+    assert found.findings == f"Of {len(CLAIMS)} findings tested {len(CLAIMS)} need another source."
 
 
-def test_the_published_answer_is_that_of_its_verdicts() -> None:
-    judged = assess(PUBLISHED, Settings()).verdicts
-    found = answer(judged)
-    [main] = [verdict for verdict in judged if verdict.claim.id == MAIN]
-    assert main.typical is not None and not math.isnan(main.typical.effect)
-    assert f"at least {main.tree.hold} of {len(main.tree.units)}" in found.sentences[0]
-    assert f"{main.typical.effect:+.1f} points" in found.sentences[0]
-    assert sum(int(n) for n in found.sentences[1].replace(",", "").split() if n.isdecimal()) == 2 * len(
-        judged
-    )
+def test_the_headline_names_split_models_budgets_and_tasks(published: Assessment) -> None:
+    assert BY_SPLIT[SPLIT].body == CLAIMS[MAIN].body
+    better = [parse(one.models[0]) for one in comparisons(BY_SPLIT[SPLIT].body)]
+    alone = [parse(one.models[1]) for one in comparisons(BY_SPLIT[SPLIT].body)]
+    assert all(abs(100 * model.first_share - SPLIT) < 3 for model in better)
+    assert {(m.size, m.ratio) for m in (*better, *alone)} == {("610m", 40)}
+    assert {m.objective for m in better} == {"clm+mlm"} and {m.objective for m in alone} == {"mlm"}
+    assert [m.steps for m in better] == [m.steps for m in alone]
+    assert {m.steps for m in better} == {1_000 * budget for budget in SPLITS} == {12_000, 22_000, 42_000}
+    headline = answer(published).headline
+    assert "25 % CLM followed by 75 % MLM beats MLM alone at equal budget" in headline
+    assert "(610M models, MLM at 40 %; 12K, 22K and 42K steps; four tasks)" in headline
+
+
+def test_the_counts_of_every_split_and_of_more_tested_at_once_are_those_of_scipy_and_statsmodels(
+    published: Assessment,
+) -> None:
+    cells = published_values().set_index(["model", "task", "dataset"])[["mean", "ci95"]]
+
+    def ps(comparison: Comparison) -> tuple[float, float]:
+        assert isinstance(comparison, Contrast)
+        (one, error), (two, other) = (cells.loc[term.cell] for term in comparison.terms)
+        sd, their_sd = (max(half, 0.005) / 1.96 * math.sqrt(5) for half in (error, other))
+        test = stats.ttest_ind_from_stats(one, sd, 5, two, their_sd, 5, equal_var=False)
+        return (test.pvalue, 1.0) if test.statistic > 0 else (1.0, test.pvalue)
+
+    def rejected(p_values: list[float]) -> list[bool]:
+        return list(multipletests(p_values, 0.05, method="holm")[0])
+
+    found, every = answer(published), {}
+    for share, claim in BY_SPLIT.items():
+        better, worse = zip(*map(ps, comparisons(claim.body)), strict=True)
+        every[share] = list(better)
+        counts = f"better in at least {sum(rejected(list(better)))} of 12 and worse in {sum(rejected(list(worse)))}, "
+        [line] = [line for line in found.splits if line.startswith(f"{share} % CLM: {counts}")]
+        labels = [reading.verdict for reading in published.by_dataset({"split": claim}).values()]
+        p_values = [ps(one.comparison) for one in labels[0].tree.findings]
+        hold, fail = (sum(rejected([p[way] for p in p_values])) for way in (0, 1))
+        assert line.endswith(f"; by dataset better in at least {hold} of 36 and worse in {fail}.")
+    [together] = [line for line in found.cautions if "tested at once" in line]
+    own = every.pop(SPLIT)
+    assert f"{sum(rejected([*own, *every[50], *every[75]])[:12])} with the other splits (36)" in together
+    others = [verdict for verdict in published.verdicts if verdict.claim.id != MAIN and verdict.known]
+    units = [unit.p_for for verdict in others for unit in verdict.tree.units]
+    assert f"{sum(rejected([*own, *units])[:12])} with all findings ({12 + len(units)})" in together
+
+
+def test_tasks_and_trunks_are_said(published: Assessment) -> None:
+    cautions = " ".join(answer(published).cautions)
+    [main] = [verdict for verdict in published.verdicts if verdict.claim.id == MAIN]
+    by_task = {
+        task: [one.effect for one in main.known if one.comparison.tasks == (task,)]
+        for task in ("SC", "TC", "QA", "IR")
+    }
+    t = stats.ttest_1samp([sum(effects) / len(effects) for effects in by_task.values()], 0)
+    low, high = t.confidence_interval(0.95)
+    assert low < 0 < high and "with the tasks as a sample of tasks" in cautions  # -0.5 to +3.7, errors aside
+    assert "(5 seeds), pretraining was not" in cautions and "2 trunks (610m-clm, 610m-mlm40)" in cautions
+
+
+def test_all_findings_are_counted_once_and_the_headlines_are_those_of_the_abstract(
+    published: Assessment,
+) -> None:
+    found = answer(published)
+    numbers = [int(word) for word in found.findings.replace(",", "").split() if word.isdecimal()]
+    assert sum(numbers) == 2 * len(CLAIMS)
     assert [verdict.claim.id for verdict in found.headlines] == list(HEADLINES)
 
 
 def test_stand_ins_are_called_so() -> None:
-    source = open_source("miniature")
-    judged = assess(source, Settings(interval="t"), second_opinion=False).verdicts
-    assert "stand-ins for the paper's models" in answer(judged, stand_ins=True).sentences[0]
+    found = assess(open_source("miniature"), Settings(interval="t"), second_opinion=False)
+    assert "stand-ins for the paper's models" in answer(found).headline

@@ -120,12 +120,13 @@ def test_with_runs_of_one_dataset_what_can_be_said_of_it_is_said() -> None:
     runs = runs[runs["dataset"] == "sst2"]
     readings = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)
     found = readings["F1"]
-    assert found.known_units == 1 and found.verdict.tree.hold == 1
+    assert found.verdict.tree.known_units == 1 and found.verdict.tree.hold == 1
     assert found.verdict.verdict == "partly supported"
     (contrast,) = found.contrasts
     assert set(contrast.single) == {"sst2"} and not contrast.without and math.isnan(contrast.between.q)
     assert (
-        readings["F8"].known_units == 0 and readings["F8"].verdict.verdict == "not decidable from this source"
+        readings["F8"].verdict.tree.known_units == 0
+        and readings["F8"].verdict.verdict == "not decidable from this source"
     )
 
 
@@ -133,4 +134,4 @@ def test_spreads_are_read_by_dataset_from_runs() -> None:
     models = ["610m-clm-42k", "610m-mlm40-42k"]
     runs = made_up_runs(np.random.default_rng(1), models=models)
     found = read_by_dataset(CLAIMS, RunEvidence(runs, Settings()).finding)["F7"]
-    assert found.known_units == len(found.verdict.tree.units) == 12
+    assert found.verdict.tree.known_units == len(found.verdict.tree.units) == 12
