@@ -1,6 +1,6 @@
 """The answer: what the verdicts say about the paper's question, in sentences that name what was tested.
 
-The README, the page of findings, the letter and the report's first screen print these sentences and no others, so that
+The README, the page of findings, the letter and the report print these sentences and no others, so that
 they cannot say different things.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["HEADLINES", "MAIN", "QUESTION", "SPLIT", "Answer", "answer"]
 QUESTION = "Should we still pretrain encoders with masked language modeling?"
 """The paper's title."""
 MAIN, SPLIT = "F8", 25
-"""The claim that is the paper's answer, CLM then MLM beats MLM alone at equal budget, and its share of CLM in percent."""
+"""The claim that is the paper's answer (CLM then MLM beats MLM alone at equal budget), and its percentage of CLM."""
 HEADLINES = (MAIN, "F1", "F6", "F7", "F11", "F12")
 """The claims of the paper's abstract: biphasic training; MLM against CLM; data efficiency; stability; continuing a CLM
 model; with less compute."""

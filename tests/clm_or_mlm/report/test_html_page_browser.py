@@ -34,7 +34,7 @@ def test_the_first_screen_holds_answer_and_verdicts(
         return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height
 
     assert seen("Should we still pretrain encoders", "h1")
-    for part in content.answer.sentences:
+    for part in (content.answer.headline, content.answer.findings):
         assert seen(part, ".answer")
     for verdict in content.answer.headlines:
         card = page.locator(f".headlines a[href='#{verdict.claim.id}']")
