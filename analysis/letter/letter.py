@@ -1,4 +1,4 @@
-"""The letter: what reproduces and what does not, arithmetic, traps, verdicts, and what cannot be known."""
+"""The letter: the answer, the paper against itself, its code and its release, verdicts, and what cannot be known."""
 
 from __future__ import annotations
 
@@ -13,25 +13,17 @@ from analysis.letter.traps import measured_traps
 from analysis.sources import Source, standard_of
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import Audit, audit
-from analysis.tables.paper_arithmetic import Check
+from analysis.tables.paper_arithmetic import Check, Reference
 from benchmarks.protocol import AVERAGE
 from common.tables import Document, Heading, fill_template, signed
 
 __all__ = [
-    "BY_CONSEQUENCE", "LETTER_FORMATS", "UNKNOWABLE", "Letter", "Section", "letter_document", "write_letter",
+    "LETTER_FORMATS", "UNKNOWABLE", "Letter", "Section", "letter_document", "write_letter",
 ]  # fmt: skip
 
 LETTER_FORMATS = ("markdown", "html")
 """How the letter is written."""
 _TEMPLATE = Path(__file__).parent / "templates" / "letter.html"
-
-BY_CONSEQUENCE = (
-    "initial-weights", "two-stage-steps", "cpt-steps", "evaluation-runs", "released-files", "models", "averages",
-    "average-intervals", "repeated-cells", "decay-share", "tokens-per-step-table", "tokens-per-step-text",
-    "tokens-total", "gpu-hours", "table-reference",
-)  # fmt: skip
-"""Checks of the paper's arithmetic by what a reader who trusts the statement gets wrong: another network first, then
-the cost of the study, what is missing from the release, what was counted, the last digits, a reference."""
 
 UNKNOWABLE = (
     "the spread between pretraining seeds: every model was pretrained once, so every test here is about "
@@ -79,12 +71,13 @@ def write_letter(source: Source, settings: Settings, assessment: Assessment | No
     result = audit(source, selection=settings.selection)
     if assessment is None:
         assessment = assess(source, settings, second_opinion=False)
+    given = answer(assessment)
     sections = (
-        _reproduced(result),
-        _not_reproduced(result),
-        _traps(source),
-        _arithmetic(result.arithmetic),
-        *_verdicts(assessment),
+        Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),
+        _against_itself(result),
+        _against_its_code(result, source),
+        _against_its_release(result),
+        _verdicts(assessment, given.findings),
         Section(title="What nobody can know from what is released", lead="", points=UNKNOWABLE),
     )
     return Letter(
@@ -104,82 +97,78 @@ def letter_document(letter: Letter) -> Document:
     return Document(body=body, pages={"html": partial(fill_template, _TEMPLATE, letter=letter)})
 
 
-def _reproduced(result: Audit) -> Section:
-    title, cells = "What reproduces, and from what", result.distinct
-    agreeing = sum(check.status == "agrees" for check in result.arithmetic)
-    own = f"Of {len(result.arithmetic)} statements that can be redone from the paper's other numbers, {agreeing} agree."
-    if not result.has_runs:
-        lead = f"This source holds the paper's printed numbers alone, so none of its {len(cells)} scores was "
-        return Section(title=title, lead=f"{lead}recomputed. {own}")
-    status = Counter(cell.status.split(":")[0] for cell in cells)
-    agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
-    runs = sum(cell.n_runs for cell in cells if cell.dataset != AVERAGE)
-    lead = (
-        f"From {runs:,} runs of {result.source}, {agreement.total()} of the paper's {len(cells)} scores were "
-        f"recomputed (repeats counted once): {agreement['exact']} agree to the printed digits, "
-        f"{agreement['within interval']} more within the printed interval. {status['incomplete']} have some of their "
-        f"runs missing; {status['no runs']} have none."
+def _against_itself(result: Audit) -> Section:
+    checks = result.checks(Reference.ITSELF)
+    differing = _differing(checks)
+    return Section(
+        title=Reference.ITSELF.title,
+        lead=f"{len(differing)} of {len(checks)} statements that its own numbers can check differ from them, the most "
+        f"consequential first. {result.scores_in_words}",
+        points=differing,
     )
-    return Section(title=title, lead=f"{lead} {own}")
 
 
-def _not_reproduced(result: Audit) -> Section:
-    wrong = [cell for cell in result.distinct if cell.agreement == "differs"]
-    shown = sorted(wrong, key=lambda cell: -abs(cell.difference or 0.0))[:_MOST_CELLS]
-    compared = sum(cell.agreement is not None for cell in result.distinct)
-    if not result.has_runs:
-        lead = "Nothing can be said of the scores without runs."
-    elif not wrong:
-        lead = f"None of the {compared} recomputed scores leaves the printed interval."
-    else:
-        more = f" The largest {len(shown)}:" if len(wrong) > len(shown) else ""
-        lead = f"{len(wrong)} of {compared} recomputed scores leave the printed interval.{more}"
-    points = tuple(
-        f"Table {cell.table}, {cell.model}, {cell.dataset}: printed {cell.published_mean:.2f}, recomputed "
-        f"{cell.mean:.2f} ({signed(cell.difference or 0.0)})"
-        for cell in shown
-    )
-    return Section(title="What does not", lead=lead, points=points)
-
-
-def _traps(source: Source) -> Section:
+def _against_its_code(result: Audit, source: Source) -> Section:
     standard = standard_of(source)
     found = measured_traps(source.runs, None if standard is None else standard.runs)
     measured = sum(effect is not None for _, effect in found)
     if standard is not None:
-        lead = f"Measured on this source's runs, scored by both protocols, where it says points ({measured})."
+        sizes = f"measured on this source's runs, scored by both protocols, where it says points ({measured})"
     elif measured:
-        lead = f"Measured on this source's runs where it says points ({measured}); more needs runs of both protocols."
+        sizes = f"measured on this source's runs where it says points ({measured}); more needs runs of both protocols"
     else:
-        lead = "Their sizes need runs scored by both protocols; given is what follows from the definitions."
-    points = tuple(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found)
-    return Section(title="Traps that change the numbers", lead=lead, points=points)
-
-
-def _arithmetic(checks: tuple[Check, ...]) -> Section:
-    wrong = [check for check in checks if check.status == "differs"]
-    wrong.sort(key=lambda check: BY_CONSEQUENCE.index(check.id))
+        sizes = "what follows from the definitions, for sizes need runs scored by both protocols"
     return Section(
-        title="The paper's arithmetic",
-        lead=f"{len(wrong)} of {len(checks)} statements disagree with the rest, the most consequential first.",
-        points=tuple(
-            f"{check.statement}: stated {check.stated}, follows {check.recomputed}." for check in wrong
+        title=Reference.CODE.title,
+        lead=f"What the released code does and the paper's words do not say. Effects are {sizes}.",
+        points=(
+            *_differing(result.checks(Reference.CODE)),
+            *(f"{trap.sentence} Effect: {trap.size(effect)}." for trap, effect in found),
         ),
     )
 
 
-def _verdicts(assessment: Assessment) -> tuple[Section, Section]:
+def _against_its_release(result: Audit) -> Section:
+    differing = _differing(result.checks(Reference.RELEASE))
+    cells = result.distinct
+    if not result.has_runs:
+        lead = f"This source holds printed numbers alone, so none of the paper's {len(cells)} scores was recomputed."
+        return Section(title=Reference.RELEASE.title, lead=lead, points=differing)
+    status = Counter(cell.status.split(":")[0] for cell in cells)
+    agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
+    runs = sum(cell.n_runs for cell in cells if cell.dataset != AVERAGE)
+    wrong = [cell for cell in cells if cell.agreement == "differs"]
+    shown = sorted(wrong, key=lambda cell: -abs(cell.difference or 0.0))[:_MOST_CELLS]
+    more = f"; the largest {len(shown)} are listed" if len(wrong) > len(shown) else ""
+    lead = (
+        f"From {runs:,} runs of {result.source}, {agreement.total()} of the paper's {len(cells)} scores were "
+        f"recomputed: {agreement['exact']} agree to the printed digits, {agreement['within interval']} more within the "
+        f"printed interval, {len(wrong)} leave it{more}. {status['incomplete']} have some of their runs missing; "
+        f"{status['no runs']} have none."
+    )
+    cells_listed = (
+        f"Table {cell.table}, {cell.model}, {cell.dataset}: printed {cell.published_mean:.2f}, recomputed "
+        f"{cell.mean:.2f} ({signed(cell.difference or 0.0)})"
+        for cell in shown
+    )
+    return Section(title=Reference.RELEASE.title, lead=lead, points=(*cells_listed, *differing))
+
+
+def _differing(checks: list[Check]) -> tuple[str, ...]:
+    return tuple(
+        f"{check.statement}: stated {check.stated}, follows {check.recomputed}."
+        for check in checks
+        if check.status == "differs"
+    )
+
+
+def _verdicts(assessment: Assessment, counted: str) -> Section:
     groups: dict[str, list[str]] = {}
     for verdict in assessment.verdicts:
         groups.setdefault(verdict.verdict, []).append(f"{verdict.claim.id} ({verdict.claim.short})")
-    points = tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items())
-    given = answer(assessment)
-    return (
-        Section(title=QUESTION, lead=given.headline, points=(*given.splits, *given.cautions)),
-        Section(
-            title="The findings, tested",
-            lead=f"{given.findings} Adjusted within their families, against {assessment.source.label}. "
-            f"{' '.join(assessment.tests[:2])}",
-            points=points,
-        ),
+    return Section(
+        title="The findings, tested",
+        lead=f"{counted} Adjusted within their families, against {assessment.source.label}. "
+        f"{assessment.tests[0]}",
+        points=tuple(f"{word} ({len(names)}): {', '.join(names)}" for word, names in groups.items()),
     )

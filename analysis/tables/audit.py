@@ -12,7 +12,7 @@ from analysis.published_cells import published_cells
 from analysis.records import records
 from analysis.sources import Source
 from analysis.statistics.scores_table import Settings
-from analysis.tables.paper_arithmetic import Check, check_arithmetic
+from analysis.tables.paper_arithmetic import Check, Reference, check_arithmetic
 from benchmarks.protocol import AVERAGE, DATASETS, LEARNING_RATES, SEEDS, datasets_of
 from common.errors import UserError
 from common.tables import Document, fill_template, markdown_table, signed
@@ -81,6 +81,19 @@ class Audit:
     def has_runs(self) -> bool:
         """Whether any cell could be compared."""
         return any(cell.n_runs for cell in self.cells)
+
+    @property
+    def scores_in_words(self) -> str:
+        """How the printed cells are counted."""
+        repeats = len(self.cells) - len(self.distinct)
+        return (
+            f"The paper prints {len(self.cells)} cells in Tables 2-17; {repeats} of them repeat one of Tables 2-5 "
+            f"(its rows at 42K steps), which leaves {len(self.distinct)} scores."
+        )
+
+    def checks(self, against: Reference) -> list[Check]:
+        """Return the statements that are held against something, the most consequential first."""
+        return [check for check in self.arithmetic if check.against is against]
 
     def summary(self) -> list[dict[str, object]]:
         """Return counts of each status, `incomplete` without its number: by table, for all, and for distinct cells.
@@ -197,27 +210,34 @@ def runs_of_stand_ins(source: Source) -> Document:
 def verdict(result: Audit) -> str:
     """Return the outcome in one or two sentences."""
     counts = result.summary()[-1]
-    disagreements = sum(check.status == "differs" for check in result.arithmetic)
-    checked = len(result.arithmetic)
-    arithmetic = f"{disagreements} of {checked} arithmetic statements disagree with the rest of the paper."
+    wrong = ", ".join(
+        f"{sum(check.status == 'differs' for check in checks)} of {len(checks)} against {reference.value}"
+        for reference in Reference if (checks := result.checks(reference))
+    )  # fmt: skip
+    statements = f"Statements of the paper that differ: {wrong}."
     if not result.has_runs:
-        return f"This source holds no runs, so no cell can be recomputed. {arithmetic}"
+        return f"This source holds no runs, so no cell can be recomputed. {statements}"
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-    of = f"Of {counts['cells']} published scores ({len(result.cells)} cells with their repeats)"
-    return f"{of}: {listed}. {arithmetic}"
+    return f"{result.scores_in_words} Of these: {listed}. {statements}"
 
 
 def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     """Return each section's title and table, the first row its head."""
     summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
-    arithmetic = [[c.statement, c.stated, c.recomputed, c.status, c.note] for c in result.arithmetic]
     sections = [
-        ("The paper's own arithmetic", [["stated", "value", "recomputed", "status", "note"], *arithmetic]),
+        (
+            reference.title,
+            [
+                ["stated", "value", "recomputed", "status", "note"],
+                *([c.statement, c.stated, c.recomputed, c.status, c.note] for c in result.checks(reference)),
+            ],
+        )
+        for reference in Reference
     ]
     if result.has_runs:
-        sections.insert(0, ("Cells by table", [[*_SUMMARY], *summary]))
+        sections.append(("Its cells by table", [[*_SUMMARY], *summary]))
         rows = [_cell_row(cell) for cell in result.cells if cell.n_runs]
-        sections.append(("Cells with runs", [[*_CELLS], *rows]))
+        sections.append(("Its cells with runs", [[*_CELLS], *rows]))
     return sections
 
 

@@ -16,6 +16,7 @@ from analysis.precision.coverage import KINDS
 from analysis.statistics.scores_table import Settings
 from analysis.tables.audit import STATUSES
 from analysis.tables.build import Cell
+from analysis.tables.paper_arithmetic import Reference
 from analysis.tables.render import recomputed_text
 from benchmarks.protocol import AVERAGE, title_of
 from clm_or_mlm.report.content import Content
@@ -42,6 +43,7 @@ def render_page(content: Content, provenance: dict[str, object]) -> str:
         question=QUESTION,
         entries={entry.id: entry for entry in content.findings},
         statuses=STATUSES,
+        references=tuple(Reference),
         summary=content.audit.summary(),
         coverage=_coverage(content),
         has_runs=content.n_runs > 0,

@@ -138,7 +138,7 @@ def audit(
       python -m analysis audit --letter --source results/ --out letter.md
 
     Args:
-        letter: one page instead: what reproduces, what does not, the traps with their effects, the verdicts
+        letter: one page instead: the answer, the paper against itself, its code and its release, the verdicts
         format: how it is written; a letter as markdown or html
     """
     if letter:

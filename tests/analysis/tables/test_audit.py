@@ -8,6 +8,7 @@ import pytest
 
 from analysis.sources import open_source
 from analysis.tables.audit import Audit, audit, audit_document
+from analysis.tables.paper_arithmetic import Reference
 from common.tables import show
 from tests.analysis.stores import released_source
 
@@ -81,14 +82,30 @@ def test_pages_name_source_and_cells() -> None:
         assert "test" in text
         assert "610m-mlm40-42k" in text
         assert "differs" in text
-    assert "<h2>Cells with runs" not in page("html", audit(open_source("published")))
+    assert "<h2>Its cells with runs" not in page("html", audit(open_source("published")))
 
 
 def test_without_runs_no_count_is_printed_and_zero_has_no_sign() -> None:
     text = page("markdown", audit(open_source("published")))
-    assert "Cells by table" not in text and "0 differs" not in text
+    assert "cells by table" not in text and "0 differs" not in text
     assert "holds no runs" in text
     assert "-0.00" not in page("markdown", audit(released_source(-0.00002)))
-    assert "Of 736 published scores (800 cells with their repeats)" in page(
-        "markdown", audit(released_source())
-    )
+    released = page("markdown", audit(released_source()))
+    assert "prints 800 cells in Tables 2-17; 64 of them repeat one of Tables 2-5" in released
+    assert "leaves 736 scores. Of these: 1 exact" in released
+
+
+def test_a_repeated_cell_is_one_of_a_table_of_all_models() -> None:
+    cells = audit(open_source("published")).cells
+    first = {(c.model, c.task, c.dataset) for c in cells if c.table <= 5}
+    again = [c for c in cells if c.table >= 10 and (c.model, c.task, c.dataset) in first]
+    assert len(again) == 64 and len(cells) - len(again) == 736
+    assert {c.model for c in again} == {"610m-mlm40-42k", "610m-clm-42k"}
+
+
+def test_the_statements_are_listed_by_what_they_are_held_against() -> None:
+    text = page("markdown", audit(open_source("published")))
+    lists = text.split("\n## ")[1:]
+    assert [one.split("\n")[0] for one in lists] == [reference.title for reference in Reference]
+    assert "7 of 13 against itself, 1 of 1 against its code, 1 of 1 against its release" in text
+    assert "standard deviation of 0.02" in lists[1] and "1,017 runs are absent" in lists[2]
