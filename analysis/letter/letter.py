@@ -101,7 +101,7 @@ def _against_itself(result: Audit) -> Section:
     checks = result.checks(Reference.ITSELF)
     differing = _differing(checks)
     return Section(
-        title=Reference.ITSELF.title,
+        title=Reference.ITSELF.heading,
         lead=f"{len(differing)} of {len(checks)} statements that its own numbers can check differ from them, the most "
         f"consequential first. {result.scores_in_words}",
         points=differing,
@@ -119,7 +119,7 @@ def _against_its_code(result: Audit, source: Source) -> Section:
     else:
         sizes = "what follows from the definitions, for sizes need runs scored by both protocols"
     return Section(
-        title=Reference.CODE.title,
+        title=Reference.CODE.heading,
         lead=f"What the released code does and the paper's words do not say. Effects are {sizes}.",
         points=(
             *_differing(result.checks(Reference.CODE)),
@@ -133,7 +133,7 @@ def _against_its_release(result: Audit) -> Section:
     cells = result.distinct
     if not result.has_runs:
         lead = f"This source holds printed numbers alone, so none of the paper's {len(cells)} scores was recomputed."
-        return Section(title=Reference.RELEASE.title, lead=lead, points=differing)
+        return Section(title=Reference.RELEASE.heading, lead=lead, points=differing)
     status = Counter(cell.status.split(":")[0] for cell in cells)
     agreement = Counter(cell.agreement for cell in cells if cell.agreement is not None)
     runs = sum(cell.n_runs for cell in cells if cell.dataset != AVERAGE)
@@ -151,7 +151,7 @@ def _against_its_release(result: Audit) -> Section:
         f"{cell.mean:.2f} ({signed(cell.difference or 0.0)})"
         for cell in shown
     )
-    return Section(title=Reference.RELEASE.title, lead=lead, points=(*cells_listed, *differing))
+    return Section(title=Reference.RELEASE.heading, lead=lead, points=(*cells_listed, *differing))
 
 
 def _differing(checks: list[Check]) -> tuple[str, ...]:

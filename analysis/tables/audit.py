@@ -226,7 +226,7 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     summary = [[str(row[name]) for name in _SUMMARY] for row in result.summary()]
     sections = [
         (
-            reference.title,
+            reference.heading,
             [
                 ["stated", "value", "recomputed", "status", "note"],
                 *([c.statement, c.stated, c.recomputed, c.status, c.note] for c in result.checks(reference)),

@@ -35,7 +35,7 @@ class Reference(StrEnum):
     RELEASE = "its release"
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """Of the list of what is held against it."""
         return f"The paper against {self.value}"
 

@@ -55,12 +55,12 @@ def test_the_paper_is_held_against_itself_its_code_and_its_release_in_lists_of_t
     sections = {section.title: section for section in write_letter(PUBLISHED, SETTINGS).sections}
     differing = [check for check in check_arithmetic() if check.status == "differs"]
     for reference in Reference:
-        said = [point for point in sections[reference.title].points if ": stated " in point]
+        said = [point for point in sections[reference.heading].points if ": stated " in point]
         assert len(said) == sum(check.against is reference for check in differing) > 0
-    itself, code = (sections[one.title].points for one in (Reference.ITSELF, Reference.CODE))
+    itself, code = (sections[one.heading].points for one in (Reference.ITSELF, Reference.CODE))
     assert "two-stage" in itself[0] and "Table 13" in itself[-1]
     assert code[0].startswith("weights drawn from N(0, sigma^2 = 0.2)") and len(code) == 1 + len(TRAPS)
-    assert "64 of them repeat one of Tables 2-5" in sections[Reference.ITSELF.title].lead
+    assert "64 of them repeat one of Tables 2-5" in sections[Reference.ITSELF.heading].lead
 
 
 def test_other_metrics_are_no_letter_about_the_paper() -> None:
