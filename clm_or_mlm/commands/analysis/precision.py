@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from analysis.precision import coverage_report, shapes_report
 from analysis.precision import power as seed_plans
+from analysis.precision.clusters import clusters_document, simulate_clusters
 from analysis.precision.coverage import COVERAGE_RESAMPLES, COVERAGE_TRIALS, simulate
 from analysis.precision.shapes import SHAPE_TRIALS, simulate_shapes
 from analysis.statistics.interval_kinds import DEFAULT_SEED
@@ -22,6 +23,7 @@ def coverage(
     *,
     source: SourceOptions = SourceOptions(),
     shapes: bool = False,
+    clusters: bool = False,
     trials: Annotated[int | None, Parameter(show_default=False)] = None,
     format: Annotated[str, Parameter(choices=PRINTED)] = "text",
     out: OutFile = None,
@@ -30,19 +32,27 @@ def coverage(
 
     Five-seed cells have the variances observed in runs (or in the published cells); the truth is the mean over seeds on
     these test instances, and on any. With --shapes cells of 2 to 20 seeds have other shapes than the normal one: heavy
-    tails, a seed in ten that collapses, few queries. What the intervals are and which to use: docs/intervals.md. The
-    figure: python -m paper_figures coverage.
+    tails, a seed in ten that collapses, few queries. With --clusters answers are right or wrong: test sets whose
+    instances come in clusters, as questions of one passage do, and few instances near 100 %. What the intervals are and
+    which to use: docs/intervals.md. The figure: python -m paper_figures coverage.
 
     example: python -m analysis coverage --trials 2000 --format csv
 
     Args:
         shapes: by shape and number of seeds instead of by dataset; needs no source
-        trials: simulated cells a dataset (4,000), or a shape and number of seeds (10,000)
+        clusters: by test set instead; needs no source
+        trials: simulated cells a dataset or test set (4,000), or a shape and number of seeds (10,000)
         format: how it is written
     """
     trials = (SHAPE_TRIALS if shapes else COVERAGE_TRIALS) if trials is None else trials
+    if shapes and clusters:
+        raise UserError("--shapes and --clusters are two simulations; give one of them")
     if trials < 100:
         raise UserError("a coverage needs 100 trials or more; leave --trials out")
+    if clusters:
+        by_test_set = simulate_clusters(trials=trials, seed=DEFAULT_SEED)
+        write(clusters_document(by_test_set, trials), format, out)
+        return
     if shapes:
         by_shape = simulate_shapes(trials=trials, resamples=COVERAGE_RESAMPLES, seed=DEFAULT_SEED)
         report_of_shapes = shapes_report.ShapesReport(frame=by_shape, trials=trials)
