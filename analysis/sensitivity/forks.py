@@ -1,56 +1,62 @@
-"""The forks of the analysis: every verdict under other margins, adjustments, readings, datasets and intervals.
+"""The multiverse: every verdict at every fork of the analysis.
 
 A fork has options; an option is valid where it answers the claim as worded at the stated level, and invalid where it
-is known not to (an interval that covers 88 %, no adjustment for 19 claims, a weaker claim). Both are shown, apart.
+is known not to (an interval that covers 88 %, no adjustment for 19 claims, a weaker claim). Both are shown, apart. The
+analyses that differ in protocol, selection rule and interval alone are the grid that `claims --multiverse` prints.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any
+from functools import cached_property
 
 import pandas as pd
 
+from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.grades import SUPPORTED as SUPPORTED_GRADE
+from analysis.claims.grades import UNDECIDABLE
 from analysis.claims.inference import holm
-from analysis.claims.multiverse import Forks
 from analysis.claims.statements import Claim, Spread, comparisons
-from analysis.claims.verdicts import ALPHA, Verdict, judge_claim
+from analysis.claims.verdicts import Verdict, judge_claim
 from analysis.published_cells import N_SEEDS
 from analysis.sensitivity.changes import READINGS, changed, on_datasets, with_margin
-from analysis.sensitivity.evidence import FindingOf, correlated, evidence_of
-from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, UNDECIDED, UNKNOWN
+from analysis.sensitivity.evidence import correlated, evidence_of
+from analysis.sensitivity.gaps import gap_by_selection
+from analysis.sensitivity.overturning import CONTRADICTED, SUPPORTED, state_of
 from analysis.sources import Source
-from analysis.statistics.interval_kinds import INTERVALS
+from analysis.statistics.interval_kinds import INTERVALS, T
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from analysis.statistics.measured_coverage import too_narrow
 from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import DATASETS, datasets_of
+from common.errors import UserError
 from common.progress import progress
 
 __all__ = [
     "ADJUSTMENTS",
     "FORKS",
+    "GRID",
+    "MIXED",
+    "Multiverse",
     "Option",
     "Universe",
-    "base_of",
-    "explore_forks",
-    "flips",
-    "forks_of",
-    "shares",
+    "explore",
     "universes",
 ]
 
-FORKS = ("interval", "selection", "margin", "adjustment", "reading", "datasets", "rho")
+GRID = ("protocol", "selection", "interval")
+"""The columns that name an analysis of the grid."""
+FORKS = (*GRID, "margin", "adjustment", "reading", "datasets", "rho")
 """The columns that name an analysis."""
 
 MARGINS = (0.5, 1.0, 1.5, 2.0)
 """Factors on the margins of "comparable"."""
 RHOS = (-0.5, 0.0, 0.5)
 """Correlations of two models' seeds in printed cells."""
+MIXED = "mixed"
+"""Name of the mixed-effects model among the intervals; F1-F4 from runs only, and in the grid only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +85,19 @@ _READINGS = {
 class Universe:
     """An analysis but for its adjustment, which is made of its p's."""
 
-    interval: Option
+    protocol: str
     selection: str
+    interval: Option
     margin: float = 1.0
     reading: Option = field(default_factory=lambda: _READINGS["as worded"])
     left_out: str = ""
     """The dataset that its task's average leaves out; empty: none."""
     rho: float = 0.0
+
+    @property
+    def evidence(self) -> tuple[str, str, str, float]:
+        """What its findings depend on."""
+        return self.protocol, self.selection, self.interval.name, self.rho
 
     def is_of(self, claim: Claim) -> bool:
         """Whether the claim can be analysed so: a spread keeps all datasets of its task, so none is left out of it."""
@@ -103,7 +115,109 @@ class Universe:
         return changed(made, on_datasets(task, [name for name in datasets_of(task) if name != self.left_out]))
 
 
-def universes(source: Source, settings: Settings) -> Iterator[Universe]:
+@dataclass(frozen=True, kw_only=True)
+class Multiverse:
+    """The verdicts of all analyses."""
+
+    source: str
+    base: Mapping[str, object]
+    """The package's own analysis: the option at every fork."""
+    analyses: pd.DataFrame
+    """A row a claim and analysis of it: `id`, the columns of `FORKS`, `verdict` (a grade), `state` (supported,
+    contradicted, undecided, not decidable), `effect`, `low`, `high` of its decisive comparison, `p`, `p_adjusted`,
+    `valid`, `why_not`."""
+    gaps: pd.DataFrame
+    """MLM - CLM by dataset and selection rule (`gaps.gap_by_selection`); empty without runs of MLM or CLM."""
+
+    @cached_property
+    def grid(self) -> pd.DataFrame:
+        """The analyses that differ from the package's in protocol, selection rule and interval alone."""
+        return self._like_base(tuple(fork for fork in FORKS if fork not in GRID))
+
+    @cached_property
+    def supporting(self) -> dict[str, tuple[int, float]]:
+        """By claim, how many analyses of the grid can decide it and the share of those that supports it, else nan."""
+        found = {}
+        for name, grades in self.grid.groupby("id", sort=False)["verdict"]:
+            known = grades[grades != UNDECIDABLE.name]
+            found[str(name)] = len(known), float((known == SUPPORTED_GRADE.name).mean())
+        return found
+
+    @cached_property
+    def shares(self) -> dict[str, dict[str, float]]:
+        """By claim, how many analyses are `valid` and `invalid` and which shares of them support and contradict it."""
+        found = {}
+        for name, rows in self.analyses.groupby("id", sort=False):
+            held: dict[str, float] = {}
+            for word, kept in (("valid", rows["valid"]), ("invalid", ~rows["valid"])):
+                states = rows.loc[kept, "state"]
+                held[word] = len(states)
+                for state in (SUPPORTED, CONTRADICTED):
+                    held[f"{word}_{state}"] = float((states == state).mean())
+            found[str(name)] = held
+        return found
+
+    def flips(self, claim: str) -> list[tuple[str, str, str, bool]]:
+        """Return the single changes to the package's analysis that change a verdict: fork, option, state, valid."""
+        of_claim = self._like_base(FORKS)
+        start = of_claim.loc[of_claim["id"] == claim, "state"].iloc[0]
+        found = []
+        for fork in FORKS:
+            rows = self._like_base(tuple(one for one in FORKS if one != fork))
+            for row in rows[(rows["id"] == claim) & (rows["state"] != start)].to_dict("records"):
+                option = f"{row[fork]:g}" if isinstance(row[fork], float) else str(row[fork])
+                found.append((fork, option, str(row["state"]), bool(row["valid"])))
+        return found
+
+    def _like_base(self, forks: Sequence[str]) -> pd.DataFrame:
+        return self.analyses[self._same[list(forks)].all(axis=1)]
+
+    @cached_property
+    def _same(self) -> pd.DataFrame:
+        return pd.DataFrame({fork: self.analyses[fork] == self.base[fork] for fork in FORKS})
+
+
+def explore(
+    source: Source, settings: Settings, *, standard: Source | None = None, grid_only: bool = False
+) -> Multiverse:
+    """Judge every claim in every analysis that the source allows.
+
+    Args:
+        source: published cells or runs.
+        settings: the package's analysis of it, resamples and seed.
+        standard: the same runs scored by the standard protocol, when there are such.
+        grid_only: leave the analyses out that are not of the grid.
+
+    Raises:
+        UserError: no runs, or an interval or selection rule that the source cannot give.
+    """
+    settings = source.settled(settings)
+    sources = {source.protocol: source} | ({standard.protocol: standard} if standard is not None else {})
+    rows: list[dict[str, object]] = []
+    key, finding_of = None, None
+    plan = [one for given in sources.values() for one in universes(given, settings, grid_only=grid_only)]
+    for universe in progress(plan, "analyses", unit="analysis"):
+        given = sources[universe.protocol]
+        mixed = universe.interval.name == MIXED
+        interval = T.name if mixed else universe.interval.name
+        how = replace(settings, selection=universe.selection, interval=interval)
+        if mixed:
+            verdicts = list(assess(given, how).mixed.values())
+        else:
+            if key != universe.evidence or finding_of is None:
+                key, finding_of = universe.evidence, correlated(evidence_of(given, how), universe.rho)
+            claims = [claim for claim in CLAIMS.values() if universe.is_of(claim)]
+            verdicts = [judge_claim(universe.claim(claim), finding_of) for claim in claims]
+        for adjustment in list(ADJUSTMENTS.values())[: 1 if grid_only else None]:
+            rows += _rows(universe, adjustment, verdicts)
+    base = dict(zip(FORKS, (source.protocol, settings.selection, settings.interval), strict=False)) | {
+        "margin": 1.0, "adjustment": "family", "reading": "as worded", "datasets": "all", "rho": 0.0,
+    }  # fmt: skip
+    gaps = gap_by_selection(source.runs, fill=source.comparable)
+    return Multiverse(source=source.label, base=base, analyses=pd.DataFrame(rows), gaps=gaps)
+
+
+def universes(source: Source, settings: Settings, *, grid_only: bool = False) -> Iterator[Universe]:
     """Yield every analysis of the source.
 
     Intervals, selection rules and correlations are crossed with everything; margins and readings with each other; a
@@ -111,133 +225,66 @@ def universes(source: Source, settings: Settings) -> Iterator[Universe]:
     """
     for interval in _intervals(source):
         for selection in SELECTIONS if source.runs is not None else (settings.selection,):
+            base = Universe(protocol=source.protocol, interval=interval, selection=selection)
+            if grid_only or interval.name == MIXED:
+                yield base
+                continue
             for rho in RHOS if source.is_published else (0.0,):
-                base = Universe(interval=interval, selection=selection, rho=rho)
                 for margin in MARGINS:
                     for reading in _READINGS.values():
-                        yield replace(base, margin=margin, reading=reading)
+                        yield replace(base, rho=rho, margin=margin, reading=reading)
                 for name in DATASETS if source.stand_ins is None else ():
-                    yield replace(base, left_out=name)
+                    yield replace(base, rho=rho, left_out=name)
 
 
 def _intervals(source: Source) -> list[Option]:
-    n_seeds = N_SEEDS
-    if source.runs is None:
+    runs = source.runs
+    if runs is None:
         names = [name for name, one in INTERVALS.items() if one.printed_factor and one.independent]
-    else:
-        n_seeds = int(source.runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
-        known = source.instances is not None
-        names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
-    return [Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names]
+        return [Option(name=name, why_not=too_narrow(name, N_SEEDS)) for name in names]
+    if runs.empty:
+        raise UserError(
+            f"{source.label}: holds no runs, so there is nothing to judge; fill it, or name another --source"
+        )
+    n_seeds = int(runs.groupby(["model", "dataset"], observed=True)["seed"].nunique().median())
+    known = source.instances is not None
+    names = [name for name, one in INTERVALS.items() if one.paired and (known or not one.needs_instances)]
+    mixed = [Option(name=MIXED)] if source.stand_ins is None else []
+    return [*(Option(name=name, why_not=too_narrow(name, n_seeds)) for name in names), *mixed]
 
 
-def base_of(settings: Settings) -> dict[str, object]:
-    """Return the package's own analysis: an option of each fork."""
-    return {
-        "interval": settings.interval, "selection": settings.selection, "margin": 1.0, "adjustment": "family",
-        "reading": "as worded", "datasets": "all", "rho": 0.0,
-    }  # fmt: skip
-
-
-def forks_of(source: Source, settings: Settings) -> Forks:
-    """Return every verdict at every fork, with the shares and the single changes that change one."""
-    analyses = explore_forks(source, settings)
-    return Forks(analyses=analyses, shares=shares(analyses), flips=flips(analyses, base_of(settings)))
-
-
-def explore_forks(source: Source, settings: Settings) -> pd.DataFrame:
-    """Judge every claim in every analysis.
-
-    Returns:
-        A row a claim and analysis of it: `id`, the columns of `FORKS`, `state` (supported, contradicted, undecided, not
-        decidable), `p` (adjusted), `valid`, `why_not`.
-    """
-    rows: list[dict[str, object]] = []
-    evidence: dict[tuple[str, str, float], FindingOf] = {}
-    for one in progress(list(universes(source, settings)), "analyses", unit="analysis"):
-        key = one.interval.name, one.selection, one.rho
-        if key not in evidence:
-            how = replace(settings, interval=one.interval.name, selection=one.selection)
-            found = evidence_of(source, how)
-            evidence = {key: cache(correlated(found, one.rho) if one.rho else found)}
-        verdicts = [judge_claim(one.claim(claim), evidence[key]) for claim in CLAIMS.values()]
-        for adjustment in ADJUSTMENTS.values():
-            rows += _rows(one, adjustment, verdicts)
-    return pd.DataFrame(rows)
-
-
-def _rows(universe: Universe, adjustment: Option, verdicts: list[Verdict]) -> Iterator[dict[str, object]]:
-    p_for, p_against = (_adjusted(verdicts, adjustment, against=against) for against in (False, True))
+def _rows(universe: Universe, adjustment: Option, verdicts: Sequence[Verdict]) -> Iterator[dict[str, object]]:
+    p_for = _adjusted(verdicts, adjustment, lambda one: one.p_for)
+    p_against = _adjusted(verdicts, adjustment, lambda one: one.p_against)
     why_not = "; ".join(
         option.why_not for option in (universe.interval, universe.reading, adjustment) if option.why_not
     )
-    for verdict in verdicts:
-        name = verdict.claim.id
-        if not universe.is_of(CLAIMS[name]):
-            continue
-        state = UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
-        state = CONTRADICTED if p_against[name] <= ALPHA else state
-        state = SUPPORTED if p_for[name] <= ALPHA else state
+    for raw in verdicts:
+        name = raw.claim.id
+        verdict = replace(raw, p_for_adjusted=p_for[name], p_against_adjusted=p_against[name])
+        decisive = verdict.decisive
         yield {
-            "id": name, "interval": universe.interval.name, "selection": universe.selection,
-            "margin": universe.margin, "adjustment": adjustment.name, "reading": universe.reading.name,
+            "id": name, "protocol": universe.protocol, "selection": universe.selection,
+            "interval": universe.interval.name, "margin": universe.margin, "adjustment": adjustment.name,
+            "reading": universe.reading.name,
             "datasets": f"without {universe.left_out}" if universe.left_out else "all", "rho": universe.rho,
-            "state": state, "p": min(p_for[name], p_against[name]) if verdict.known else math.nan,
-            "valid": not why_not, "why_not": why_not,
+            "verdict": verdict.verdict, "state": state_of(verdict), "effect": decisive.effect, "low": decisive.low,
+            "high": decisive.high, "p": verdict.p if verdict.known else float("nan"),
+            "p_adjusted": verdict.p_adjusted if verdict.known else float("nan"), "valid": not why_not,
+            "why_not": why_not,
         }  # fmt: skip
 
 
-def _adjusted(verdicts: list[Verdict], adjustment: Option, *, against: bool) -> dict[str, float]:
-    raw = {one.claim.id: one.p_against if against else one.p_for for one in verdicts}
-    if adjustment is ADJUSTMENTS["none"]:
-        return raw
+def _adjusted(
+    verdicts: Sequence[Verdict], adjustment: Option, p_of: Callable[[Verdict], float]
+) -> dict[str, float]:
+    """Return the adjusted p's by claim."""
+    found = {one.claim.id: p_of(one) for one in verdicts}
     groups: dict[str, list[str]] = {}
-    for one in verdicts:
+    for one in verdicts if adjustment.name != "none" else ():
         if one.known:
-            family = one.claim.family if adjustment is ADJUSTMENTS["family"] else ""
+            family = one.claim.family if adjustment.name == "family" else ""
             groups.setdefault(family, []).append(one.claim.id)
     for names in groups.values():
-        raw |= dict(zip(names, holm([raw[name] for name in names]), strict=True))
-    return raw
-
-
-def shares(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each claim, how many valid and invalid analyses decide it and the shares by state.
-
-    Returns:
-        Index `id`; columns `valid`, `valid_supported`, `valid_contradicted`, and the same with `invalid`.
-    """
-    parts: dict[str, Any] = {}
-    for word, held in (("valid", frame[frame["valid"]]), ("invalid", frame[~frame["valid"]])):
-        parts[word] = held.groupby("id", sort=False)["state"].size()
-        for state in (SUPPORTED, CONTRADICTED):
-            parts[f"{word}_{state}"] = (held["state"] == state).groupby(held["id"], sort=False).mean()
-    return pd.DataFrame(parts).reindex([name for name in CLAIMS if name in set(frame["id"])])
-
-
-def flips(frame: pd.DataFrame, base: Mapping[str, object]) -> dict[str, list[tuple[str, str, str, bool]]]:
-    """Return, for each claim, the single changes to the analysis `base` that change its verdict.
-
-    Args:
-        frame: of `explore_forks`.
-        base: the option at every fork.
-
-    Returns:
-        By claim: (fork, option, state, whether the option is valid).
-    """
-    found: dict[str, list[tuple[str, str, str, bool]]] = {}
-    for name, held in frame.groupby("id", sort=False):
-        same = pd.DataFrame({fork: held[fork] == base[fork] for fork in FORKS})
-        start = held.loc[same.all(axis=1), "state"].iloc[0]
-        found[str(name)] = [
-            (
-                fork,
-                f"{row[fork]:g}" if isinstance(row[fork], float) else str(row[fork]),
-                row["state"],
-                row["valid"],
-            )
-            for fork in FORKS
-            for _, row in held[~same[fork] & same.drop(columns=fork).all(axis=1)].iterrows()
-            if row["state"] != start
-        ]
+        found |= dict(zip(names, holm([found[name] for name in names]), strict=True))
     return found

@@ -1,4 +1,4 @@
-"""What would overturn each verdict: a spread between pretraining seeds, a correlation of fine-tuning seeds."""
+"""What would overturn each verdict: a spread between pretrainings, a correlation of fine-tuning seeds."""
 
 from __future__ import annotations
 
@@ -8,18 +8,37 @@ from dataclasses import dataclass
 from functools import cache
 
 from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import Finding
 from analysis.claims.verdicts import ALPHA, Verdict, judge
-from analysis.sensitivity.evidence import FindingOf, correlated, with_pretraining_spread
+from analysis.sensitivity.evidence import correlated
+from analysis.sensitivity.pretraining import SHARINGS, FindingOf, with_pretraining_spread
 
-__all__ = ["CONTRADICTED", "RHOS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Overturned", "overturn", "state_of"]
+__all__ = [
+    "CONTRADICTED", "MOVED", "RHOS", "SPREADS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Moved", "Overturned", "overturn",
+    "state_of",
+]  # fmt: skip
 
 SUPPORTED, CONTRADICTED, UNDECIDED, UNKNOWN = "supported", "contradicted", "undecided", "not decidable"
 
 SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
-"""Standard deviations between pretraining seeds that are tried, in points: 0.01 to about 30."""
+"""Standard deviations between pretrainings that are tried, in points: 0.01 to about 30."""
+
+MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
+"""Those at which parts are counted and the mean is given."""
 
 RHOS = tuple(round(-0.8 + 0.1 * step, 1) for step in range(18))
 """Correlations of two models' seeds that are tried: -0.8 to 0.9."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A claim at one spread between pretrainings."""
+
+    hold: int
+    """Parts that hold at least."""
+    parts: int
+    mean: Finding | None
+    """The mean of its comparisons; None where they have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,23 +50,26 @@ class Overturned:
     """The verdict after Holm's adjustment within its family."""
     p: float
     """The adjusted p that it hangs on."""
-    spread: float | None
-    """The smallest standard deviation between pretraining seeds with which the verdict is gone; None: none tried does,
-    or there is no verdict to overturn."""
-    state_alone: str
-    """The verdict of the claim alone, before adjustment."""
-    spread_alone: float | None
-    """What overturns it."""
+    spread: Mapping[str, float | None]
+    """By sharing, the smallest standard deviation between pretrainings with which the verdict is gone; None: none tried
+    does, or there is no verdict to overturn."""
+    moved: Mapping[tuple[str, float], Moved]
+    """By sharing and spread of `MOVED`."""
     states_by_rho: Mapping[float, str]
     """The verdict for each correlation of seeds; empty from runs, which show it themselves."""
     p_by_rho: Mapping[float, float]
 
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict to overturn."""
+        return self.state in (SUPPORTED, CONTRADICTED)
 
-def state_of(verdict: Verdict, *, alone: bool = False) -> str:
-    """Return the verdict as one of four words, by its adjusted p's, or by the raw ones where it is taken alone."""
-    if (verdict.p_for if alone else verdict.p_for_adjusted) <= ALPHA:
+
+def state_of(verdict: Verdict) -> str:
+    """Return the verdict as one of four words, by its adjusted p's."""
+    if verdict.p_for_adjusted <= ALPHA:
         return SUPPORTED
-    if (verdict.p_against if alone else verdict.p_against_adjusted) <= ALPHA:
+    if verdict.p_against_adjusted <= ALPHA:
         return CONTRADICTED
     return UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
 
@@ -59,35 +81,38 @@ def overturn(finding_of: FindingOf, *, published: bool) -> list[Overturned]:
         finding_of: what the source says about a comparison.
         published: whether these are printed cells, so that the correlation of seeds is not known.
     """
-    finding_of = cache(finding_of)
 
     @cache
-    def moved(place: int) -> dict[str, Verdict]:
-        findings = with_pretraining_spread(finding_of, SPREADS[place])
-        return {one.claim.id: one for one in judge(CLAIMS, findings)}
+    def family(name: str, sharing: str, sd: float) -> dict[str, Verdict]:
+        findings = with_pretraining_spread(finding_of, sd, SHARINGS[sharing])
+        members = {key: claim for key, claim in CLAIMS.items() if claim.family == name}
+        return {one.claim.id: one for one in judge(members, findings)}
 
-    def gone_at(verdict: Verdict, *, alone: bool) -> float | None:
-        name, state = verdict.claim.id, state_of(verdict, alone=alone)
+    def gone_at(verdict: Verdict, sharing: str) -> float | None:
+        claim, state = verdict.claim, state_of(verdict)
 
         def gone(place: int) -> bool:
-            return state_of(moved(place)[name], alone=alone) != state
+            return state_of(family(claim.family, sharing, SPREADS[place])[claim.id]) != state
 
         if state not in (SUPPORTED, CONTRADICTED) or not gone(len(SPREADS) - 1):
             return None
         return SPREADS[_first(gone)]
 
     by_rho: dict[float, dict[str, Verdict]] = {}
-    if published:
-        for rho in RHOS:
-            by_rho[rho] = {one.claim.id: one for one in judge(CLAIMS, correlated(finding_of, rho))}
+    for rho in RHOS if published else ():
+        by_rho[rho] = {one.claim.id: one for one in judge(CLAIMS, correlated(finding_of, rho))}
     found = []
     for verdict in judge(CLAIMS, finding_of):
         name = verdict.claim.id
+        moved = {}
+        for sharing in SHARINGS:
+            for sd in MOVED:
+                one = family(verdict.claim.family, sharing, sd)[name]
+                moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
         found.append(
             Overturned(
                 id=name, state=state_of(verdict), p=_p(verdict),
-                spread=gone_at(verdict, alone=False), state_alone=state_of(verdict, alone=True),
-                spread_alone=gone_at(verdict, alone=True),
+                spread={sharing: gone_at(verdict, sharing) for sharing in SHARINGS}, moved=moved,
                 states_by_rho={rho: state_of(held[name]) for rho, held in by_rho.items()},
                 p_by_rho={rho: _p(held[name]) for rho, held in by_rho.items()},
             )

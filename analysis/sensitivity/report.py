@@ -1,30 +1,30 @@
-"""What overturns the verdicts, as text, Markdown, CSV and JSON."""
+"""The multiverse, and what overturns the verdicts, as text, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from analysis.claims.assessment import Opinion
+from analysis.claims.assessment import Opinion, assess
 from analysis.claims.catalogue import CLAIMS
-from analysis.claims.multiverse import Forks
-from analysis.claims.pages.multiverse import forks_lines
-from analysis.claims.wording import format_p, how_tested
-from analysis.sensitivity.evidence import known_contrasts, with_errors
-from analysis.sensitivity.forks import base_of, forks_of
-from analysis.sensitivity.overturning import CONTRADICTED, SPREADS, SUPPORTED, Overturned, overturn
-from analysis.sensitivity.second_opinion import second_opinions
-from analysis.sources import Source
+from analysis.claims.grades import GRADES
+from analysis.claims.wording import format_p
+from analysis.records import records
+from analysis.sensitivity.evidence import with_errors
+from analysis.sensitivity.forks import GRID, Multiverse, explore
+from analysis.sensitivity.overturning import MOVED, SPREADS, Overturned, overturn
+from analysis.sensitivity.pretraining import SHARINGS, MeasuredSpread, measured_spreads, spreads_of, trunks
+from analysis.sensitivity.second_opinion import SCALES, opinion_curve
+from analysis.sources import Source, standard_of
 from analysis.statistics.scores_table import Settings
-from common.tables import Document, Grid
+from common.tables import Document, Grid, Rows
+from pretraining.model_names import parse
 
-__all__ = [
-    "Sensitivity",
-    "sensitivity_document",
-    "sensitivity_of",
-]
+__all__ = ["Sensitivity", "multiverse_document", "sensitivity_document", "sensitivity_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,38 +33,141 @@ class Sensitivity:
 
     source: str
     overturned: tuple[Overturned, ...]
-    forks: Forks
-    base: dict[str, object]
-    """The package's own analysis."""
-    opinions: tuple[Opinion, ...]
-    """The Bayesian second opinion on every claim."""
+    measured: tuple[MeasuredSpread, ...]
+    """Spreads between pretrainings that others measured, and the source's own."""
+    multiverse: Multiverse
+    opinions: Mapping[float, list[Opinion]]
+    """The Bayesian second opinion on every claim, by the scale of its prior."""
     tests: tuple[str, ...]
     """How the verdicts that it starts from are tested."""
 
 
-_OPINION = "Second opinion, Bayesian: the chance that all that a claim asks for holds (flat prior, independent parts):"
-
-
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
-    """Return everything about a source, from the analysis of `settings` on."""
+    """Return everything about a source, from the analysis of `settings` on.
+
+    Raises:
+        UserError: no runs, or an interval or selection rule that the source cannot give.
+    """
+    settings = source.settled(settings)
+    multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
     found, instead = with_errors(source, settings)
-    seeds = {count for finding in known_contrasts(found) for count in finding.seeds}
-    tests = how_tested(settings.interval, published=source.is_published, seeds=seeds)
-    overturned = overturn(found, published=source.is_published)
     return Sensitivity(
-        source=source.words, overturned=tuple(overturned), forks=forks_of(source, settings), base=base_of(settings),
-        opinions=tuple(second_opinions(found)), tests=tuple(filter(None, (*tests, instead))),
+        source=source.words, overturned=tuple(overturn(found, published=source.is_published)),
+        measured=(*measured_spreads(), *spreads_of(source)), multiverse=multiverse, opinions=opinion_curve(found),
+        tests=tuple(filter(None, (*assess(source, settings, second_opinion=False).tests, instead))),
     )  # fmt: skip
 
 
+def multiverse_document(multiverse: Multiverse, wanted: Sequence[str]) -> Document:
+    """Return the grid with a symbol an analysis, the gaps by selection rule, and the other forks."""
+    frame = multiverse.grid[multiverse.grid["id"].isin(wanted)]
+    keys = list(dict.fromkeys(records(frame, *GRID)))
+    several = len({key[0] for key in keys}) > 1
+    names = ["/".join(key if several else key[1:]) for key in keys]
+    symbols = {grade.name: grade.symbol for grade in GRADES.values()}
+    cells = {(name, *key): symbols[grade] for name, *key, grade in records(frame, "id", *GRID, "verdict")}
+    rows = [["id", "supporting", *map(str, range(1, len(keys) + 1)), "claim"]]
+    for name in wanted:
+        decided, share = multiverse.supporting[name]
+        supporting = f"{share:.0%} of {decided}" if decided else "-"
+        rows.append([name, supporting, *(cells.get((name, *key), " ") for key in keys), CLAIMS[name].short])
+    body: list[str | Grid] = [
+        f"Verdicts against {multiverse.source} under {len(keys)} analyses (selection rule/interval).",
+        "",
+        Grid(rows),
+        "",
+        f"{', '.join(f'{symbol} {name}' for name, symbol in symbols.items())}; blank: not among that analysis.",
+        "",
+        *(f"{number:3d}  {name}" for number, name in enumerate(names, start=1)),
+    ]
+    if not multiverse.gaps.empty:
+        body += [
+            "",
+            "The MLM-CLM gap in points by dataset and selection rule (+- is the paper's interval):",
+            "",
+            Grid(_gap_rows(multiverse.gaps)),
+            "",
+            "A published cell was made with the seed-wise rule and does not move with the rule in its row.",
+        ]
+    analyses = multiverse.analyses[multiverse.analyses["id"].isin(wanted)]
+    data = {
+        "source": multiverse.source,
+        "analysis": dict(multiverse.base),
+        "claims": [{"id": name, **_counted(multiverse, name)} for name in wanted],
+        "analyses": analyses.to_dict("records"),
+        "gaps": multiverse.gaps.to_dict("records"),
+    }
+    return Document(
+        body=[*body, "", *_forks(multiverse, wanted)], records=analyses, digits="%.10g", data=data, indent=2
+    )
+
+
+def _gap_rows(gaps: pd.DataFrame) -> Rows:
+    rows = [["size", "dataset", "rule", "MLM", "CLM", "gap", "from"]]
+    for row in gaps.to_dict("records"):
+        origins = {f"{side.upper()} {row[f'{side}_from']}" for side in ("mlm", "clm")}
+        alike = row["mlm_from"] == row["clm_from"]
+        rows.append(
+            [
+                row["size"], row["dataset"], row["selection"],
+                *(f"{row[side]:.2f} +- {row[f'{side}_ci95']:.2f}" for side in ("mlm", "clm")), f"{row['gap']:+.2f}",
+                row["mlm_from"] if alike else "; ".join(sorted(origins, reverse=True)),
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _forks(multiverse: Multiverse, wanted: Sequence[str]) -> list[str | Grid]:
+    """Return the shares of valid and of invalid analyses behind each claim, and the changes that change a verdict."""
+    words = [(word, state) for word in ("valid", "invalid") for state in ("", "_supported", "_contradicted")]
+    rows = [["id", "valid", "supported", "contradicted", "invalid", "supported", "contradicted", "claim"]]
+    changes = [["id", "changes"]]
+    for name in wanted:
+        held = multiverse.shares[name]
+        counts = [f"{held[word + state]:{'.0%' if state else '.0f'}}" for word, state in words]
+        rows.append([name, *counts, CLAIMS[name].short])
+        flips = [
+            f"{fork} {option}: {state}{'' if valid else ' (invalid)'}"
+            for fork, option, state, valid in multiverse.flips(name)
+        ]
+        changes.append([name, "; ".join(flips) or "none"])
+    return [
+        "Of all valid analyses, and of the invalid ones (too narrow an interval, no adjustment, a weaker claim), the "
+        "share that supports and contradicts a claim:",
+        "",
+        Grid(rows),
+        "",
+        "Single changes to the package's analysis that change a verdict:",
+        "",
+        Grid(changes),
+    ]
+
+
+def _counted(multiverse: Multiverse, name: str) -> dict[str, object]:
+    decided, share = multiverse.supporting[name]
+    return {
+        "grid_decided": decided, "grid_share_supporting": share, "analyses": multiverse.shares[name],
+        "flipped_by": [list(change) for change in multiverse.flips(name)],
+    }  # fmt: skip
+
+
 def sensitivity_document(result: Sensitivity) -> Document:
-    """Return three tables: pretraining seeds, correlated seeds, forks; and what changes a verdict by itself."""
+    """Return what overturns each verdict: pretrainings, correlated seeds, forks; and the second opinion."""
     body: list[str | Grid] = [
         f"What overturns the verdicts from {result.source}.",
         "",
-        "Spread between pretraining seeds (standard deviation of a task score, in points) that overturns a verdict:",
+        "Every model was pretrained once, and models of one trunk share that one pretraining:",
+        "",
+        Grid(_trunk_rows()),
+        "",
+        "Spread between pretrainings (standard deviation of a task score, in points) that overturns a verdict, and the",
+        f"spreads that were measured. {'; '.join(f'{one.name}: {one.words}' for one in SHARINGS.values())}.",
         "",
         Grid(_spread_rows(result)),
+        "",
+        "The mean of a claim's comparisons and the parts that hold, if pretraining again moves scores by so much:",
+        "",
+        Grid(_moved_rows(result)),
     ]
     if any(one.states_by_rho for one in result.overturned):
         body += [
@@ -73,61 +176,95 @@ def sensitivity_document(result: Sensitivity) -> Document:
             "",
             Grid(_rho_rows(result)),
         ]
-    body += ["", *forks_lines(result.forks, list(CLAIMS))]
-    body += ["", _OPINION, "", Grid(_opinion_rows(result)), "", *result.tests]
-    return Document(body=body, records=result.forks.analyses, digits="%.6g", data=_data(result))
+    body += [
+        "",
+        *_forks(result.multiverse, list(CLAIMS)),
+        "",
+        "Second opinion, Bayesian: the chance that all that a claim asks for holds, its parts as independent. On these "
+        "datasets the prior",
+        "is flat; over datasets that of the mean is flat, and that of the spread between datasets half a Cauchy "
+        f"distribution with a median of {SCALES[1]:g}",
+        "margins of practical equivalence, or of another number:",
+        "",
+        Grid(_opinion_rows(result)),
+        "",
+        *result.tests,
+    ]
+    return Document(body=body, records=result.multiverse.analyses, digits="%.6g", data=_data(result))
 
 
 def _data(result: Sensitivity) -> dict[str, object]:
     """Return what overturns each verdict, the shares, and the single changes."""
-    held, changes = result.forks.shares, result.forks.flips
-    return {
-        "source": result.source,
-        "analysis": result.base,
-        "tests": list(result.tests),
-        "claims": [
+    claims = []
+    for place, one in enumerate(result.overturned):
+        opinions = {scale: opinions[place] for scale, opinions in result.opinions.items()}
+        claims.append(
             {
-                "id": one.id,
-                "verdict": one.state,
-                "p": one.p,
-                "pretraining_sd": one.spread,
-                "verdict_alone": one.state_alone,
-                "pretraining_sd_alone": one.spread_alone,
+                "id": one.id, "verdict": one.state, "p": one.p, "pretraining_sd": dict(one.spread),
+                "moved": [
+                    {
+                        "sharing": sharing, "sd": sd, "hold": moved.hold, "parts": moved.parts,
+                        "mean": None if moved.mean is None else [moved.mean.effect, moved.mean.low, moved.mean.high],
+                    }
+                    for (sharing, sd), moved in one.moved.items()
+                ],
                 "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
-                "analyses": _shares_of(held, one.id),
-                "probability": opinion.here,
-                "probability_over_datasets": opinion.over_datasets,
-                "flipped_by": [list(change) for change in changes[one.id]],
+                "probability": opinions[SCALES[0]].here,
+                "probability_over_datasets": {f"{scale:g}": one.over_datasets for scale, one in opinions.items()},
+                **_counted(result.multiverse, one.id),
             }
-            for one, opinion in zip(result.overturned, result.opinions, strict=True)
-        ],
-    }
-
-
-def _shares_of(held: pd.DataFrame, name: str) -> dict[str, float]:
-    place = [str(one) for one in held.index].index(name)
-    return {str(column): float(held[column].tolist()[place]) for column in held}
-
-
-def _points(spread: float | None, state: str) -> str:
-    if state not in (SUPPORTED, CONTRADICTED):
-        return "-"
-    return f"> {SPREADS[-1]:.0f}" if spread is None else f"{spread:.2g}"
-
-
-def _spread_rows(result: Sensitivity) -> list[list[str]]:
-    rows = [["id", "verdict", "Holm p", "overturned by", "alone", "overturned by", "claim"]]
-    for one in result.overturned:
-        rows.append(
-            [
-                one.id, one.state, format_p(one.p), _points(one.spread, one.state), one.state_alone,
-                _points(one.spread_alone, one.state_alone), CLAIMS[one.id].short,
-            ]
         )  # fmt: skip
+    return {
+        "source": result.source, "analysis": dict(result.multiverse.base), "tests": list(result.tests),
+        "trunks": trunks(), "measured": [asdict(one) for one in result.measured], "claims": claims,
+    }  # fmt: skip
+
+
+def _trunk_rows() -> Rows:
+    rows = [["trunk", "models", "of them"]]
+    for trunk, names in trunks().items():
+        kinds = Counter(parse(name).kind for name in names)
+        rows.append([trunk, str(len(names)), ", ".join(f"{count} {kind}" for kind, count in kinds.items())])
     return rows
 
 
-def _rho_rows(result: Sensitivity) -> list[list[str]]:
+def _spread_rows(result: Sensitivity) -> Rows:
+    """Return claims and measured spreads together, by the spread; verdicts that none overturns last."""
+    placed: list[tuple[float, list[str]]] = []
+    for one in result.overturned:
+        if one.decided:
+            falls = [math.inf if sd is None else sd for sd in one.spread.values()]
+            shown = [f"> {SPREADS[-1]:.0f}" if math.isinf(sd) else f"{sd:.2g}" for sd in falls]
+            words = f"{one.id}, {CLAIMS[one.id].short}: {one.state} (Holm's p {format_p(one.p)}) up to here"
+            placed.append((min(falls), [*shown, words]))
+    for seen in result.measured:
+        sd = f"{seen.sd:.3g}" + ("" if seen.interval is None else " [{:.2g}, {:.2g}]".format(*seen.interval))
+        words = (
+            f"{seen.network}, {seen.pretrainings} pretrainings, {seen.score} ({seen.varies}): {seen.where}"
+        )
+        placed.append((seen.sd, [f"measured {sd}", "", "", words]))
+    return [[*SHARINGS, "what"], *(row for _, row in sorted(placed, key=lambda one: one[0]))]
+
+
+def _moved_rows(result: Sensitivity) -> Rows:
+    """Return a row a claim with a mean, and one more for each sharing that makes a difference."""
+    rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
+    for one in result.overturned:
+        by_cells: dict[tuple[str, ...], list[str]] = {}
+        for sharing in SHARINGS:
+            moved = [one.moved[sharing, sd] for sd in MOVED]
+            cells = tuple(
+                f"{at.hold} of {at.parts}, [{at.mean.low:+.2f}, {at.mean.high:+.2f}]"
+                for at in moved
+                if at.mean is not None and at.mean.known
+            )
+            if cells:
+                by_cells.setdefault(cells, []).append(sharing)
+        rows += [[one.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
+    return rows
+
+
+def _rho_rows(result: Sensitivity) -> Rows:
     shown = (-0.8, -0.5, -0.2, 0.0, 0.2, 0.5, 0.8)
     rows = [["id", *(f"{rho:+g}" if rho else "0" for rho in shown), "verdict"]]
     for one in result.overturned:
@@ -139,9 +276,10 @@ def _rho_rows(result: Sensitivity) -> list[list[str]]:
     return rows
 
 
-def _opinion_rows(result: Sensitivity) -> list[list[str]]:
-    rows = [["id", "on these datasets", "over datasets", "claim"]]
-    for one in result.opinions:
-        shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in (one.here, one.over_datasets)]
-        rows.append([one.id, *shown, CLAIMS[one.id].short])
+def _opinion_rows(result: Sensitivity) -> Rows:
+    rows = [["id", "on these datasets", *(f"over datasets, {scale:g}" for scale in SCALES), "claim"]]
+    for opinions in zip(*(result.opinions[scale] for scale in SCALES), strict=True):
+        chances = [opinions[0].here, *(one.over_datasets for one in opinions)]
+        shown = ["-" if math.isnan(chance) else f"{chance:.2f}" for chance in chances]
+        rows.append([opinions[0].id, *shown, CLAIMS[opinions[0].id].short])
     return rows

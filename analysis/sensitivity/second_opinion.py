@@ -1,7 +1,8 @@
 """A Bayesian second opinion on the claims: how probable is each, on these datasets and over datasets like them?
 
 Every contrast has a posterior. On these datasets: Student's around the estimate, under a flat prior. Over datasets
-(Corani et al. 2017): a task's datasets are random effects, and the posterior is that of the mean over such datasets; a
+(Corani et al. 2017): a task's datasets are random effects, and the posterior is that of the mean over such datasets,
+under a flat prior of the mean and half a Cauchy distribution of the spread, whose median is a number of margins; a
 contrast of several tasks is the sum of independent ones. Parts of a claim are combined as independent, which they are
 not quite: models are shared between them.
 """
@@ -9,9 +10,9 @@ not quite: models are shared between them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +23,19 @@ from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node, Spread
 from analysis.sensitivity.changes import on_datasets
-from analysis.sensitivity.evidence import FindingOf, with_errors
+from analysis.sensitivity.evidence import with_errors
+from analysis.sensitivity.pretraining import FindingOf
 from analysis.sources import Source
-from analysis.statistics.bayesian import posterior_of_mean, share_below
+from analysis.statistics.bayesian import PRIOR_SCALE, posterior_of_mean, share_below
 from analysis.statistics.estimates import Student
 from analysis.statistics.scores_table import Settings
 from benchmarks.protocol import AVERAGE, datasets_of
 from common.progress import progress
 
-__all__ = ["opinions_on", "second_opinions"]
+__all__ = ["SCALES", "opinion_curve", "opinions_on", "second_opinions"]
+
+SCALES = (1.0, PRIOR_SCALE, 16.0, 64.0)
+"""Medians of the prior of the spread between datasets that are shown, in margins."""
 
 Array = npt.NDArray[np.float64]
 
@@ -41,22 +46,28 @@ def opinions_on(source: Source, settings: Settings) -> dict[str, Opinion]:
 
 
 def second_opinions(finding_of: FindingOf, claims: Mapping[str, Claim] = CLAIMS) -> list[Opinion]:
-    """Return the posterior probability of every claim.
+    """Return the posterior probability of every claim under the prior of `PRIOR_SCALE`."""
+    return opinion_curve(finding_of, claims, scales=(PRIOR_SCALE,))[PRIOR_SCALE]
+
+
+def opinion_curve(
+    finding_of: FindingOf, claims: Mapping[str, Claim] = CLAIMS, *, scales: Sequence[float] = SCALES
+) -> dict[float, list[Opinion]]:
+    """Return the posterior probability of every claim by the scale of the prior of the spread between datasets.
 
     Args:
         finding_of: what the source says about a comparison, with Student's errors.
         claims: by id.
+        scales: medians of the prior, in margins.
     """
-    finding_of = cache(finding_of)
-    over_datasets = cache(lambda comparison: _over_datasets(comparison, finding_of))
-    return [
-        Opinion(
-            id=name,
-            here=_probability(claim.body, lambda comparison: _here(finding_of(comparison))),
-            over_datasets=_probability(claim.body, over_datasets),
-        )
-        for name, claim in progress(claims.items(), "second opinion", unit="claim")
-    ]
+    over_datasets = cache(lambda comparison: _over_datasets(comparison, finding_of, scales))
+    opinions: dict[float, list[Opinion]] = {scale: [] for scale in scales}
+    for name, claim in progress(claims.items(), "second opinion", unit="claim"):
+        here = _probability(claim.body, lambda comparison: _here(finding_of(comparison)))
+        for place, scale in enumerate(scales):
+            over = _probability(claim.body, partial(_at, over_datasets, place))
+            opinions[scale].append(Opinion(id=name, here=here, over_datasets=over))
+    return opinions
 
 
 def _probability(node: Node, of: Callable[[Comparison], float]) -> float:
@@ -70,6 +81,10 @@ def _probability(node: Node, of: Callable[[Comparison], float]) -> float:
     return float(counts[node.count :].sum())
 
 
+def _at(of: Callable[[Comparison], list[float]], place: int, comparison: Comparison) -> float:
+    return of(comparison)[place]
+
+
 def _here(finding: Finding) -> float:
     comparison = finding.comparison
     if not finding.known or isinstance(comparison, Spread) or not finding.error > 0:
@@ -78,24 +93,31 @@ def _here(finding: Finding) -> float:
     return max(0.0, (1 - student.p_above(comparison.low)) + (1 - student.p_below(comparison.high)) - 1)
 
 
-def _over_datasets(comparison: Comparison, finding_of: FindingOf) -> float:
+def _over_datasets(comparison: Comparison, finding_of: FindingOf, scales: Sequence[float]) -> list[float]:
+    """Return the probability of a comparison under each prior."""
+    unknown = [math.nan] * len(scales)
     if isinstance(comparison, Spread):
-        return math.nan
+        return unknown
     parts = []
     for task in dict.fromkeys(term.task for term in comparison.terms):
         own = tuple(term for term in comparison.terms if term.task == task)
         if any(term.dataset != AVERAGE for term in own):
-            return math.nan
+            return unknown
         of_task = replace(comparison, terms=own)
         found = [finding_of(on_datasets(task, [name])(of_task)) for name in datasets_of(task)]
         if not all(one.known and one.error > 0 for one in found):
-            return math.nan
+            return unknown
         students = [Student(effect=one.effect, error=one.error, df=one.df) for one in found]
-        parts.append(posterior_of_mean(students, MARGINS[task]))
-    values, weight = parts[0]
-    for more, their_weight in parts[1:]:
-        values, weight = _sum_of(values, weight, more, their_weight)
-    return share_below(values, weight, comparison.high) - share_below(values, weight, comparison.low)
+        parts.append(posterior_of_mean(students, MARGINS[task], scales))
+    chances = []
+    for place in range(len(scales)):
+        values, weight = parts[0][0], parts[0][1][place]
+        for more, their_weights in parts[1:]:
+            values, weight = _sum_of(values, weight, more, their_weights[place])
+        chances.append(
+            share_below(values, weight, comparison.high) - share_below(values, weight, comparison.low)
+        )
+    return chances
 
 
 def _sum_of(values: Array, weight: Array, others: Array, their_weight: Array) -> tuple[Array, Array]:

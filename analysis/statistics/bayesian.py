@@ -4,8 +4,11 @@ One dataset: with a flat prior the posterior of a mean difference is Student's (
 Benavoli 2015), so the probabilities below, in and above a region of practical equivalence are closed forms.
 
 Over datasets (Corani et al. 2017): each dataset's true difference is normal around a common mean, each estimate
-Student's around its dataset's. The likelihood is a mixture of normals over the estimates' precisions (Gauss-Laguerre
-nodes), and mean and spread of the datasets are integrated on a grid: no sampling, the same digits everywhere.
+Student's around its dataset's. The prior of the mean is flat; that of the spread between datasets is half a Cauchy
+distribution, whose median, the prior's scale, is four margins of practical equivalence. Three datasets say little about
+their spread, so the scale matters (docs/sensitivity.md has the curve). The likelihood is a mixture of normals over the
+estimates' precisions (Gauss-Laguerre nodes), and mean and spread are integrated on a grid: no sampling, the same digits
+everywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from scipy import special
 
 from analysis.statistics.estimates import Student
 
-__all__ = ["Region", "Second", "hierarchical", "posterior_of_mean", "region_of", "share_below"]
+__all__ = ["PRIOR_SCALE", "Region", "Second", "hierarchical", "posterior_of_mean", "region_of", "share_below"]
 
 Array = npt.NDArray[np.float64]
 
@@ -31,6 +34,9 @@ _AS_NORMAL = 200.0
 """Degrees of freedom above which Student's t is taken as normal."""
 _SPREADS = 160
 _MEANS = 401
+_COARSE_SPREADS, _COARSE_MEANS = 40, 201
+_SMALLEST_SPREAD, _LARGEST_SPREAD = 0.02, 5_000.0
+"""In margins."""
 _REACH = 9.0
 """The grid of means reaches sinh(9), about 4,000 standard errors, since few datasets leave heavy tails."""
 
@@ -74,7 +80,9 @@ def hierarchical(estimates: Sequence[Student], margins: Sequence[float]) -> Seco
     Raises:
         ValueError: fewer than two datasets, one without error, or not a margin for each.
     """
-    means, spreads, weight = _posterior(estimates, margins, n_means=_MEANS, n_spreads=_SPREADS)
+    shares = (np.arange(_SPREADS) + 0.5) / _SPREADS
+    spreads = PRIOR_SCALE * np.tan(np.pi / 2 * shares)
+    means, [weight] = _posterior(estimates, margins, spreads, np.ones((1, _SPREADS)), _MEANS)
     of_means = weight.sum(axis=1)
     upper = special.ndtr((means[:, None] - 1) / spreads)
     lower = special.ndtr((-1 - means[:, None]) / spreads)
@@ -87,19 +95,27 @@ def hierarchical(estimates: Sequence[Student], margins: Sequence[float]) -> Seco
     )
 
 
-def posterior_of_mean(estimates: Sequence[Student], margin: float) -> tuple[Array, Array]:
-    """Return the posterior of the mean over datasets on a coarse grid: (values in points, their probabilities).
+def posterior_of_mean(
+    estimates: Sequence[Student], margin: float, scales: Sequence[float] = (PRIOR_SCALE,)
+) -> tuple[Array, Array]:
+    """Return the posterior of the mean over datasets on a coarse grid, under several priors of their spread.
 
     Args:
         estimates: as in `hierarchical`.
         margin: of practical equivalence, which scales the prior of the spread between datasets.
+        scales: the prior's medians, in margins.
+
+    Returns:
+        Values in points, (n,), and their probabilities by scale, (n_scales, n).
 
     Raises:
         ValueError: fewer than two datasets, or one without error.
     """
-    margins = [margin] * len(estimates)
-    means, _, weight = _posterior(estimates, margins, n_means=201, n_spreads=60)
-    return margin * means, weight.sum(axis=1)
+    ends = np.geomspace(_SMALLEST_SPREAD, _LARGEST_SPREAD, _COARSE_SPREADS)
+    prior = np.diff([2 / np.pi * np.arctan(ends / scale) for scale in scales], prepend=0.0, append=1.0)
+    spreads = np.concatenate([ends[:1] / 2, np.sqrt(ends[1:] * ends[:-1]), ends[-1:] * 2])
+    means, weight = _posterior(estimates, [margin] * len(estimates), spreads, prior, _COARSE_MEANS)
+    return margin * means, weight.sum(axis=2)
 
 
 def share_below(values: Array, weight: Array, bound: float) -> float:
@@ -112,9 +128,17 @@ def _region(below: float, above: float) -> Region:
 
 
 def _posterior(
-    estimates: Sequence[Student], margins: Sequence[float], *, n_means: int, n_spreads: int
-) -> tuple[Array, Array, Array]:
-    """Return means, spreads (both in margins) and their joint probabilities, (means, spreads)."""
+    estimates: Sequence[Student], margins: Sequence[float], spreads: Array, prior: Array, n_means: int
+) -> tuple[Array, Array]:
+    """Return means in margins, and joint probabilities of means and spreads: (n_priors, n_means, n_spreads).
+
+    Args:
+        estimates: as in `hierarchical`.
+        margins: likewise.
+        spreads: (n_spreads,) between datasets, in margins.
+        prior: (n_priors, n_spreads) their weights.
+        n_means: points of the grid of means.
+    """
     if len(estimates) < 2 or any(not one.error > 0 for one in estimates):
         raise ValueError("two datasets or more, each with an error above 0")
     scaled = np.array([
@@ -122,16 +146,14 @@ def _posterior(
         for one, margin in zip(estimates, margins, strict=True)
     ])  # fmt: skip
     effects, errors, _ = scaled.T
-    shares = (np.arange(n_spreads) + 0.5) / n_spreads
-    spreads = PRIOR_SCALE * np.tan(np.pi / 2 * shares)  # equal prior weight each
     steps = np.linspace(-_REACH, _REACH, n_means)
     unit = float(np.sqrt((np.mean(errors**2) + effects.var()) / len(effects)))
     means = float(np.median(effects)) + unit * np.sinh(steps)
-    log_weight = np.tile(np.log(np.cosh(steps))[:, None], n_spreads)
+    log_weight = np.tile(np.log(np.cosh(steps))[:, None], len(spreads))
     for effect, error, df in scaled:
         log_weight += _log_likelihood(effect - means[:, None], error, df, spreads)
-    weight = np.exp(log_weight - log_weight.max())
-    return means, spreads, weight / weight.sum()
+    weight = np.exp(log_weight - log_weight.max()) * prior[:, None, :]
+    return means, weight / weight.sum(axis=(1, 2), keepdims=True)
 
 
 def _log_likelihood(distance: Array, error: float, df: float, spreads: Array) -> Array:

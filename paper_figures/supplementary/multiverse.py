@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.grades import GRADES, UNDECIDABLE
-from analysis.claims.multiverse import Multiverse, explore
 from analysis.records import records
+from analysis.sensitivity.forks import GRID, Multiverse, explore
 from analysis.sources import standard_of
 from analysis.statistics.learning_rate_selection import SELECTIONS
 from benchmarks.protocol import title_of
@@ -44,18 +44,18 @@ class _Multiverse(FigureSpec):
 
     def collect(self, inputs: Inputs) -> Multiverse:
         standard = standard_of(inputs.source) if inputs.source.comparable else None
-        return explore(inputs.source, inputs.settings, standard=standard)
+        return explore(inputs.source, inputs.settings, standard=standard, grid_only=True)
 
     def tabulate(self, data: Multiverse) -> pd.DataFrame:
         """Return what is drawn: a row a claim and analysis, with the claim's share of supporting analyses."""
-        shares = data.shares()["share_supporting"]
-        ids = data.verdicts["id"]
-        return data.verdicts.assign(share_supporting=[float(shares.get(name, math.nan)) for name in ids])
+        columns = ["id", *GRID, "verdict", "effect", "low", "high", "p", "p_adjusted"]
+        grid = data.grid[columns].reset_index(drop=True)
+        return grid.assign(share_supporting=[data.supporting[name][1] for name in grid["id"]])
 
     def draw(self, data: Multiverse, heading: str, caption: str) -> Figure:
         verdicts, gaps = self.tabulate(data), data.gaps
         names = [name for name in CLAIMS if name in set(verdicts["id"])]
-        analyses = list(records(verdicts, "protocol", "selection", "interval"))
+        analyses = list(records(verdicts, *GRID))
         keys = list(dict.fromkeys(analyses))
         pairs = list(dict.fromkeys(records(gaps, "size", "dataset")))
         several = len({key[0] for key in keys}) > 1
@@ -110,7 +110,7 @@ class _Multiverse(FigureSpec):
 
     def describe(self, data: Multiverse) -> str:
         verdicts, gaps = self.tabulate(data), data.gaps
-        count = len(set(records(verdicts, "protocol", "selection", "interval")))
+        count = len(set(records(verdicts, *GRID)))
         lines = [f"Grid of verdicts, a row a finding and a column an analysis; {count} analyses."]
         for name, share in dict(records(verdicts, "id", "share_supporting")).items():
             if not math.isnan(share):

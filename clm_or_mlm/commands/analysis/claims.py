@@ -12,7 +12,6 @@ from analysis.claims.assessment import assess
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.pages.by_dataset import datasets_document
 from analysis.claims.pages.documents import verdicts_document
-from analysis.claims.pages.multiverse import multiverse_document
 from analysis.sensitivity import report
 from analysis.sources import standard_of
 from clm_or_mlm.options import BootstrapOptions, OutFile, ScoreOptions, SourceOptions
@@ -68,11 +67,9 @@ def claims(
     if opinion and (multiverse or datasets):
         raise UserError("--opinion is a column of the verdicts: leave --multiverse and --datasets out")
     if multiverse:
-        from analysis.claims.multiverse import explore
-        from analysis.sensitivity.forks import forks_of
+        from analysis.sensitivity.forks import explore
 
-        explored = explore(opened, settings, standard=standard_of(opened))
-        document = multiverse_document(replace(explored, forks=forks_of(opened, settings)), wanted)
+        document = report.multiverse_document(explore(opened, settings, standard=standard_of(opened)), wanted)
     else:
         assessment = assess(opened, settings)
         if opinion:

@@ -25,5 +25,5 @@ def overturned() -> dict[str, Overturned]:
 
 
 def analyses() -> pd.DataFrame:
-    """Every verdict under every fork."""
-    return published().forks.analyses
+    """Every verdict in every analysis."""
+    return published().multiverse.analyses

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence
-from analysis.claims.verdicts import judge, judge_claim
-from analysis.sensitivity.evidence import with_pretraining_spread
-from analysis.sensitivity.overturning import SPREADS, overturn, state_of
+from analysis.claims.verdicts import judge
+from analysis.sensitivity.overturning import MOVED, SPREADS, overturn, state_of
+from analysis.sensitivity.pretraining import SHARINGS, with_pretraining_spread
 from tests.analysis.sensitivity.found import overturned
 
 FOUND = PublishedEvidence("t").finding
@@ -17,36 +17,30 @@ FOUND = PublishedEvidence("t").finding
 def test_every_claim_has_its_verdict_and_only_a_decided_one_can_be_overturned() -> None:
     assert list(overturned()) == list(CLAIMS)
     for one in overturned().values():
-        assert (one.spread is None) == (one.state in ("undecided", "not decidable"))
+        assert one.decided == (one.spread["models"] is not None)
     assert {name for name, one in overturned().items() if one.state == "supported"} == {
-        "F1",
-        "F2",
-        "F5a",
-        "F5c",
-    }
-    assert {name: one.state_alone for name, one in overturned().items()} | {
-        "F4": "supported", "F13": "supported", "F9": "contradicted", "F12": "contradicted",
-    } == {name: one.state_alone for name, one in overturned().items()}  # fmt: skip
+        "F1", "F2", "F5a", "F5c",
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["F1", "F5a", "F5c"])
-def test_the_spread_is_the_first_that_overturns(name: str) -> None:
-    spread = overturned()[name].spread
+@pytest.mark.parametrize(("name", "sharing"), [("F1", "models"), ("F5a", "trunks"), ("F5c", "models")])
+def test_the_spread_is_the_first_that_overturns(name: str, sharing: str) -> None:
+    spread = overturned()[name].spread[sharing]
     assert spread is not None
     before = SPREADS[SPREADS.index(spread) - 1]
     for sd, state in ((before, "supported"), (spread, "undecided")):
-        found = {one.claim.id: one for one in judge(CLAIMS, with_pretraining_spread(FOUND, sd))}
-        assert state_of(found[name]) == state
+        findings = with_pretraining_spread(FOUND, sd, SHARINGS[sharing])
+        assert state_of({one.claim.id: one for one in judge(CLAIMS, findings)}[name]) == state
 
 
-def test_alone_it_takes_more() -> None:
-    for name in ("F1", "F2", "F5a", "F5c"):
-        one = overturned()[name]
-        assert one.spread is not None and one.spread_alone is not None and one.spread_alone >= one.spread
-        assert (
-            state_of(judge_claim(CLAIMS[name], with_pretraining_spread(FOUND, one.spread_alone)))
-            == "undecided"
-        )
+def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
+    f8 = overturned()["F8"].moved
+    assert [f8["models", sd].hold for sd in MOVED] == [8, 7, 4, 1, 1]
+    for sharing in SHARINGS:
+        widths = [mean.high - mean.low for sd in MOVED if (mean := f8[sharing, sd].mean)]
+        assert len(widths) == len(MOVED) and widths == sorted(widths)
+    # A difference of gaps over tasks loses what moves all tasks of a trunk alike.
+    assert overturned()["F2"].spread["trunks and tasks"] is None
 
 
 def test_correlations_are_for_printed_cells() -> None:
@@ -54,5 +48,4 @@ def test_correlations_are_for_printed_cells() -> None:
     assert set(overturned()["F4"].states_by_rho.values()) != {overturned()["F4"].state}
     assert overturned()["F4"].states_by_rho[0.5] == "supported"
     assert math.isnan(overturned()["F7"].p_by_rho[0.5])
-    from_runs = overturn(FOUND, published=False)
-    assert all(not one.states_by_rho for one in from_runs)
+    assert all(not one.states_by_rho for one in overturn(FOUND, published=False))

@@ -10,7 +10,7 @@ from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.statements import Claim, all_of, any_of, difference
 from analysis.published_cells import published_values
-from analysis.sensitivity.second_opinion import _sum_of, second_opinions
+from analysis.sensitivity.second_opinion import SCALES, _sum_of, opinion_curve, second_opinions
 from analysis.statistics.bayesian import hierarchical, share_below
 from analysis.statistics.estimates import Student
 
@@ -61,3 +61,13 @@ def test_every_claim_has_one_and_spreads_have_none() -> None:
     assert math.isnan(found["F7"].here) and math.isnan(found["F10"].over_datasets)
     assert found["F1"].here > 0.99 and 0.5 < found["F1"].over_datasets < 0.9
     assert found["F9"].here < 0.01
+
+
+def test_the_curve_falls_with_the_priors_scale_and_starts_where_the_review_has_it() -> None:
+    """F1 over datasets at 1, 4, 16 and 64 margins, computed independently."""
+    curve = opinion_curve(FOUND, {"F1": CLAIMS["F1"]})
+    assert [curve[scale][0].over_datasets for scale in SCALES] == pytest.approx(
+        [0.76, 0.72, 0.58, 0.43], abs=0.005
+    )
+    assert len({curve[scale][0].here for scale in SCALES}) == 1
+    assert curve[4.0] == second_opinions(FOUND, {"F1": CLAIMS["F1"]})

@@ -101,7 +101,7 @@ def test_no_probability_is_negative_by_rounding():
 @pytest.mark.parametrize("margin", [0.5, 2.0])
 def test_the_posterior_in_points_is_that_in_margins(margin):
     estimates = students([1.5, 0.2, 2.5], [0.4, 0.6, 0.5])
-    values, shares = posterior_of_mean(estimates, margin)
+    values, [shares] = posterior_of_mean(estimates, margin)
     assert values.shape == shares.shape and shares.sum() == pytest.approx(1)
     fine = hierarchical(estimates, [margin] * 3).mean
     assert share_below(values, shares, -margin) == pytest.approx(fine.below, abs=2e-3)

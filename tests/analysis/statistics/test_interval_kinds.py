@@ -18,11 +18,11 @@ from scipy import special, stats
 
 from analysis.claims.assessment import assess
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
-from analysis.claims.multiverse import explore
 from analysis.claims.statements import difference
 from analysis.claims.wording import how_tested
 from analysis.precision.coverage import KINDS, Cells, simulate, simulate_dataset
 from analysis.published_cells import published_values
+from analysis.sensitivity.forks import explore
 from analysis.sources import PUBLISHED, Source
 from analysis.statistics.bounds import Bounds
 from analysis.statistics.estimates import Student, paired_estimate
@@ -364,7 +364,7 @@ def test_a_new_interval_without_tests_is_refused_by_the_claims(registered, runs)
             UserError, match=r"no test of differences .* goes with the jackknife interval: choose"
         ):
             refused()
-    assert "jackknife" not in set(explore(PUBLISHED, settings("t")).verdicts["interval"])
+    assert "jackknife" not in set(explore(PUBLISHED, settings("t"), grid_only=True).grid["interval"])
 
 
 def test_a_new_interval_that_needs_runs_or_instances_is_refused_without(registered, runs) -> None:
@@ -401,12 +401,12 @@ def test_a_new_interval_that_needs_instances_is_given_them(registered, tmp_path:
 @pytest.mark.slow
 def test_a_new_interval_is_among_the_analyses_of_the_multiverse(registered, runs) -> None:
     registered(JACKKNIFE)
-    found = explore(PUBLISHED, settings("t")).verdicts
+    found = explore(PUBLISHED, settings("t"), grid_only=True).grid
     assert set(found["interval"]) == {"paper", "t", "jackknife"}
     cell = found[(found["id"] == "F1") & (found["interval"] == "jackknife")].iloc[0]
     other = found[(found["id"] == "F1") & (found["interval"] == "t")].iloc[0]
     assert cell["effect"] == other["effect"] and cell["low"] < other["low"]
-    found = explore(Source(label="x", runs=runs), settings("t")).verdicts
+    found = explore(Source(label="x", runs=runs), settings("t"), grid_only=True).grid
     over_seeds = {name for name, one in INTERVALS.items() if not one.needs_instances}
     assert set(found["interval"]) == {*over_seeds, "mixed"} and "jackknife" in over_seeds
 

@@ -218,8 +218,7 @@ def test_the_multiverse_uses_both_protocols_of_a_store(
     words = ["claims", "--source", str(both[0]), "--multiverse", "--id", "F1", "--resamples", "100"]
     assert main([*words, "--format", "csv"]) == 0
     rows = capsys.readouterr().out.splitlines()[1:]
-    # The other forks have no protocol of their own.
-    assert {row.split(",")[1] for row in rows} - {""} == {"paper", "standard"}
+    assert {row.split(",")[1] for row in rows} == {"paper", "standard"}
 
 
 def test_a_store_of_the_release_has_one_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

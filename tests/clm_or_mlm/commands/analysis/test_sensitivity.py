@@ -10,6 +10,7 @@ from analysis.__main__ import main
 from analysis.sensitivity import report
 from analysis.sources import PUBLISHED
 from analysis.statistics.scores_table import Settings
+from common.errors import UserError
 
 
 @pytest.mark.slow
@@ -21,4 +22,13 @@ def test_it_is_printed_or_written(
     assert main(["sensitivity"]) == 0
     assert "overturns" in capsys.readouterr().out
     assert main(["sensitivity", "--format", "csv", "--out", str(tmp_path / "forks.csv")]) == 0
-    assert (tmp_path / "forks.csv").read_text().startswith("id,interval,selection,margin")
+    assert (tmp_path / "forks.csv").read_text().startswith("id,protocol,selection,interval,margin")
+
+
+def test_a_table_with_only_a_header_is_one_sentence(tmp_path: Path) -> None:
+    """It was a traceback."""
+    table = tmp_path / "header.csv"
+    table.write_text("model,task,dataset,lr,seed,validation_score,test_score\n")
+    for words in (["sensitivity"], ["claims", "--multiverse"]):
+        with pytest.raises(UserError, match="holds no runs"):
+            main([*words, "--source", str(table)])

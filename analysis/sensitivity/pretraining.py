@@ -1,0 +1,174 @@
+"""Pretraining as a level: what a claim is worth if pretraining again moves scores, and by how much others saw it do so.
+
+Every model was pretrained once, and models of one trunk share that one pretraining. How much of a trunk's luck its
+models inherit nobody knows, so the findings are given for the ends: none of it (`SHARINGS["models"]`), or all.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from importlib import resources
+
+import numpy as np
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import Finding, contrast_finding
+from analysis.claims.statements import Comparison, Spread, Term
+from analysis.sources import Source
+from analysis.statistics.estimates import Student
+from analysis.statistics.scores_table import seed_scores
+from analysis.statistics.variance_components import variance_components
+from benchmarks.protocol import AVERAGE, TASKS
+from common.registry import Registry
+from pretraining.model_names import parse
+
+__all__ = [
+    "SHARINGS", "FindingOf", "MeasuredSpread", "Sharing", "measured_spreads", "spreads_of", "trunk_of", "trunks",
+    "with_pretraining_spread",
+]  # fmt: skip
+
+FindingOf = Callable[[Comparison], Finding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing:
+    """Which scores a pretraining moves together."""
+
+    name: str
+    words: str
+    unit: Callable[[Term], Hashable]
+    """What of a score moves: scores of equal units move alike."""
+
+
+SHARINGS: Registry[Sharing] = Registry(
+    "sharing",
+    (
+        Sharing(
+            name="models", words="each model and task moves by itself",
+            unit=lambda term: (term.model, term.task),
+        ),
+        Sharing(
+            name="trunks", words="models of one trunk move together, each task by itself",
+            unit=lambda term: (trunk_of(term.model), term.task),
+        ),
+        Sharing(
+            name="trunks and tasks", words="models of one trunk move together, all tasks alike",
+            unit=lambda term: trunk_of(term.model),
+        ),
+    ),
+)  # fmt: skip
+
+
+def trunk_of(model: str) -> str:
+    """Return the stage that a model's pretraining starts with: `610m-clm` for all that begins with CLM at 610M."""
+    return parse(model).stages[0].name
+
+
+def trunks() -> dict[str, list[str]]:
+    """Return the models that claims compare, by trunk, where a trunk has two or more."""
+    names = dict.fromkeys(name for claim in CLAIMS.values() for name in claim.models)
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(trunk_of(name), []).append(name)
+    return {trunk: models for trunk, models in found.items() if len(models) > 1}
+
+
+def with_pretraining_spread(finding_of: FindingOf, sd: float, sharing: Sharing) -> FindingOf:
+    """Return the findings if pretraining again moved each task score of a unit by `sd` points.
+
+    A contrast's variance grows by sd^2 times the squared weight of every unit, which is 0 for two models of a trunk
+    that move together. The error is Student's with Satterthwaite's degrees of freedom, the added variance taken as
+    known; no p falls below the one without a spread, whatever distribution that is by.
+    """
+
+    def finding(comparison: Comparison) -> Finding:
+        base = finding_of(comparison)
+        if isinstance(comparison, Spread) or not base.known:
+            return base
+        weights: dict[Hashable, float] = {}
+        for term in comparison.terms:
+            weights[sharing.unit(term)] = weights.get(sharing.unit(term), 0.0) + term.weight
+        own, added = base.error**2, sd**2 * math.fsum(weight**2 for weight in weights.values())
+        if added < 1e-12:
+            return base
+        normal = own == 0 or not math.isfinite(base.df)
+        df = math.inf if normal else (own + added) ** 2 / (own**2 / base.df)
+        student = Student(effect=base.effect, error=math.sqrt(own + added), df=df)
+        moved = contrast_finding(comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds)
+        p_for, p_against = max(base.p_for, moved.p_for), max(base.p_against, moved.p_against)
+        return replace(moved, p_for=p_for, p_against=p_against, instance_share=base.instance_share)
+
+    return finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSpread:
+    """A standard deviation between pretrainings that somebody measured."""
+
+    sd: float
+    """In points."""
+    network: str
+    pretrainings: int
+    score: str
+    varies: str
+    """What differs between the scores: pretraining alone, or fine-tuning too."""
+    where: str
+    """The source, and the table or file in it."""
+    interval: tuple[float, float] | None = None
+    """95 %, where the scores are here."""
+
+
+def measured_spreads() -> list[MeasuredSpread]:
+    """Return the spreads that others measured (`analysis/data/pretraining_spreads.csv`)."""
+    with (resources.files("analysis") / "data" / "pretraining_spreads.csv").open(encoding="utf-8") as file:
+        return [
+            MeasuredSpread(
+                sd=float(row["sd"]), network=f"{row['network']} ({row['parameters']})",
+                pretrainings=int(row["pretrainings"]), score=row["score"], varies=row["varies"],
+                where=f"{row['source']}, {row['where']}",
+            )
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+_REPLICATE = re.compile(r"(?P<arm>.+)-s(?:eed)?\d+")
+"""A model that is one of several pretrainings: `mine-s1`, `mine-s2`."""
+
+
+def spreads_of(source: Source) -> list[MeasuredSpread]:
+    """Return what the source's own pretrainings measured, by task: models called `NAME-s1`, `NAME-s2` are one NAME.
+
+    The variance between pretrainings beyond their fine-tuning seeds', of the seeds that all of them have.
+    """
+    if source.runs is None:
+        return []
+    arms: dict[str, list[str]] = {}
+    for name in dict.fromkeys(source.runs["model"]):
+        if match := _REPLICATE.fullmatch(name):
+            arms.setdefault(match["arm"], []).append(name)
+    chosen = source.runs[source.runs["model"].isin([name for names in arms.values() for name in names])]
+    if chosen.empty:
+        return []
+    scores = seed_scores(chosen).T
+    found = []
+    for arm, names in arms.items():
+        for task in TASKS:
+            keys = [(name, task, AVERAGE) for name in names if (name, task, AVERAGE) in scores]
+            values = np.array([scores[key].to_numpy() for key in keys]) if len(keys) > 1 else np.empty((0, 0))
+            values = values[:, np.isfinite(values).all(axis=0)]
+            if min(values.shape) < 2:
+                continue
+            axes = ("pretraining", "fine-tuning")
+            between = variance_components(values, axes, within={"fine-tuning": axes[:1]})[frozenset(axes[:1])]
+            found.append(
+                MeasuredSpread(
+                    sd=math.sqrt(max(0.0, between.variance)), network=arm, pretrainings=len(keys), score=task,
+                    varies="pretraining", where=source.label,
+                    interval=(math.sqrt(between.low), math.sqrt(between.high)),
+                )
+            )  # fmt: skip
+    return found

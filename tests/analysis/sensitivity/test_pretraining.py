@@ -1,0 +1,138 @@
+"""Spreads between pretrainings: added to a variance, measured by others, and by a source's own replicates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.claims.catalogue import CLAIMS
+from analysis.claims.evidence import PublishedEvidence
+from analysis.claims.statements import comparisons, difference, weighted
+from analysis.claims.verdicts import judge, judge_claim
+from analysis.sensitivity.evidence import evidence_of
+from analysis.sensitivity.pretraining import (
+    SHARINGS,
+    measured_spreads,
+    spreads_of,
+    trunk_of,
+    trunks,
+    with_pretraining_spread,
+)
+from analysis.sources import PUBLISHED, Source
+from analysis.statistics.scores_table import Settings
+from pretraining.model_names import MODELS
+from tests.analysis.comparisons.given import MADE_UP, REAL, best_runs, drawn
+from tests.analysis.made_up import made_up_runs
+
+FOUND = PublishedEvidence("t").finding
+MODELS_APART = SHARINGS["models"]
+GAP = difference("gap", REAL, MADE_UP, "SC")
+
+
+def test_its_variance_is_added_for_each_model_and_task() -> None:
+    base, moved = FOUND(GAP), with_pretraining_spread(FOUND, 0.3, MODELS_APART)(GAP)
+    assert moved.error == pytest.approx(math.sqrt(base.error**2 + 2 * 0.3**2))
+    assert moved.effect == base.effect
+    df = (base.error**2 + 0.18) ** 2 / (base.error**4 / base.df)
+    assert moved.p_zero == pytest.approx(2 * stats.t.sf(moved.effect / moved.error, df))
+    halves = weighted("halves", [(0.5, REAL, "SC"), (0.5, REAL, "QA"), (-1.0, MADE_UP, "SC")])
+    for name, squares in (("models", 0.25 + 0.25 + 1), ("trunks and tasks", 1.0 + 1.0)):
+        added = with_pretraining_spread(FOUND, 0.3, SHARINGS[name])(halves).error ** 2
+        assert added - FOUND(halves).error ** 2 == pytest.approx(0.3**2 * squares)
+
+
+def test_models_of_one_trunk_move_together() -> None:
+    """610m-clm-10k-mlm40-42k starts as 610m-clm-42k does, and two budgets of MLM share their trunk."""
+    assert trunk_of("610m-clm-10k-mlm40-42k") == trunk_of("610m-clm-42k-1000") == "610m-clm"
+    within = difference("within", "610m-clm-10k-mlm40-42k", "610m-clm-42k", "SC")
+    for name, added in (("models", 2.0), ("trunks", 0.0), ("trunks and tasks", 0.0)):
+        moved = with_pretraining_spread(FOUND, 1.0, SHARINGS[name])(within)
+        assert moved.error**2 - FOUND(within).error ** 2 == pytest.approx(added)
+    for trunk, names in trunks().items():
+        assert set(names) <= set(MODELS) and all(MODELS[name].stages[0].name == trunk for name in names)
+    assert {trunk: len(names) for trunk, names in trunks().items()} == {"610m-mlm40": 11, "610m-clm": 24}
+
+
+def test_the_mean_of_f8_is_known_less_well_where_trunks_are_shared() -> None:
+    """Computed independently: [1.24, 1.93] at 0.2 if models are independent, [0.95, 2.22] if trunks and tasks move."""
+    mean = next(one for one in judge(CLAIMS, FOUND) if one.claim.id == "F8").typical
+    assert mean is not None
+    for name, ends in (("models", (1.24, 1.93)), ("trunks and tasks", (0.95, 2.22))):
+        moved = with_pretraining_spread(FOUND, 0.2, SHARINGS[name])(mean.comparison)
+        assert (moved.low, moved.high) == pytest.approx(ends, abs=0.012)
+
+
+def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
+    """`--interval paper` has infinite degrees of freedom."""
+    moved = with_pretraining_spread(PublishedEvidence("paper").finding, 0.3, MODELS_APART)(GAP)
+    assert moved.df == math.inf
+    assert moved.p_zero == pytest.approx(2 * stats.norm.sf(moved.effect / moved.error))
+    spread = next(iter(comparisons(CLAIMS["F7"].body)))
+    # Not a number where there is none; two of those are never equal.
+    np.testing.assert_equal(
+        asdict(with_pretraining_spread(FOUND, 1.0, MODELS_APART)(spread)), asdict(FOUND(spread))
+    )
+
+
+@pytest.mark.parametrize("interval", ["t", "studentised"])
+def test_no_p_falls_with_a_spread(interval: str) -> None:
+    """Satterthwaite's degrees of freedom grow with the added variance, which by itself would make a p smaller."""
+    found = evidence_of(
+        Source(label="x", runs=best_runs(drawn({REAL: 0.5, MADE_UP: 0.0}))), Settings(interval=interval)
+    )
+    ps = [with_pretraining_spread(found, sd, MODELS_APART)(GAP).p_for for sd in (0.0, 1e-3, 0.05, 0.2, 1.0)]
+    assert ps == sorted(ps) and ps[0] == found(GAP).p_for
+    far = with_pretraining_spread(found, 5.0, MODELS_APART)(GAP)
+    assert far.p_for == pytest.approx(2 * stats.norm.sf(far.effect / (5 * math.sqrt(2))), abs=0.01)
+
+
+def test_a_simulated_spread_is_covered() -> None:
+    """95 % intervals with the added variance hold the truth when models are pretrained again."""
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(2_000):
+        seeds = rng.normal(0, 0.4, (2, 5)) + rng.normal(0, 0.5, (2, 1))
+        source = seeds.mean(axis=1)
+        own = seeds.var(axis=1, ddof=1) / 5
+        variance = own.sum() + 2 * 0.5**2
+        welch = own.sum() ** 2 / (own**2 / 4).sum()
+        df = variance**2 / (own.sum() ** 2 / welch)
+        hits += abs(source[0] - source[1]) <= stats.t.ppf(0.975, df) * math.sqrt(variance)
+    assert hits / 2_000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_the_page_says_how_many_comparisons_of_f8_are_left() -> None:
+    """docs/sensitivity.md and the README."""
+    left = [
+        judge_claim(CLAIMS["F8"], with_pretraining_spread(FOUND, sd, MODELS_APART)).tree.hold
+        for sd in (0.1, 0.2, 0.5, 1.0)
+    ]
+    assert left == [7, 4, 1, 1]
+
+
+def test_every_measured_spread_says_where_it_was_measured() -> None:
+    spreads = measured_spreads()
+    assert len(spreads) == 5 and all(0 < one.sd < 5 and one.pretrainings >= 10 for one in spreads)
+    assert all("able" in one.where or "ipynb" in one.where for one in spreads)
+
+
+def test_a_sources_own_pretrainings_are_measured() -> None:
+    """Three models called mine-s1 to mine-s3 that differ by known levels; others are no replicates."""
+    rng = np.random.default_rng(3)
+    names = [f"mine-s{place}" for place in range(1, 9)]
+    levels = dict(zip(names, rng.normal(0, 0.01, len(names)), strict=True))
+    runs = made_up_runs(rng, models=[*names, REAL], shift=levels, sd=0.002)
+    found = spreads_of(Source(label="mine", runs=runs))
+    assert [(one.network, one.score, one.pretrainings) for one in found] == [
+        ("mine", task, 8) for task in ("SC", "TC", "QA", "IR")
+    ]
+    truth = 100 * np.std(list(levels.values()), ddof=1)
+    for one in found:
+        assert one.sd == pytest.approx(truth, rel=0.2)
+        assert one.interval is not None and one.interval[0] < truth < one.interval[1]
+    assert spreads_of(Source(label="x", runs=runs[runs["model"].isin([REAL, "mine-s1"])])) == []
+    assert spreads_of(PUBLISHED) == []
