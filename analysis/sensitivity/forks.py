@@ -223,8 +223,8 @@ def universes(source: Source, settings: Settings, *, grid_only: bool = False) ->
     Intervals, selection rules and correlations are crossed with everything; margins and readings with each other; a
     dataset is left out with margin and reading as they are, of claims that are not about its task's spread.
     """
-    for interval in _intervals(source):
-        for selection in SELECTIONS if source.runs is not None else (settings.selection,):
+    for selection in SELECTIONS if source.runs is not None else (settings.selection,):
+        for interval in _intervals(source):
             base = Universe(protocol=source.protocol, interval=interval, selection=selection)
             if grid_only or interval.name == MIXED:
                 yield base
