@@ -23,8 +23,7 @@ from common.progress import Meter
 from common.provenance import provenance, provenance_path
 from pretraining.data.corpus import Source, batched, open_source
 from pretraining.data.manifest import MANIFEST, load_manifest, tokenizer_files, write_manifest
-from pretraining.data.shard_files import COMPRESSIONS
-from pretraining.data.shard_index import RECORD, ShardEntry, write_index
+from pretraining.data.shard_index import COMPRESSIONS, RECORD, read_index, write_index
 from pretraining.data.shard_settings import SHARDS, ShardSettings
 from pretraining.data.shard_writer import ShardWriter
 from pretraining.data.tokenizer import TextTokenizer, encoded, load_tokenizer
@@ -144,7 +143,7 @@ def _finish(
                 split.name: {
                     "documents": split.documents,
                     "tokens": split.tokens,
-                    "shards": [ShardEntry.model_validate(entry).listing() for entry in split.entries],
+                    "shards": [entry.stored.listing() for entry in read_index(out / split.name)],
                 }
                 for split in writer.splits.values()
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 from common import manifest as manifests
 from common.errors import UserError
 from common.files import sha256_file
+from common.manifest import DamagedError, VerifiedFile
 from common.settings import read_settings
-from pretraining.data.shard_files import damages, entries_of
-from pretraining.data.shard_index import RECORD, ShardEntry
+from pretraining.data.shard_index import RECORD, ShardEntry, read_index
 from pretraining.data.tokenizer import load_tokenizer
 
 __all__ = [
@@ -103,7 +104,9 @@ def check_split(data: Path, name: str, manifest: Mapping[str, Any], entries: lis
     """
     split = manifest["splits"][name]
     records = sum(entry.samples for entry in entries)
-    if [entry.listing() for entry in entries] != split["shards"] or records != -(-split["tokens"] // RECORD):
+    if [entry.stored.listing() for entry in entries] != split["shards"] or records != -(
+        -split["tokens"] // RECORD
+    ):
         raise UserError(
             f"{data / name / 'index.json'}: is not the index the manifest was made with; {_REMEDY}"
         )
@@ -120,10 +123,21 @@ def verify(data: Path) -> list[str]:
     problems: list[str] = []
     for name in SPLITS:
         try:
-            check_split(data, name, manifest, entries_of(data / name))
-            problems += damages(data / name)
+            entries = read_index(data / name)
+            check_split(data, name, manifest, entries)
         except UserError as error:
             problems.append(str(error))
+            continue
+        for entry in entries:
+            path = data / name / entry.stored.basename
+            try:
+                os.close(VerifiedFile(path, entry.stored.sha256, entry.stored.size).open())
+            except FileNotFoundError:
+                problems.append(f"{path}: is missing")
+            except DamagedError as error:
+                problems.append(f"{path}: {error}")
+            except UserError as error:
+                problems.append(str(error))
     try:
         check_tokenizer(data, manifest)
         if load_tokenizer(str(data / "tokenizer")).sha256 != manifest["tokenizer"]["sha256"]:

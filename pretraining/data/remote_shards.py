@@ -1,9 +1,8 @@
 """Shards that are elsewhere: `s3://`, `gs://`, `hf://datasets/OWNER/NAME/...` and `https://`.
 
 What is small (manifest, indexes, tokenizer) is copied once into the user's cache, under the hash of the manifest. A
-shard is downloaded when it is first opened, which training does a block ahead of need (`dataloader.Data.open_ahead`),
-compared with its hash, decompressed into the shard cache and forgotten. Whatever arrives late, short or changed is
-asked for again, a few times, each after a longer pause.
+shard is brought when it is first opened, which training does a block ahead of need (`dataloader.Data.open_ahead`).
+Whatever arrives late, short or changed is asked for again, a few times, each after a longer pause.
 
 The downloads are those of MosaicML's streaming, with its environment variables (S3_ENDPOINT_URL, AWS's own, GCS_KEY,
 HF_ENDPOINT, ...); only plain web servers are read here, which streaming has no downloader for.
@@ -12,33 +11,26 @@ HF_ENDPOINT, ...); only plain web servers are read here, which streaming has no 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
-import os
 import random
-import secrets
 import shutil
 import tempfile
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from streaming.base.storage import CloudDownloader
-
 from common.errors import UserError, first_line
 from common.files import private_folder, sha256_file
-from common.manifest import DamagedError
+from common.manifest import check_file
 from common.registry import Registry
 from pretraining.data.manifest import MANIFEST, SPLITS, check_split, check_tokenizer, load_manifest
-from pretraining.data.shard_cache import make_shard_cache_folder
-from pretraining.data.shard_files import entries_of
-from pretraining.data.shard_index import INDEX, ShardFile
+from pretraining.data.shard_cache import make_shard_cache_folder, unfinished
+from pretraining.data.shard_index import INDEX, read_index
+from pretraining.data.token_stream import DISK_FULL, Fetch
 
 __all__ = ["TRANSPORTS", "RemoteShards", "Transport", "find_shards"]
 
@@ -50,8 +42,6 @@ FIRST_PAUSE = 1.0
 """Seconds before it is asked for again the first time; each later pause is twice the one before."""
 _TIMEOUT = 120.0
 _CHUNK = 2**20
-_UNFINISHED = ".unfinished"
-_LEFT_OVER_SECONDS = 3600.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _AGAIN = (408, 425, 429)
 """Answers below 500 after which the same question may be answered."""
@@ -67,18 +57,12 @@ class Transport:
     """Writes what is at an address to a path at which nothing is."""
 
 
-_own = threading.local()
-
-
 def _by_streaming(url: str, path: Path) -> None:
-    # One a thread and scheme: they keep their connection, which takes longer to make than many a file.
-    downloaders: dict[str, CloudDownloader] = _own.__dict__.setdefault("downloaders", {})
-    scheme = urlsplit(url).scheme
-    if scheme not in downloaders:
-        downloaders[scheme] = CloudDownloader.get(url)
+    from streaming.base.storage import CloudDownloader  # imports torchvision and transformers
+
     # In a folder of its own, for some leave more there than the file.
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".", suffix=_UNFINISHED) as folder:
-        downloaders[scheme].download(url, str(Path(folder, path.name)), _TIMEOUT)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        CloudDownloader.direct_download(url, str(Path(folder, path.name)), _TIMEOUT)
         Path(folder, path.name).replace(path)
 
 
@@ -133,65 +117,42 @@ class RemoteShards:
             UserError: it cannot be read, or is not what `shards` writes.
         """
         self.url, self._transport = url.rstrip("/"), TRANSPORTS[urlsplit(url).scheme]
-        self._place = private_folder(private_folder(root) / "remote")
-        self.folder = self._copied()
-        """The copy of manifest, indexes and tokenizer."""
+        with unfinished(root) as folder:
+            self.folder = self._copied(private_folder(folder / "copy"), private_folder(root / "remote"))
+            """The copy of manifest, indexes and tokenizer."""
 
-    def fetcher(self, split: str) -> Callable[[ShardFile], contextlib.AbstractContextManager[Path]]:
-        """Return what downloads a shard of a split, to be used in a `with` block, after which the copy is gone."""
+    def fetcher(self, split: str) -> Fetch:
+        """Return what brings a shard of a split."""
+        return lambda name, path, check: self._get(f"{split}/{name}", path, check)
 
-        @contextlib.contextmanager
-        def fetched(file: ShardFile) -> Iterator[Path]:
-            # A name that the cache's cleaning knows, should this process be killed.
-            path = self._place / f".{file.basename}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
-
-            def check() -> None:
-                if (size := path.stat().st_size) != file.bytes:
-                    raise DamagedError(f"it has {size} bytes instead of {file.bytes}")
-                if sha256_file(path) != file.sha256:
-                    raise DamagedError("its content is another (SHA-256)")
-
-            try:
-                self._get(f"{split}/{file.basename}", path, check)
-                yield path
-            finally:
-                path.unlink(missing_ok=True)
-
-        return fetched
-
-    def _copied(self) -> Path:
-        for path in self._place.glob(f".*{_UNFINISHED}"):  # of killed processes
-            if time.time() - path.stat().st_mtime > _LEFT_OVER_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-        making = private_folder(self._place / f".{secrets.token_hex(8)}{_UNFINISHED}")
-        try:
-            self._get(MANIFEST, making / MANIFEST, lambda: load_manifest(making))
-            manifest = load_manifest(making)
-            final = self._place / sha256_file(making / MANIFEST)[:16]
-            if _is_whole(final):
-                return final
-            for split in SPLITS:
-                path = private_folder(making / split) / INDEX
-                self._get(f"{split}/{INDEX}", path, partial(_check_index, making, split, manifest))
-            private_folder(making / "tokenizer")
-            for name, digest in manifest["tokenizer_files"].items():
-                if Path(name).name != name or name in ("", "..", "."):
-                    raise UserError(f"{self.url}/{MANIFEST}: names a file outside its folder: {name!r}")
-                path = making / "tokenizer" / name
-                self._get(f"tokenizer/{name}", path, partial(_check_hash, path, digest))
-            if final.exists():  # of an earlier copy, damaged since
-                shutil.rmtree(final, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process was faster
-                making.rename(final)
+    def _copied(self, making: Path, place: Path) -> Path:
+        """Return the folder in `place` that holds the copy, which is made in `making` if it is not there."""
+        self._get(MANIFEST, making / MANIFEST, lambda: load_manifest(making))
+        manifest = load_manifest(making)
+        final = place / sha256_file(making / MANIFEST)[:16]
+        if _is_whole(final):
             return final
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
+        for split in SPLITS:
+            path = private_folder(making / split) / INDEX
+            self._get(f"{split}/{INDEX}", path, lambda: _check_index(making, split, manifest))  # noqa: B023
+        private_folder(making / "tokenizer")
+        for name, digest in manifest["tokenizer_files"].items():
+            if Path(name).name != name or name in ("", "..", "."):
+                raise UserError(f"{self.url}/{MANIFEST}: names a file outside its folder: {name!r}")
+            path = making / "tokenizer" / name
+            self._get(f"tokenizer/{name}", path, lambda: check_file(path, digest))  # noqa: B023
+        if final.exists():  # of an earlier copy, damaged since
+            shutil.rmtree(final, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another process was faster
+            making.rename(final)
+        return final
 
     def _get(self, name: str, path: Path, check: Callable[[], object]) -> None:
         """Download a file and check it, again if need be.
 
         Raises:
             UserError: it is not there, or never arrived as it should.
+            OSError: the disk is full.
         """
         url, problem = f"{self.url}/{name}", ""
         for attempt in range(ATTEMPTS):
@@ -204,13 +165,14 @@ class RemoteShards:
                 self._transport.download(url, path)
                 check()
                 return
-            except (UserError, DamagedError) as error:
+            except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
             except Exception as error:  # each library has its own
+                if isinstance(error, OSError) and error.errno in DISK_FULL:
+                    raise
                 problem = first_line(error)
                 if _is_final(error):
                     break
-        path.unlink(missing_ok=True)
         raise UserError(f"{url}: cannot be read: {problem}")
 
 
@@ -246,13 +208,8 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def _check_index(folder: Path, split: str, manifest: Mapping[str, Any]) -> None:
-    check_split(folder, split, manifest, entries_of(folder / split))
-
-
-def _check_hash(path: Path, digest: str) -> None:
-    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise DamagedError("its content is another (SHA-256)")
+def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:
+    check_split(folder, split, manifest, read_index(folder / split))
 
 
 def _is_final(error: Exception) -> bool:

@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,14 +24,42 @@ from common.manifest import read_manifest, write_manifest
 from common.reading import read_bounded
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import SPLITS, UNFINISHED
-from pretraining.data.shard_files import Compression, write_shard
+from pretraining.data.shard_index import MDS_COLUMNS, RECORD, Compression, ShardEntry, ShardFile, shard_name
 from pretraining.data.tokenizer import DIGEST_BYTES
 
-__all__ = ["Position", "ShardWriter", "SplitWriter"]
+__all__ = ["Position", "ShardWriter", "SplitWriter", "write_shard"]
 
 Tokens = npt.NDArray[np.int32]
 _SAVED = ("entries", "documents", "tokens")
 _MOST_BYTES = 2**40
+
+
+def write_shard(folder: Path, number: int, tokens: Tokens, compression: Compression) -> dict[str, Any]:
+    """Write tokens as shard `number` of a split's folder and return its entry of the index.
+
+    Args:
+        folder: the split's folder.
+        number: place of the shard in the stream, from 0.
+        tokens: 1-D, int32; whole records, but for the last shard of a split.
+        compression: one of `COMPRESSIONS`.
+    """
+    from streaming.base.format import MDSWriter  # imports torchvision and transformers
+
+    # Only its encoding is used, since its zstd takes half as long again; it needs an empty folder all the same.
+    with tempfile.TemporaryDirectory() as unused:
+        writer = MDSWriter(
+            columns=MDS_COLUMNS, out=unused, compression=compression.mds, hashes=["sha256"], size_limit=None
+        )
+    for first in range(0, len(tokens), RECORD):
+        writer.write({"tokens": tokens[first : first + RECORD]})
+    data, name, packed = writer.encode_joint_shard(), shard_name(number), None
+    raw = ShardFile.of(name, data)
+    if compression.mds is not None:
+        data, name = compression.compress(data), f"{name}{compression.suffix}"
+        packed = ShardFile.of(name, data)
+    write_bytes(folder / name, data)
+    entry = ShardEntry(samples=len(writer.new_samples), raw=raw, packed=packed, compression=compression.mds)
+    return entry.described()
 
 
 @dataclass(kw_only=True)

@@ -1,7 +1,7 @@
-"""What `pretraining.data.shard_files` relies on in streaming: the bytes of MDS, its readers and its codecs.
+"""What `pretraining.data.token_stream` relies on in streaming: the bytes of MDS, its readers and its codecs.
 
 streaming 0.13.0 declares bounds that requirements/overrides.txt lifts (docs/dependencies.md).
-`tests/pretraining/data/test_shard_files.py` has its `StreamingDataset` read what we write.
+`tests/pretraining/data/test_token_stream.py` has its `StreamingDataset` read what we write.
 """
 
 from __future__ import annotations

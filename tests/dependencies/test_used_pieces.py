@@ -15,7 +15,9 @@ MODULES = (
     "pretraining/training/monitors.py",
     "pretraining/training/ranks.py",
     "pretraining/training/stage.py",
-    "pretraining/data/shard_files.py",
+    "pretraining/data/remote_shards.py",
+    "pretraining/data/shard_writer.py",
+    "pretraining/data/token_stream.py",
 )
 
 

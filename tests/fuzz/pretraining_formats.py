@@ -13,10 +13,10 @@ import torch
 from pretraining.data.build_shards import build
 from pretraining.data.corpus import Document
 from pretraining.data.manifest import check_split, load_manifest
-from pretraining.data.shard_files import COMPRESSIONS, TokenStream
-from pretraining.data.shard_index import RECORD
+from pretraining.data.shard_index import COMPRESSIONS, RECORD
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.shard_writer import ShardWriter
+from pretraining.data.token_stream import TokenStream
 from pretraining.data.tokenizer import load_tokenizer, train_tokenizer
 from pretraining.model.configuration import EncoderConfig, config_for
 from pretraining.model.model_folder import check_model, export, read_config

@@ -13,9 +13,9 @@ import zstandard
 from common.errors import UserError
 from common.files import sha256_file
 from common.provenance import PROVENANCE
-from pretraining.data.shard_files import TokenStream
 from pretraining.data.shard_index import INDEX
 from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.token_stream import TokenStream
 from tests.pretraining.documents import make_documents
 
 SETTINGS = ShardSettings(shard_records=2, validation_share=0.05)

@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zstandard
+from streaming import Stream
+from streaming.base.format import Reader
 
 from common import manifest
 from common.errors import UserError
-from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.shard_cache import held, make_shard_cache_folder
-from pretraining.data.shard_files import TokenStream
 from pretraining.data.shard_index import INDEX, RECORD
 from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.token_stream import TokenStream
 from tests.common.test_private_folders import NOBODY, as_another_user, needs_root
 from tests.pretraining.data.made_up_shards import SETTINGS, flips, sources, stream, with_content
 
@@ -86,12 +87,12 @@ def test_what_has_not_changed_is_hashed_once(
         return original(descriptor)
 
     monkeypatch.setattr(manifest, "_sha256", counted)
-    for folder, opened in ((plain, 1), (room / "out", 0)):
+    for folder, opened in ((plain, 1), (room / "out", 1)):
         hashed.clear()
         first = stream(folder, "train", tmp_path / "cache")
         for _ in range(3):
             first.read(0, first.tokens)
-        # What this process has decompressed was hashed on the way.
+        # What this process has put into the cache it has hashed there.
         assert len(hashed) == opened * len(first.entries) == opened * len(set(hashed))
     hashed.clear()
     second = stream(room / "out", "train", tmp_path / "cache")
@@ -127,7 +128,7 @@ def test_hostile_shards_are_refused(room: Path, tmp_path: Path) -> None:
         ) as error:
             stream(copy, "train", cache).read(0, 5)
         assert "\n" not in str(error.value)
-        size = sum(status.st_size for path, status in held(cache) if path.name == "shard.00000.mds")
+        size = sum(path.stat().st_size for path in held(cache) if path.name == "shard.00000.mds")
         assert size in (0, len(good))
 
 
@@ -153,7 +154,7 @@ def _read(folder: Path, cache: Path, seed: int, limit: float, seconds: float) ->
 @pytest.mark.parametrize("shards", [1.5, 4])
 def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path, shards: float) -> None:
     np.save(tmp_path / "expected.npy", whole(room / "out", tmp_path / "free"))
-    size = max(status.st_size for _, status in held(tmp_path / "free"))
+    size = max(path.stat().st_size for path in held(tmp_path / "free"))
     context = multiprocessing.get_context("fork")
     arguments = (room / "out/train", tmp_path / "cache")
     ranks = [context.Process(target=_read, args=(*arguments, seed, shards * size, 2)) for seed in range(4)]
@@ -162,9 +163,8 @@ def test_ranks_that_evict_each_others_shards_read_on(room: Path, tmp_path: Path,
     for rank in ranks:
         rank.join(60)
     assert [rank.exitcode for rank in ranks] == [0] * 4
-    files = list(held(tmp_path / "cache"))
-    assert sum(status.st_size for _, status in files) <= (shards + 4) * size
-    assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix == ".tmp"]
+    assert sum(path.stat().st_size for path in held(tmp_path / "cache")) <= (shards + 4) * size
+    assert not list((tmp_path / "cache/.unfinished").iterdir())
 
 
 def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_path: Path) -> None:
@@ -176,20 +176,19 @@ def test_killed_ranks_leave_nothing_that_is_believed_or_stays(room: Path, tmp_pa
         rank.join(generator.uniform(0.02, 0.3))
         rank.kill()
         rank.join()
-    for path in (tmp_path / "cache").glob(".*.tmp"):
-        shutil.copystat(path, path)
     assert (whole(room / "out", tmp_path / "cache") == expected).all()
 
 
-def test_left_overs_are_removed_once_they_are_old(
-    room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_left_overs_are_removed_once_they_are_old(room: Path, tmp_path: Path) -> None:
+    left = tmp_path / "train/.unfinished/0123"
+    left.mkdir(parents=True)
+    (left / "shard.00000.mds").write_bytes(b"half")
     whole(room / "out", tmp_path)
-    left = tmp_path / "train/.shard.00000.mds.1-aa.tmp"
-    left.touch()
-    assert left.name not in [path.name for path, _ in held(tmp_path)] and left.exists()
-    monkeypatch.setattr(shard_cache, "_LEFT_OVER_SECONDS", -1.0)
-    assert list(held(tmp_path)) and not left.exists()
+    assert left.exists() and held(tmp_path) and left / "shard.00000.mds" not in held(tmp_path)
+    os.utime(left, (0, 0))
+    (tmp_path / "train/shard.00000.mds").unlink()
+    whole(room / "out", tmp_path)
+    assert not left.exists()
 
 
 def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_the_bound_is_for_all_data_together(room: Path, tmp_path: Path) -> None:
         reader = TokenStream(room / "out/train", root / name / "train", root=root, limit_bytes=100_000)
         for start in range(0, reader.tokens - 10, STEP):
             reader.read(start, start + 10)
-        assert 0 < sum(status.st_size for _, status in held(root)) <= 100_000
+        assert 0 < sum(path.stat().st_size for path in held(root)) <= 100_000
     assert not list((root / "first/train").glob("*.mds"))
     assert {oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_dir()} == {"0o700"}
 
@@ -208,17 +207,17 @@ def test_a_full_disk_evicts_before_it_complains(
 ) -> None:
     reader = stream(room / "out", "train", tmp_path)
     reader.read(0, 5)
-    full, original = {"times": 1}, shard_cache._decompress
+    full, original = {"times": 1}, Stream.prepare_shard
 
-    def failing(*arguments: object) -> None:
+    def failing(self: Stream, shard: Reader) -> int:
         full["times"] -= 1
         if full["times"] >= 0:
             raise OSError(28, "No space left on device")
-        original(*arguments)  # type: ignore[arg-type]
+        return original(self, shard)
 
-    monkeypatch.setattr(shard_cache, "_decompress", failing)
+    monkeypatch.setattr(Stream, "prepare_shard", failing)
     reader.read(STEP, STEP + 5)
-    assert [path.name for path, _ in held(tmp_path)] == ["shard.00001.mds"]
+    assert [path.name for path in held(tmp_path)] == ["shard.00001.mds"]
     full["times"] = 10
     with pytest.raises(UserError, match="no space left on device: a decompressed shard needs"):
         reader.read(2 * STEP, 2 * STEP + 5)

@@ -14,8 +14,7 @@ import pytest
 
 from common.errors import UserError
 from pretraining.data.manifest import load_manifest, verify
-from pretraining.data.shard_files import entries_of
-from pretraining.data.shard_index import INDEX, shard_name
+from pretraining.data.shard_index import INDEX, read_index, shard_name
 from tests.pretraining.data.made_up_shards import flips, hashes, stream, with_content
 
 Change = Callable[[dict[str, Any]], object]
@@ -117,7 +116,7 @@ def test_an_index_of_another_split_is_refused(copy: Path) -> None:
 
     shutil.copy(copy / "validation" / INDEX, copy / "train" / INDEX)
     with pytest.raises(UserError, match="is not the index the manifest was made with"):
-        check_split(copy, "train", load_manifest(copy), entries_of(copy / "train"))
+        check_split(copy, "train", load_manifest(copy), read_index(copy / "train"))
 
 
 def test_pipes_and_huge_files_are_not_waited_for(copy: Path, tmp_path: Path) -> None:
@@ -125,12 +124,12 @@ def test_pipes_and_huge_files_are_not_waited_for(copy: Path, tmp_path: Path) -> 
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UserError, match="no regular file"):
-        entries_of(copy / "train")
+        read_index(copy / "train")
     path.unlink()
     with path.open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(UserError, match="no such file needs more"):
-        entries_of(copy / "train")
+        read_index(copy / "train")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])

@@ -9,20 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from streaming import Stream
 
 from common.errors import UserError
-from pretraining.data import shard_cache
 from pretraining.data.build_shards import build
 from pretraining.data.manifest import verify
-from pretraining.data.shard_files import (
-    COMPRESSIONS,
-    Compression,
-    TokenStream,
-    damages,
-    write_shard,
-)
-from pretraining.data.shard_index import RECORD, write_index
+from pretraining.data.shard_index import COMPRESSIONS, RECORD, Compression, write_index
 from pretraining.data.shard_settings import ShardSettings
+from pretraining.data.shard_writer import write_shard
+from pretraining.data.token_stream import TokenStream
 from tests.pretraining.data.made_up_shards import SETTINGS, sources, stream
 
 
@@ -47,14 +42,14 @@ def test_threads_that_read_at_once_decompress_each_shard_once(
 ) -> None:
     expected = stream(room / "out", "train", tmp_path / "alone")
     whole, made = expected.read(0, expected.tokens), []
-    decompress = shard_cache._decompress
+    prepare = Stream.prepare_shard
 
-    def slow(source: Path, *rest: Any) -> None:
-        made.append(source.name)
+    def slow(self: Stream, shard: Any) -> int:
+        made.append(shard.zip_data.basename)
         time.sleep(0.02)
-        decompress(source, *rest)
+        return prepare(self, shard)
 
-    monkeypatch.setattr(shard_cache, "_decompress", slow)
+    monkeypatch.setattr(Stream, "prepare_shard", slow)
     reader = stream(room / "out", "train", tmp_path / "shared")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: reader.read(0, reader.tokens), range(8)))
@@ -111,13 +106,13 @@ def test_a_damaged_shard_is_reported_when_read(room: Path, tmp_path: Path) -> No
 def test_the_cache_keeps_its_limit(room: Path, tmp_path: Path) -> None:
     free = TokenStream(room / "out/train", tmp_path / "free")
     whole = free.read(0, free.tokens)
-    size = max(path.stat().st_size for path in (tmp_path / "free").iterdir())
+    size = max(path.stat().st_size for path in (tmp_path / "free").glob("*.mds"))
     held = TokenStream(room / "out/train", tmp_path / "held", limit_bytes=2 * size)
     step = RECORD * SETTINGS.shard_records
     for _ in range(2):
         for start in range(0, held.tokens - 10, step):
             assert (held.read(start, start + 10) == whole[start : start + 10]).all()
-            assert len(list((tmp_path / "held").iterdir())) <= 2
+            assert len(list((tmp_path / "held").glob("*.mds"))) <= 2
 
 
 @pytest.mark.parametrize("name", [*COMPRESSIONS, "made up"])
@@ -129,13 +124,11 @@ def test_every_compression_reads_back(tmp_path: Path, name: str) -> None:
         mds="gz:6",
         suffix=".gz",
         compress=gzip.compress,
-        decompress=lambda stream: gzip.GzipFile(fileobj=stream),  # type: ignore[arg-type, return-value]
     )
     COMPRESSIONS.register(made_up)
     try:
         entry = write_shard(tmp_path / "train", 0, tokens, COMPRESSIONS[name])
         write_index(tmp_path / "train", [entry])
-        assert list(damages(tmp_path / "train")) == []
         assert (stream(tmp_path, "train", tmp_path / "cache").read(0, len(tokens)) == tokens).all()
     finally:
         COMPRESSIONS.pop("made up")
