@@ -174,8 +174,9 @@ class TokenStream:
                     made = self._prepare(entry, folder)
                     for between in reversed(self._place.relative_to(self._root).parents):
                         private_folder(self._root / between)
+                    final = private_folder(self._place) / made.path.name
                     descriptor = made.open()
-                    made.path.replace(private_folder(self._place) / made.path.name)
+                    made.path.replace(final)
                 # Read from what was written here, even where another rank has written it, too, or removed it.
                 self._files[shard].trust(descriptor)
                 return descriptor
