@@ -105,6 +105,17 @@ def _compiled() -> Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor,
     return torch.compile(_loss_and_error)
 
 
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left @ right to a total of their own type or a wider one."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    elif left.is_cuda and torch.version.hip is None:
+        # The sum is taken in the product's own kernel: neither written in the narrow type nor read again.
+        torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
+    else:
+        total += left @ right
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     """Gradients are computed along with the value, since the incoming one is a scalar that only scales them."""
 
@@ -138,10 +149,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 total += loss
                 if grad_hidden is not None:
                     grad_hidden[part] = error @ product_weight
-                if grad_weight is not None and compute == wide:
-                    grad_weight.addmm_(error.t(), states)
-                elif grad_weight is not None:
-                    grad_weight += error.t() @ states
+                if grad_weight is not None:
+                    _add_product(grad_weight, error.t(), states)
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.weight_dtype = weight.dtype
         return total

@@ -59,19 +59,21 @@ class RMSNorm(nn.Module):
 
 
 def rotary_tables(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines for positions of any shape, (..., 1, D / 2), float32.
+    """Return cosines (..., 1, 1, D / 2) and signed sines (..., 1, 2, D / 2) for positions of any shape, float32.
 
     They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
     """
     index = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device).float()
     angles = positions[..., None].float() * (1.0 / (theta ** (index / head_dim)))
-    return angles.cos()[..., None, :], angles.sin()[..., None, :]
+    sin = angles.sin()
+    return angles.cos()[..., None, None, :], torch.stack((-sin, sin), dim=-2)[..., None, :, :]
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Return queries or keys (..., heads, D) rotated in float32, the two halves being the pair's coordinates."""
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+    halves = x.float().view(*x.shape[:-1], 2, x.shape[-1] // 2)
+    # Exchanged by a flip, which Inductor reads through; joined by `cat` they would be written once more.
+    return (halves * cos + halves.flip(-2) * sin).flatten(-2).to(x.dtype)
 
 
 def projected(hidden: Tensor, projections: Sequence[nn.Linear], *, fused: bool) -> Sequence[Tensor]:
@@ -183,18 +185,18 @@ class EuroBertPreTrainedModel(PreTrainedModel):  # type: ignore[misc]  # transfo
                 module.fused = fused
 
     def compile_blocks(self, **options: Any) -> None:
-        """Compile each block with torch.compile and its options; equal blocks share one graph.
+        """Compile each block and the last norm with torch.compile and its options; equal blocks share one graph.
 
         The number of tokens becomes a variable of it with the second batch, and only it: torch's own choice
         (`dynamic=None`), where `dynamic=True` would leave the model's width open, too, and fail on it.
         """
-        for block in self.body.layers:
-            block.compile(**options)
+        for module in (*self.body.layers, self.body.norm):
+            module.compile(**options)
 
     def uncompile_blocks(self) -> None:
         """Undo `compile_blocks`, as when compiling failed."""
-        for block in self.body.layers:
-            block._compiled_call_impl = None
+        for module in (*self.body.layers, self.body.norm):
+            module._compiled_call_impl = None
 
     @property
     def blocks_compiled(self) -> bool:

@@ -229,6 +229,7 @@ def test_wrong_input_is_reported(tiny_model: EuroBertForMaskedLM) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo looks at it
 def test_compiled_blocks_give_the_same_numbers_and_are_not_compiled_for_every_length(
     tiny_model: EuroBertForMaskedLM,
 ) -> None:
