@@ -79,15 +79,19 @@ def test_a_normal_error_stays_normal_and_a_spread_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("interval", ["t", "studentised"])
-def test_no_p_falls_with_a_spread(interval: str) -> None:
-    """Satterthwaite's degrees of freedom grow with the added variance, which by itself would make a p smaller."""
-    found = evidence_of(
-        Source(label="x", runs=best_runs(drawn({REAL: 0.5, MADE_UP: 0.0}))), Settings(interval=interval)
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_no_p_falls_and_no_interval_narrows_with_a_spread(interval: str, seeds: int) -> None:
+    """Also with two seeds, whose one degree of freedom an added variance multiplies."""
+    runs = best_runs(drawn({REAL: 0.5, MADE_UP: 0.0}))
+    kept = runs[runs["seed"].rank(method="dense") <= seeds]
+    found = evidence_of(Source(label="x", runs=kept), Settings(interval=interval))
+    spreads = (0.0, 1e-3, 0.05, 0.2, 1.0, 5.0)
+    moved = [with_pretraining_spread(found, sd, MODELS_APART)(GAP) for sd in spreads]
+    ps, widths = [one.p_for for one in moved], [one.high - one.low for one in moved]
+    assert ps == sorted(ps) and widths == sorted(widths) and moved[0] == found(GAP)
+    assert moved[-1].p_for == pytest.approx(
+        2 * stats.norm.sf(moved[-1].effect / (5 * math.sqrt(2))), abs=0.01
     )
-    ps = [with_pretraining_spread(found, sd, MODELS_APART)(GAP).p_for for sd in (0.0, 1e-3, 0.05, 0.2, 1.0)]
-    assert ps == sorted(ps) and ps[0] == found(GAP).p_for
-    far = with_pretraining_spread(found, 5.0, MODELS_APART)(GAP)
-    assert far.p_for == pytest.approx(2 * stats.norm.sf(far.effect / (5 * math.sqrt(2))), abs=0.01)
 
 
 def test_a_simulated_spread_is_covered() -> None:
