@@ -1,15 +1,19 @@
 """The GPU path at full size where there is no GPU: real CUDA torch on a stand-in of the CUDA driver.
 
     python -m tests.performance.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION
+    python -m tests.performance.gpu_rehearsal --driver 'COMMAND' --counter FUNCTION --whole --steps 6
 
 COMMAND is put before the interpreter; {memory} and {ranks} in it become the GPU's memory in GiB and the number of
 GPUs. Under it CUDA calls must succeed, without kernels that compute anything. FUNCTION is the name of a C function of
-a preloaded library, `uint64_t FUNCTION(int)`, which returns the counters of `COUNTERS` by their place.
+a preloaded library, `uint64_t FUNCTION(int)`, which returns the counters of `COUNTERS` by their place. The variables
+CUDA_DRIVER and CUDA_DRIVER_COUNTER give both, to the test of this script, too.
 
 The product runs as it is: data loader, Composer, autocast, Inductor and Triton down to machine code, the caching
-allocator, fused AdamW, DDP by torchrun. Replaced are what needs numbers (checks for finite losses) and what writes
-gigabytes (checkpoints). Each row is one run in processes of its own; host seconds are the CPU time of all threads of
-the slowest rank but the data loader's, the median of the second half of the steps.
+allocator, fused AdamW, DDP by torchrun. Replaced is what needs numbers, such as checks for finite losses. Each row is
+one run in processes of its own, which ends before its first checkpoint; with `--whole` it saves, exports the model and
+fine-tunes it on a dataset of each task. What is per step is the median of the last
+quarter of the steps, since DDP measures itself in the first ten; host seconds are the CPU time of all threads but the
+data loader's, of the slowest rank.
 """
 
 from __future__ import annotations
@@ -45,7 +49,10 @@ SEQUENCES = 288
 """Sequences of a rank's step: the paper's 2,304 on eight GPUs, 297,000 tokens in 12 or 13 passes."""
 DOCUMENTS, WORDS = 900, 3_000
 """Made-up text, of which an epoch is several steps."""
-OBJECTIVE = "mlm40"
+OBJECTIVE, PREDICTED = "mlm40", 0.4
+DATASETS = ("sst2", "conll2003_en", "squad", "nq")
+"""One of each task."""
+FINE_TUNING_STEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +64,11 @@ class Case:
     ranks: int
     steps: int
     sequences: int
-    settings: tuple[str, ...]
+    """Of a rank's step."""
+    settings: tuple[str, ...] = ()
+    """KEY = VALUE of the study file's settings."""
+    whole: bool = False
+    """Whether the model is saved, exported and fine-tuned, too."""
 
 
 @dataclass(kw_only=True)
@@ -84,9 +95,9 @@ class Enough(Exception):
     """The steps of a case are done."""
 
 
-def counters(name: str | None) -> Callable[[], dict[str, int]]:
+def counters(name: str) -> Callable[[], dict[str, int]]:
     """Return what reads the stand-in's counters."""
-    if name is None:
+    if not name:
         return lambda: dict.fromkeys(COUNTERS, 0)
     read = getattr(ctypes.CDLL(None), name)
     read.restype = ctypes.c_uint64
@@ -105,15 +116,18 @@ def without_numbers() -> None:
     import torch
 
     from benchmarks.finetuning import trainer
+    from pretraining.training.log import LogWriter
 
     torch.backends.cuda.enable_cudnn_sdp(False)
     math.isfinite = lambda value: True  # type: ignore[assignment]
     trainer._check_finite = lambda losses: None
+    write = LogWriter.write
+    LogWriter.write = lambda log, row: write(log, {**row, "loss": 1.0, "grad_norm": 1.0})  # type: ignore[method-assign]
     # DDP compares the ranks' parameters by what a kernel would have put where it reads.
     torch.nn.parallel.distributed._verify_param_shape_across_processes = lambda *_: True  # type: ignore[attr-defined]
 
 
-def train_case(case: Case, data: Path, out: Path, counter: str | None) -> Record:
+def train_case(case: Case, data: Path, out: Path, counter: str) -> Record:
     """Train the steps of a case in this process, one of its ranks."""
     import torch
     from composer import Callback, State, Trainer
@@ -155,6 +169,30 @@ def train_case(case: Case, data: Path, out: Path, counter: str | None) -> Record
     return record
 
 
+def whole_case(case: Case, data: Path, out: Path, counter: str) -> Record:
+    """Train the few steps of a model, save and export it, and fine-tune it once on a dataset of each task."""
+    import torch
+
+    from benchmarks.__main__ import main as benchmarks
+    from benchmarks.tasks import families
+    from pretraining.plan.plan import load_study
+    from pretraining.training.train import train
+
+    without_numbers()
+    families.steps_of = lambda *_: FINE_TUNING_STEPS
+    record, name = Record(), f"rehearsal-{case.size}-{OBJECTIVE}-{case.steps}"
+    assert train(name, data=data, out=out / "out", study=load_study(study_file(case, out)))
+    given = ["--data", str(out / "made-up"), "--out", str(out / "results")]
+    benchmarks(["synthetic", *DATASETS, "--out", str(out / "made-up"), "--train", "64", "--evaluation", "16"])
+    model = ["--model", str(out / "out" / "models" / name), "--device", "cuda"]
+    code = benchmarks(["run", *model, *given, "--dataset", *DATASETS, "--lr", "1e-5", "--seed", "0"])
+    record.error = f"fine-tuning ended with {code}" if code else ""
+    record.counts.append(counters(counter)())
+    record.breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    record.allocated = torch.cuda.max_memory_allocated() / 1e9
+    return record
+
+
 def shape_of(size: str) -> Shape:
     """Return the shape of a size of the paper, or of `tiny`."""
     return SHAPES.get(size, TINY)
@@ -172,26 +210,26 @@ def study_file(case: Case, folder: Path) -> Path:
     return path
 
 
-def make_data(folder: Path) -> Path:
+def make_data(folder: Path, documents: int = DOCUMENTS) -> Path:
     """Write shards of made-up documents and return their folder."""
     from pretraining.data.build_shards import build
     from pretraining.data.shard_settings import ShardSettings
     from pretraining.data.tokenizer import train_tokenizer
     from tests.pretraining.documents import make_documents, write_jsonl
 
-    documents = make_documents(DOCUMENTS, words=WORDS)
-    train_tokenizer(documents[:5], 330).save(folder / "tokenizer")
-    file = write_jsonl(folder / "documents.jsonl", documents)
+    texts = make_documents(documents, words=WORDS)
+    train_tokenizer(texts[:5], 330).save(folder / "tokenizer")
+    file = write_jsonl(folder / "documents.jsonl", texts)
     build([str(file)], str(folder / "tokenizer"), folder / "data", ShardSettings(), workers=0)
     return folder / "data"
 
 
-def run_case(case: Case, driver: str, counter: str | None, data: Path) -> list[Record]:
+def run_case(case: Case, driver: str, counter: str, data: Path) -> list[Record]:
     """Run a case under the driver and return the record of each rank."""
     with tempfile.TemporaryDirectory() as folder:
         words = shlex.split(driver.format(memory=case.memory, ranks=case.ranks))
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case.ranks}"]
-        inner = ["-m", "tests.performance.gpu_rehearsal", "--counter", counter or "", "--data", str(data)]
+        inner = ["-m", "tests.performance.gpu_rehearsal", "--counter", counter, "--data", str(data)]
         inner += ["--case", json.dumps(asdict(case)), "--into", folder]
         done = subprocess.run(
             [*words, sys.executable, *(launcher if case.ranks > 1 else []), *inner], cwd=ROOT
@@ -214,74 +252,85 @@ HEADER = (
 def row(case: Case, records: list[Record]) -> list[str]:
     """Return a case as a row of the table."""
     errors = [record.error for record in records if record.error]
-    long = [record for record in records if len(record.counts) > 2]
-    head = [case.size, str(case.memory), str(case.ranks)]
-    if not long:
-        return [*head, "0", *["-"] * (len(HEADER) - 5), errors[0] if errors else "no step"]
-    first = long[0]
-    half = len(first.counts) // 2
-
-    def each(name: str) -> str:
-        later = [counts[name] for counts in first.counts[half - 1 :]]
-        return f"{statistics.median(b - a for a, b in itertools.pairwise(later)):,.0f}"
-
-    host = max(
-        statistics.median(b - a for a, b in itertools.pairwise(record.seconds[half - 1 :])) for record in long
+    breaks = sum(record.breaks for record in records)
+    result = errors[0] if errors else f"runs, {breaks} graph breaks"
+    first = max(records, key=lambda record: len(record.counts))
+    head = [
+        case.size,
+        str(case.memory),
+        str(case.ranks),
+        str(case.steps if case.whole else len(first.counts)),
+    ]
+    if not first.counts:
+        return [*head, *["-"] * (len(HEADER) - 5), result]
+    peak = max(record.counts[-1]["peak"] for record in records if record.counts)
+    head += [f"{peak / 1e9:.1f}", f"{max(record.allocated for record in records):.1f}"]
+    if case.whole or len(first.counts) < 4:
+        return [*head, *["-"] * (len(HEADER) - 7), result]
+    graphs, host = (
+        first.graphs,
+        max(per_step(record.seconds) for record in records if len(record.seconds) > 3),
     )
-    graphs = first.graphs
-    shape, peak = shape_of(case.size), peak_flops("NVIDIA H100 80GB HBM3")
-    assert peak is not None
-    flops = model_flops_per_token(shape, predicted=0.4) * first.tokens / len(first.counts) / case.ranks
+    shape, rate = shape_of(case.size), peak_flops("NVIDIA H100 80GB HBM3")
+    assert rate is not None
+    tokens = first.tokens / len(first.counts) / case.ranks
     return [
         *head,
-        str(len(graphs)),
-        f"{max(record.counts[-1]['peak'] for record in long) / 1e9:.1f}",
-        f"{max(record.allocated for record in long):.1f}",
-        each("launches"),
-        each("products"),
-        each("collectives"),
-        each("synchronisations"),
+        *(
+            f"{per_step([counts[name] for counts in first.counts]):,.0f}"
+            for name in ("launches", "products", "collectives", "synchronisations")
+        ),
         f"{graphs[-1]} ({graphs.index(graphs[-1]) + 1})",
         f"{host:.2f}",
-        f"{flops / peak:.2f}",
-        errors[0] if errors else f"runs, {sum(record.breaks for record in records)} graph breaks",
+        f"{model_flops_per_token(shape, predicted=PREDICTED) * tokens / rate:.2f}",
+        result,
     ]
+
+
+def per_step(totals: Sequence[float]) -> float:
+    """Return the median growth over the last quarter of the steps."""
+    late = totals[3 * len(totals) // 4 - 1 :]
+    return statistics.median(after - before for before, after in itertools.pairwise(late))
 
 
 def main() -> None:
     """Run the cases and print the table."""
     parser = parser_of(__doc__)
-    parser.add_argument("--driver", default="", help="command that runs another on the stand-in")
-    parser.add_argument("--counter", default="", help="C function that returns its counters")
+    parser.add_argument(
+        "--driver", default=os.environ.get("CUDA_DRIVER", ""), help="command before the interpreter"
+    )
+    parser.add_argument(
+        "--counter", default=os.environ.get("CUDA_DRIVER_COUNTER", ""), help="C function of counters"
+    )
     parser.add_argument("--sizes", nargs="*", default=[*SHAPES], choices=(*SHAPES, "tiny"))
     parser.add_argument("--memory", nargs="*", type=int, default=[78, 139], help="GiB")
     parser.add_argument("--ranks", nargs="*", type=int, default=[1, 2])
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--sequences", type=int, default=SEQUENCES, help="of a rank's step")
+    parser.add_argument("--whole", action="store_true", help="save, export and fine-tune, too")
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="KEY=VALUE in TOML")
-    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help="shards of an earlier call's `make_data`")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    counter = options.counter or None
     if options.case:
         case = Case(**json.loads(options.case))
-        record = train_case(case, options.data, options.into, counter)
+        play = whole_case if case.whole else train_case
+        record = play(case, options.data, options.into, options.counter)
         rank = int(os.environ.get("RANK", "0"))
         (options.into / f"rank-{rank}.json").write_text(json.dumps(asdict(record)))
         sys.stdout.flush()
-        os._exit(0)  # the others of a job that ran out of memory wait for this one
+        os._exit(0)  # without waiting for ranks that ran out of memory
     print("| " + " | ".join(HEADER) + " |\n|" + "--:|" * len(HEADER), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         data = options.data or make_data(Path(folder))
         for size, memory, ranks in itertools.product(options.sizes, options.memory, options.ranks):
             case = Case(
                 size=size, memory=memory, ranks=ranks, steps=options.steps, sequences=options.sequences,
-                settings=tuple(options.settings),
+                settings=tuple(options.settings), whole=options.whole,
             )  # fmt: skip
-            print(
-                "| " + " | ".join(row(case, run_case(case, options.driver, counter, data))) + " |", flush=True
-            )
+            records = run_case(case, options.driver, options.counter, data)
+            print("| " + " | ".join(row(case, records)) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""The GPU path without a GPU: skipped where no stand-in of the CUDA driver is named, or it cannot be built."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.performance.gpu_rehearsal import Case, make_data, per_step, run_case
+
+DRIVER = os.environ.get("CUDA_DRIVER", "")
+
+
+def has_driver() -> bool:
+    words = shlex.split(DRIVER.format(memory=8, ranks=1))
+    asked = [*words, sys.executable, "-c", "import torch; torch.cuda.get_device_properties(0)"]
+    try:
+        return bool(words) and subprocess.run(asked, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_tiny_model_trains_on_a_stand_in_of_the_driver(tmp_path: Path) -> None:
+    if not has_driver():
+        pytest.skip("CUDA_DRIVER names no stand-in of the CUDA driver that works here")
+    data = make_data(tmp_path, documents=60)
+    case = Case(size="tiny", memory=8, ranks=1, steps=20, sequences=40)
+    (record,) = run_case(case, DRIVER, os.environ.get("CUDA_DRIVER_COUNTER", ""), data)
+    assert record.error == "" and len(record.counts) == 20
+    assert record.breaks == 0
+    # The first step's passes have all the lengths that graphs differ by: one, and any.
+    assert 0 < record.graphs[2] == record.graphs[-1]
+    assert per_step([counts["synchronisations"] for counts in record.counts]) <= 5
+    # Nothing is asked of the driver once all passes have been seen.
+    assert (
+        record.counts[9]["allocations"] == record.counts[-1]["allocations"] or not record.counts[-1]["peak"]
+    )
