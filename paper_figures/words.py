@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence, RunEvidence
 from analysis.claims.grades import CONTRADICTED, GRADES, SUPPORTED
-from analysis.claims.statements import Claim, Contrast, Spread, comparisons
+from analysis.claims.statements import Claim
 from analysis.claims.verdicts import Verdict, judge
 from analysis.records import records
 from analysis.statistics.interval_kinds import caption_of
@@ -59,14 +59,8 @@ def alt_text(figure: FigureSpec, data: Any, inputs: Inputs) -> str:
 
 def family_models(claim: str) -> tuple[str, ...]:
     """Return the models that a finding and those it is judged with compare; none without a finding."""
-    models: dict[str, None] = {}
-    for member in _family(claim).values() if claim else ():
-        for comparison in comparisons(member.body):
-            if isinstance(comparison, Contrast):
-                models |= dict.fromkeys(term.model for term in comparison.terms)
-            elif isinstance(comparison, Spread):
-                models |= dict.fromkeys((*comparison.narrow, *comparison.wide))
-    return tuple(models)
+    members = _family(claim).values() if claim else ()
+    return tuple(dict.fromkeys(model for member in members for model in member.models))
 
 
 def result(verdict: Verdict) -> str:

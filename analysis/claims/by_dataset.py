@@ -25,8 +25,6 @@ __all__ = [
     "read_by_dataset",
 ]  # fmt: skip
 
-DOMINANT = 0.6
-"""Share of the sum of three datasets' effects from which on one of them is named."""
 Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
 FindingOf = Callable[[Comparison], Finding]
@@ -115,20 +113,6 @@ class DatasetReading:
             for name in contrast.made_by:
                 found.setdefault(name, []).append(contrast)
         return found
-
-    @property
-    def dominant(self) -> list[tuple[Heterogeneity, str, float]]:
-        """The contrasts of whose average, which holds, one dataset has `DOMINANT` or more; largest share first."""
-        found = []
-        for contrast in self.contrasts:
-            effects = {name: finding.effect for name, finding in contrast.single.items()}
-            total = math.fsum(effects.values())
-            directed = not contrast.average.comparison.is_range
-            if contrast.average.p_for <= ALPHA and len(effects) > 2 and total and directed:
-                name = max(effects, key=lambda one: effects[one] / total)
-                if effects[name] / total >= DOMINANT:
-                    found.append((contrast, name, effects[name] / total))
-        return sorted(found, key=lambda one: -one[2])
 
     @property
     def silent(self) -> dict[str, int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from analysis.claims.evidence import Finding
 from analysis.claims.statements import Contrast, Term
 from common.errors import UserError
 from pretraining.model_names import parse
 
-__all__ = ["same_up_to_sign", "shared_trunks", "typical_contrast"]
+__all__ = ["shared_trunks", "typical_contrast"]
 
 _MOST_NAMED = 6
 """Trunks that are named."""
@@ -71,24 +71,3 @@ def _trunk(model: str) -> str:
         return parse(model).stages[0].name
     except UserError:
         return model
-
-
-def same_up_to_sign(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Return the findings in groups that compare the same scores, one way or the other, in order."""
-    groups: dict[object, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(_key(finding), []).append(finding)
-    return list(groups.values())
-
-
-def _key(finding: Finding) -> object:
-    comparison = finding.comparison
-    if not isinstance(comparison, Contrast):
-        return comparison
-    ways = [
-        tuple(sorted((term.cell, round(sign * term.weight, 12)) for term in comparison.terms))
-        for sign in (1, -1)
-    ]
-    ends = comparison.low, comparison.high
-    # A difference and its reverse claim opposite things of one pair; a range claims one thing twice.
-    return min(ways), frozenset(abs(end) for end in ends), comparison.unit

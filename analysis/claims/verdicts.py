@@ -10,7 +10,7 @@ from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, Grade, Weighed, grade_of
 from analysis.claims.inference import holm, partial_conjunction
 from analysis.claims.statements import AtLeast, Claim, Comparison, Node
-from analysis.claims.typical import same_up_to_sign, typical_contrast
+from analysis.claims.typical import typical_contrast
 
 __all__ = [
     "ALPHA",
@@ -176,26 +176,6 @@ class Verdict:
     def known(self) -> tuple[Finding, ...]:
         """The contrasts of the claim that the source knows."""
         return tuple(finding for finding in self.tree.findings if finding.known)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many contrasts there are, are known, point the claim's way, and hold or fail on their own.
-
-        A contrast and its reverse count once: they hold when either does.
-        """
-        every = same_up_to_sign(self.tree.findings)
-        known = [alike for alike in every if alike[0].known]
-
-        def count(test: Callable[[Finding], bool]) -> int:
-            return sum(any(test(finding) for finding in alike) for alike in known)
-
-        return {
-            "contrasts": len(every),
-            "known": len(known),
-            "point_that_way": count(lambda finding: finding.comparison.holds(finding.effect)),
-            "hold": count(lambda finding: finding.p_for <= ALPHA),
-            "fail": sum(all(finding.p_against <= ALPHA for finding in alike) for alike in known),
-        }
 
     @property
     def seeds(self) -> str:

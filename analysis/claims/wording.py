@@ -8,16 +8,15 @@ from collections.abc import Iterable
 from analysis.claims.catalogue.terms import MARGINS
 from analysis.claims.evidence import Finding
 from analysis.claims.grades import ALPHA, UNDECIDED
-from analysis.claims.statements import AtLeast
 from analysis.claims.typical import shared_trunks
-from analysis.claims.verdicts import Branch, Verdict, unsupported
+from analysis.claims.verdicts import Branch, Verdict
 from analysis.published_cells import N_SEEDS
 from analysis.statistics.interval_kinds import INTERVALS
 from analysis.statistics.measured_coverage import coverage_words
 
 __all__ = [
-    "format_effect", "format_p", "format_typical", "how_tested", "levels", "levels_in_words", "mixed_notes", "p_texts",
-    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence", "shortfall",
+    "format_effect", "format_p", "format_typical", "how_tested", "levels_in_words", "mixed_notes", "p_texts",
+    "readout", "says", "seeds_in_words", "seeds_that_decide", "sentence",
 ]  # fmt: skip
 
 
@@ -107,18 +106,6 @@ def levels_in_words() -> str:
     )
 
 
-def levels(tree: Branch) -> str:
-    """Return the levels and margins of the tests of a statement's contrasts."""
-    comparisons = [finding.comparison for finding in tree.findings]
-    words = []
-    if any(not one.is_range for one in comparisons):
-        words.append("directions at 5 % two-sided (2.5 % one-sided)")
-    ranges = dict.fromkeys(one.region for one in comparisons if one.is_range)
-    if ranges:
-        words.append(f"ranges ({', '.join(ranges)} points) by two one-sided tests at 5 %")
-    return "; ".join(words)
-
-
 def seeds_that_decide(finding: Finding) -> int | None:
     """Return the seeds with which a contrast as large as it was seen would be decided, with power 80 %.
 
@@ -162,24 +149,22 @@ def _has_error(finding: Finding) -> bool:
 
 def sentence(verdict: Verdict) -> str:
     """Return the verdict in a few sentences: grade, readout, typical and most adverse effect, what would decide it."""
-    grade, counts, decisive = verdict.grade, verdict.counts, verdict.decisive
+    grade, decisive, findings = verdict.grade, verdict.decisive, verdict.tree.findings
     name = f"{grade.name[0].upper()}{grade.name[1:]}"
-    missing = next((finding.missing for finding in verdict.tree.findings if not finding.known), "")
-    if not counts["known"]:
+    missing = next((finding.missing for finding in findings if not finding.known), "")
+    if not verdict.known:
         return f"{name}: {missing}."
     parts = [f"{name}: {readout(verdict.tree)}."]
     if missing:
-        ways = f"{counts['point_that_way']} point that way, {counts['hold']} hold on their own"
-        parts.append(
-            f"{counts['known']} of {counts['contrasts']} contrasts can be computed ({ways}); {missing}."
-        )
+        different = len(set(findings)), len(set(verdict.known))
+        parts.append(f"{different[1]} of {different[0]} comparisons can be computed; {missing}.")
     if grade.sided and verdict.p > 0 and verdict.p <= ALPHA < verdict.p_adjusted:
         way = "holds" if grade.sided > 0 else "fails"
         parts.append(
             f"It {way} on its own (p {format_p(verdict.p)}) but not after Holm's adjustment over the "
             f"{verdict.family_size} claims of its family ({format_p(verdict.p_adjusted)})."
         )
-    if verdict.typical is not None and verdict.typical.known and len(verdict.tree.findings) > 1:
+    if verdict.typical is not None and verdict.typical.known and len(findings) > 1:
         typical, shared = verdict.typical, shared_trunks(verdict.known)
         parts.append(
             f"Typical: {format_effect(typical)} {typical.comparison.unit} ({typical.comparison.label}"
@@ -192,28 +177,6 @@ def sentence(verdict: Verdict) -> str:
     if grade is UNDECIDED and (words := seeds_in_words(decisive, "that comparison")):
         parts.append(f"{words} if it is as large as it was seen (power 80 %).")
     return " ".join(parts)
-
-
-def shortfall(branch: Branch) -> list[str]:
-    """Return, for each needed part that does not hold on its own, what the numbers are instead."""
-    lines = []
-    for part in unsupported(branch):
-        if isinstance(part.node, AtLeast) and part.node.count > 1:
-            lines += [line for one in part.parts for line in shortfall(one)]
-            continue
-        finding = part.finding
-        if finding is None:
-            finding = part.decides_for
-            lead = f"{part.node.label}: {finding.comparison.label}"
-        else:
-            lead = finding.comparison.label
-        if not finding.known:
-            lines.append(f"{lead}: {finding.missing}")
-            continue
-        remains = finding.comparison.is_range and finding.comparison.holds(0.0) and finding.p_zero <= ALPHA
-        left = ", a difference that remains" if remains else ""
-        lines.append(f"{lead} is {format_effect(finding)}, claimed {finding.comparison.region}{left}")
-    return lines
 
 
 def mixed_notes(mixed: Verdict) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from analysis.claims.catalogue.terms import ALL, FULL, MARGINS, mlm
+from analysis.claims.catalogue.terms import ALL, FULL, Region, mlm, within
 from analysis.claims.statements import Claim, Contrast, all_of, difference, weighted
 
 __all__ = ["CLAIMS"]
@@ -14,11 +12,11 @@ def _cpt(start: str, total: str) -> str:
     return f"610m-{start}-dec{FULL}-mlm40-{total}"
 
 
-def _starts(total: str, task: str, *, within: bool = False) -> Contrast:
+def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
     """CLM start minus MLM start after CPT up to step `total`."""
     label = f"CLM start - MLM start on {task}, after {int(total[:-1]) - 42}k steps of CPT"
-    low, high = (-MARGINS[task], MARGINS[task]) if within else (0.0, math.inf)
-    return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, low=low, high=high)
+    region = within(task) if closed else Region()
+    return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
 
 def _last_gain(task: str) -> Contrast:
@@ -47,7 +45,7 @@ CLAIMS = (
                 all_of("ahead on SC and TC", [_starts("64k", task) for task in ("SC", "TC")]),
                 all_of(
                     "gap closed on QA and IR",
-                    [_starts("64k", task, within=True) for task in ("QA", "IR")],
+                    [_starts("64k", task, closed=True) for task in ("QA", "IR")],
                 ),
             ],
         ),
@@ -63,8 +61,8 @@ CLAIMS = (
             "CLM start against MLM start after 12k steps",
             [
                 all_of("ahead on TC and IR", [_starts("54k", task) for task in ("TC", "IR")]),
-                _starts("54k", "SC", within=True),
-                _starts("54k", "QA", within=True),
+                _starts("54k", "SC", closed=True),
+                _starts("54k", "QA", closed=True),
             ],
         ),
         remark='"Close" on QA is read as comparable, with the same margin of one point.',
@@ -85,8 +83,7 @@ CLAIMS = (
                     _cpt("mlm40", "64k"),
                     _cpt("mlm40", "54k"),
                     "SC",
-                    low=-MARGINS["SC"],
-                    high=MARGINS["SC"],
+                    **within("SC"),
                 ),
             ],
         ),

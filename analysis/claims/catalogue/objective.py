@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 
-from analysis.claims.catalogue.terms import MARGINS, SIZES, clm, mlm
+from analysis.claims.catalogue.terms import BELOW, MARGINS, SIZES, Region, clm, mlm, within
 from analysis.claims.statements import Claim, Contrast, all_of, difference, weighted
 
 __all__ = ["CLAIMS"]
@@ -20,6 +19,10 @@ def _gaps(tasks: Iterable[str]) -> Iterator[Contrast]:
     for task in tasks:
         for size in SIZES:
             yield difference(f"MLM - CLM on {task}, {size}", mlm(size), clm(size), task)
+
+
+_BY_SIZE: tuple[tuple[str, str, Region], ...] = (("SC", "widens", {}), ("IR", "narrows", BELOW))
+"""How the gap changes with size: the task, the word, the claimed region of the change."""
 
 
 CLAIMS = (
@@ -67,26 +70,21 @@ CLAIMS = (
                         weighted(
                             f"gap on {task}, {large} - {small}",
                             [*_gap(large, task), *_gap(small, task, -1.0)],
-                            low=low,
-                            high=high,
+                            **region,
                         )
                         for small, large in itertools.pairwise(SIZES)
                     ],
                 )
-                for task, word, low, high in (
-                    ("SC", "widens", 0.0, math.inf),
-                    ("IR", "narrows", -math.inf, 0.0),
-                )
+                for task, word, region in _BY_SIZE
             ],
         ),
         reported=tuple(
             weighted(
                 f"gap on {task}, {SIZES[-1]} - {SIZES[0]}",
                 [*_gap(SIZES[-1], task), *_gap(SIZES[0], task, -1.0)],
-                low=low,
-                high=high,
+                **region,
             )
-            for task, low, high in (("SC", 0.0, math.inf), ("IR", -math.inf, 0.0))
+            for task, _, region in _BY_SIZE
         ),
         mixed=True,
         remark="Read as monotone over the three sizes; the reported contrasts compare the largest with the "
@@ -109,8 +107,7 @@ CLAIMS = (
                             clm(size),
                             mlm(size),
                             "TC",
-                            low=-MARGINS["TC"],
-                            high=MARGINS["TC"],
+                            **within("TC"),
                         )
                         for size in ("210m", "1b")
                     ],

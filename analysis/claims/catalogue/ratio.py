@@ -3,50 +3,35 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
-from analysis.claims.catalogue.terms import ALL, FULL, SIZES
+import numpy as np
+
+from analysis.claims.catalogue.terms import ALL, BELOW, FULL, SIZES
 from analysis.claims.statements import AtLeast, Claim, all_of, any_of, both_of, difference, weighted
 from pretraining.model_names import RATIOS
 
 __all__ = ["CLAIMS"]
 
 
-def _slope(size: str, task: str, sign: float = 1.0) -> list[tuple[float, str, str]]:
-    """Return the slope through all ratios, in points for 10 percentage points of masking."""
-    return [(sign * weight, model, of) for weight, model, of in _line(size, task, RATIOS)]
-
-
-def _end_slope(size: str, task: str, end: int) -> list[tuple[float, str, str]]:
-    """Return the slope of the least-squares parabola at the smallest (end -1) or largest ratio (1)."""
-    step = 10
-    middle = sum(RATIOS) / len(RATIOS)
-    places = [(ratio - middle) / step for ratio in RATIOS]
-    squares = sum(place**2 for place in places)
-    bends = (0.25, -0.25, -0.25, 0.25)
-    reach = places[-1] * end
+def _slope(
+    size: str,
+    task: str,
+    sign: float = 1.0,
+    *,
+    ratios: Sequence[int] = RATIOS,
+    degree: int = 1,
+    at: float = 0.0,
+) -> list[tuple[float, str, str]]:
+    """Return the slope at ratio `at` of the least-squares polynomial through ratios, in points per 10 % of masking."""
+    powers = np.arange(degree, 0, -1)
+    coefficients = np.linalg.pinv(np.vander(np.array(ratios) / 10, degree + 1))[:-1]
+    weights = sign * (powers * (at / 10) ** (powers - 1) @ coefficients)
+    # A ratio in the middle has no weight, but for rounding.
     return [
-        (place / squares + 2 * bend * reach, f"{size}-mlm{ratio}-{FULL}", task)
-        for place, bend, ratio in zip(places, bends, RATIOS, strict=True)
+        (float(round(weight, 12)), f"{size}-mlm{ratio}-{FULL}", task)
+        for weight, ratio in zip(weights, ratios, strict=True)
     ]
-
-
-def _line(size: str, task: str, ratios: Sequence[int]) -> list[tuple[float, str, str]]:
-    """Return the least-squares slope through some of the ratios, in points for 10 percentage points of masking."""
-    middle = sum(ratios) / len(ratios)
-    squares = sum((ratio - middle) ** 2 for ratio in ratios)
-    return [(10 * (ratio - middle) / squares, f"{size}-mlm{ratio}-{FULL}", task) for ratio in ratios]
-
-
-def _falls_and_rises(
-    label: str, fall: list[tuple[float, str, str]], rise: list[tuple[float, str, str]], where: str
-) -> AtLeast:
-    return both_of(
-        label,
-        weighted(f"slope {where} before", fall, low=-math.inf, high=0.0, unit=_SLOPE),
-        weighted(f"slope {where} after", rise, unit=_SLOPE),
-    )
 
 
 def _two_lines(size: str, task: str) -> AtLeast:
@@ -54,11 +39,19 @@ def _two_lines(size: str, task: str) -> AtLeast:
     return any_of(
         f"two lines on {task}, {size}",
         [
-            _falls_and_rises(
+            both_of(
                 f"falls to {ratio} % and rises from there on {task}, {size}",
-                _line(size, task, RATIOS[: place + 1]),
-                _line(size, task, RATIOS[place:]),
-                f"on {task}, {size}, break at {ratio} %:",
+                weighted(
+                    f"slope on {task}, {size}, break at {ratio} %: before",
+                    _slope(size, task, ratios=RATIOS[: place + 1]),
+                    **BELOW,
+                    unit=_SLOPE,
+                ),
+                weighted(
+                    f"slope on {task}, {size}, break at {ratio} %: after",
+                    _slope(size, task, ratios=RATIOS[place:]),
+                    unit=_SLOPE,
+                ),
             )
             for place, ratio in list(enumerate(RATIOS))[1:-1]
         ],
@@ -153,7 +146,7 @@ CLAIMS = (
         body=all_of(
             "the slope at 210m is negative",
             [
-                weighted(f"slope on {task}, 210m", _slope("210m", task), low=-math.inf, high=0.0, unit=_SLOPE)
+                weighted(f"slope on {task}, 210m", _slope("210m", task), **BELOW, unit=_SLOPE)
                 for task in ("TC", "QA")
             ],
         ),
@@ -171,13 +164,14 @@ CLAIMS = (
                     f"U on {task}, {size}",
                     weighted(
                         f"slope at {RATIOS[0]} % on {task}, {size}",
-                        _end_slope(size, task, -1),
-                        low=-math.inf,
-                        high=0.0,
+                        _slope(size, task, degree=2, at=RATIOS[0]),
+                        **BELOW,
                         unit=_SLOPE,
                     ),
                     weighted(
-                        f"slope at {RATIOS[-1]} % on {task}, {size}", _end_slope(size, task, 1), unit=_SLOPE
+                        f"slope at {RATIOS[-1]} % on {task}, {size}",
+                        _slope(size, task, degree=2, at=RATIOS[-1]),
+                        unit=_SLOPE,
                     ),
                 )
                 for size in ("610m", "1b")

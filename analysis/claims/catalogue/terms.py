@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from typing import TypedDict
+
 from benchmarks.protocol import TASKS
 from pretraining.paper_settings import SHAPES
 
-__all__ = ["ALL", "FULL", "MARGINS", "SIZES", "clm", "mlm"]
-
+__all__ = ["ALL", "BELOW", "FULL", "MARGINS", "SIZES", "Region", "clm", "mlm", "within"]
 
 MARGINS = {"SC": 0.5, "TC": 0.25, "QA": 1.0, "IR": 0.5}
 """Differences in points below which two scores count as comparable; see docs/claims.md for why these."""
 
+
+class Region(TypedDict, total=False):
+    """The claimed region of a contrast, in points; above 0 where nothing is said."""
+
+    low: float
+    high: float
+
+
+BELOW = Region(low=-math.inf, high=0.0)
 SIZES = tuple(SHAPES)
 ALL = tuple(TASKS)
 FULL = "42k"
@@ -25,3 +36,8 @@ def mlm(size: str) -> str:
 def clm(size: str) -> str:
     """Return the CLM model of a size at the full budget."""
     return f"{size}-clm-{FULL}"
+
+
+def within(task: str) -> Region:
+    """Return the claimed region of two scores of a task that are comparable."""
+    return Region(low=-MARGINS[task], high=MARGINS[task])

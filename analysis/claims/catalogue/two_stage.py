@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.claims.catalogue.terms import ALL, MARGINS
+from analysis.claims.catalogue.terms import ALL, within
 from analysis.claims.statements import AtLeast, Claim, Spread, all_of, any_of, difference
 from pretraining.model_names import RATIOS, SPLITS
 
@@ -76,8 +76,7 @@ CLAIMS = (
                         _split(budget, 3),
                         _split(budget, 0),
                         task,
-                        low=-MARGINS[task],
-                        high=MARGINS[task],
+                        **within(task),
                     )
                     for budget in SPLITS
                     for task in ALL

@@ -45,13 +45,6 @@ def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
         named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
         more = f"; and {len(contrasts) - _MOST_NAMED} more" if len(contrasts) > _MOST_NAMED else ""
         lines.append(f"{DATASETS[name].title} makes the result of {named}{more}.")
-    shares = {name: (contrast, share) for contrast, name, share in reversed(reading.dominant)}
-    largest = [
-        f"{DATASETS[name].title} {share:.0%} of {contrast.average.comparison.label}"
-        for name, (contrast, share) in shares.items()
-    ]
-    if largest:
-        lines.append(f"Largest shares of an average that holds: {'; '.join(largest)}.")
     silent = [f"{DATASETS[name].title} (0 of {count})" for name, count in reading.silent.items()]
     if silent:
         lines.append(f"Shown in none of its comparisons: {', '.join(silent)}.")

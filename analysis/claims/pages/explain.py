@@ -25,7 +25,6 @@ from analysis.claims.wording import (
     format_effect,
     format_p,
     format_typical,
-    levels,
     levels_in_words,
     mixed_notes,
     p_texts,
@@ -122,7 +121,6 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
             f"{format_p(verdict.p_against)} (Holm {format_p(verdict.p_against_adjusted)}), over "
             f"{verdict.family_size} claims about {FAMILIES[claim.family]}"
         )
-        lines.append(f"  levels   {levels(verdict.tree)}")
     if claim.id in assessment.opinions:
         lines.append(
             f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / over datasets)"

@@ -11,10 +11,10 @@ import pandas as pd
 from analysis.claims.assessment import Assessment
 from analysis.claims.catalogue import FAMILIES, MARGINS
 from analysis.claims.evidence import Finding
-from analysis.claims.grades import ALPHA, UNDECIDABLE, UNDECIDED
+from analysis.claims.grades import ALPHA, UNDECIDED
 from analysis.claims.pages.by_dataset import dataset_record
 from analysis.claims.verdicts import Branch, Verdict
-from analysis.claims.wording import levels, mixed_notes, seeds_that_decide, sentence, shortfall
+from analysis.claims.wording import mixed_notes, seeds_that_decide, sentence
 
 __all__ = ["as_record", "contrasts_frame", "verdicts_data", "verdicts_frame"]
 
@@ -27,13 +27,9 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "verdict": verdict.verdict,
         "sentence": sentence(verdict),
         "remark": claim.remark,
-        "shortfall": shortfall(verdict.tree)
-        if verdict.grade.sided <= 0 and verdict.grade is not UNDECIDABLE
-        else [],
         "parts": len(verdict.tree.units),
         "holds_in": verdict.tree.hold,
         "fails_in": verdict.tree.fail,
-        "levels": levels(verdict.tree),
         "seeds_that_decide": seeds_that_decide(decisive) if verdict.grade is UNDECIDED else None,
         "typical": None if verdict.typical is None else _contrast(verdict.typical),
         **{
@@ -52,7 +48,6 @@ def as_record(verdict: Verdict, mixed: Verdict | None = None) -> dict[str, objec
         "p_against": verdict.p_against,
         "p_against_holm": verdict.p_against_adjusted,
         "family_size": verdict.family_size,
-        "counts": verdict.counts,
         "seeds": verdict.seeds,
         **_contrasts(verdict.tree),
         "reported": [

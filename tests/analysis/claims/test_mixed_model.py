@@ -35,23 +35,18 @@ def mixed_rows(rng, *, effect=0.0, datasets=5.0, seeds=0.3, noise=0.2):
     return pd.DataFrame(rows, columns=["score", "model", "dataset", "seed"])
 
 
-def fit(rows: pd.DataFrame):
-    return fit_mixed(rows["score"].to_numpy(), rows["model"], rows["dataset"], rows["seed"])
-
-
-def gap_of(fitted) -> np.ndarray:
-    return np.array([{MLM: 1.0, CLM: -1.0}.get(model, 0.0) for model in fitted.models])
+GAP_WEIGHTS = {MLM: 1.0, CLM: -1.0}
 
 
 def test_the_mixed_model_of_balanced_runs_is_the_two_way_analysis_of_variance():
     rows = mixed_rows(np.random.default_rng(4), effect=0.5)
-    fitted = fit(rows)
-    estimate = fitted.contrast(gap_of(fitted))
+    fitted = fit_mixed(rows)
+    estimate = fitted.contrast(GAP_WEIGHTS)
     table = rows.pivot(index=["dataset", "seed"], columns="model", values="score")
     left = table.sub(table.mean(axis=1), axis=0) - (table.mean(axis=0) - table.to_numpy().mean())
     residual = float((left.to_numpy() ** 2).sum()) / ((15 - 1) * (6 - 1))
     assert estimate.effect == pytest.approx(table[MLM].mean() - table[CLM].mean(), abs=1e-6)
-    assert fitted.residual_variance == pytest.approx(residual, rel=1e-3)
+    assert fitted.result.scale == pytest.approx(residual, rel=1e-3)
     assert estimate.error == pytest.approx(np.sqrt(2 * residual / 15), rel=1e-3)
 
 
@@ -60,14 +55,14 @@ def test_type_one_error_of_the_mixed_model():
     trials = 150
     wrong = 0
     for _ in range(trials):
-        fitted = fit(mixed_rows(rng))
-        estimate = fitted.contrast(gap_of(fitted))
+        fitted = fit_mixed(mixed_rows(rng))
+        estimate = fitted.contrast(GAP_WEIGHTS)
         wrong += 2 * min(estimate.p_above(0), estimate.p_below(0)) <= 0.05
     assert wrong / trials < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
 def test_a_fit_on_the_boundary_is_noted(recwarn):
-    notes = [fit(mixed_rows(np.random.default_rng(seed), seeds=0.0)).note for seed in range(6)]
+    notes = [fit_mixed(mixed_rows(np.random.default_rng(seed), seeds=0.0)).note for seed in range(6)]
     assert any("boundary" in note or "singular" in note for note in notes)
     assert not recwarn.list
 
@@ -75,7 +70,7 @@ def test_a_fit_on_the_boundary_is_noted(recwarn):
 def test_scores_without_variation_cannot_be_fitted():
     rows = mixed_rows(np.random.default_rng(6), seeds=0.0, noise=0.0)
     with pytest.raises(ValueError, match="nothing varies"):
-        fit(rows)
+        fit_mixed(rows)
 
 
 def test_the_mixed_model_of_too_few_runs_is_not_decidable():
@@ -103,11 +98,11 @@ def test_the_mixed_model_is_misled_by_unequal_variances():
                 for model in BASE
             ]
         frame = pd.DataFrame(rows, columns=["score", "model", "dataset", "seed"])
-        fitted = fit(frame)
+        fitted = fit_mixed(frame)
         per_seed = frame.groupby(["model", "seed"])["score"].mean()
         for size in SIZES:
             weights = {f"{size}-mlm40-42k": 1.0, f"{size}-clm-42k": -1.0}
-            estimate = fitted.contrast(np.array([weights.get(model, 0.0) for model in fitted.models]))
+            estimate = fitted.contrast(weights)
             mixed[size] += 2 * min(estimate.p_above(0), estimate.p_below(0)) <= 0.05
             differences = per_seed[f"{size}-mlm40-42k"] - per_seed[f"{size}-clm-42k"]
             paired[size] += stats.ttest_1samp(differences, 0).pvalue <= 0.05

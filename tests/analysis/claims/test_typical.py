@@ -9,10 +9,10 @@ import pytest
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding, PublishedEvidence
 from analysis.claims.statements import Spread, comparisons, difference
-from analysis.claims.typical import same_up_to_sign, typical_contrast
+from analysis.claims.typical import shared_trunks, typical_contrast
 
 FINDING_OF = PublishedEvidence("t").finding
-A, B, C = "610m-clm-42k", "610m-mlm40-42k", "1b-clm-42k"
+A, B = "610m-clm-42k", "610m-mlm40-42k"
 
 
 def findings(name: str) -> list[Finding]:
@@ -53,7 +53,10 @@ def test_a_search_in_both_directions_and_a_spread_have_none() -> None:
     )
 
 
-def test_a_comparison_and_its_reverse_are_one_pair() -> None:
-    pairs = [difference("x", A, B, "SC"), difference("y", B, A, "SC"), difference("z", A, C, "SC")]
-    groups = same_up_to_sign([Finding(comparison=one) for one in pairs])
-    assert [[one.comparison.label for one in group] for group in groups] == [["x", "y"], ["z"]]
+def test_models_of_one_trunk_are_named_together_and_others_are_not() -> None:
+    assert shared_trunks(findings("F8")) == "the 6 models compared grow from 2 trunks (610m-clm, 610m-mlm40)"
+    assert shared_trunks(findings("F1")) == ""  # six base models, each from random weights of its own
+    own = [Finding(comparison=difference("x", "mine", "yours", "SC"))]
+    assert shared_trunks(own) == ""
+    steps = [Finding(comparison=difference("x", "1b-clm-42k-1000", "1b-clm-42k", "SC"))]
+    assert shared_trunks(steps) == "the 2 models compared grow from 1 trunk (1b-clm)"

@@ -151,8 +151,3 @@ def test_the_numbers_of_f4_f9_f12_and_f13(verdicts) -> None:
     assert (verdicts["F8"].typical.effect, verdicts["F8"].decisive.effect) == pytest.approx(
         (1.58, -0.25), abs=0.005
     )
-
-
-def test_pairs_count_once(verdicts) -> None:
-    assert {k: verdicts["F5a"].counts[k] for k in ("contrasts", "hold")} == {"contrasts": 72, "hold": 35}
-    assert verdicts["F9"].counts["contrasts"] == 72

@@ -1,4 +1,4 @@
-"""Verdicts in words: p, effects, sentences, shortfalls."""
+"""Verdicts in words: p, effects, sentences."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.evidence import Finding
-from analysis.claims.statements import Spread, all_of
-from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence, shortfall
+from analysis.claims.statements import Spread
+from analysis.claims.wording import format_effect, format_p, how_tested, seeds_in_words, sentence
 from analysis.statistics.interval_kinds import INTERVALS
 from common.errors import UserError
 from tests.analysis.claims.given import part, verdict_of
-
-
-def test_shortfalls_are_the_needed_parts_that_do_not_hold():
-    tree = verdict_of(
-        all_of("all", [part("a"), part("b"), part("c")]), a=(0.01, 1), b=(0.5, 0.5), c=None
-    ).tree
-    lines = shortfall(tree)
-    assert len(lines) == 2 and lines[0].startswith("b is") and lines[1] == "c: not there"
 
 
 @pytest.mark.parametrize(
