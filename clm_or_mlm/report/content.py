@@ -216,7 +216,7 @@ def _finding(
     return FindingEntry(
         verdict=verdict,
         sentence=sentence(verdict),
-        datasets=tuple(dataset_sentences(assessment, verdict)),
+        datasets=tuple(dataset_sentences(assessment.datasets[verdict.claim.id])),
         comparisons=tuple(
             Comparison(
                 role="Typical"

@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from analysis.claims.by_dataset import Heterogeneity
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding
-from analysis.claims.grades import ALPHA
 from analysis.claims.pages.by_dataset import dataset_sentences
 from analysis.claims.statements import Claim, Contrast, comparisons
 from analysis.claims.verdicts import Verdict
-from analysis.claims.wording import format_p
+from analysis.claims.wording import format_p, says
 from analysis.records import records
 from benchmarks.protocol import AVERAGE, title_of
 from common.errors import UserError
@@ -62,11 +61,10 @@ def forest_data(inputs: Inputs, claim: Claim) -> pd.DataFrame:
         raise UserError(f"{inputs.source.label} knows no dataset of {claim.id}: {claim.short}")
     data = pd.DataFrame([row for group in groups for row in group], columns=_COLUMNS)
     least = data[["p_for", "p_against"]].min(axis=1).groupby(data["contrast"], sort=False).min()
-    [verdict] = [one for one in assessment.verdicts if one.claim.id == claim.id]
     return data.assign(
         id=claim.id,
         drawn=data["contrast"].isin(least.sort_values(kind="stable").index[:_MOST]),
-        sentences=" ".join(dataset_sentences(assessment, verdict)),
+        sentences=" ".join(dataset_sentences(found)),
     )
 
 
@@ -108,10 +106,9 @@ def _pairs(verdict: Verdict) -> Iterator[list[dict[str, object]]]:
 def _row(finding: Finding, dataset: str) -> dict[str, object]:
     comparison = finding.comparison
     low, high = comparison.ends
-    says = "holds" if finding.p_for <= ALPHA else "fails" if finding.p_against <= ALPHA else "open"
     return {
         "claimed": comparison.region, "unit": comparison.unit, "dataset": dataset, "effect": finding.effect,
-        "low": finding.low, "high": finding.high, "region_low": low, "region_high": high, "says": says,
+        "low": finding.low, "high": finding.high, "region_low": low, "region_high": high, "says": says(finding),
         "p_for": finding.p_for, "p_against": finding.p_against,
     }  # fmt: skip
 

@@ -24,22 +24,19 @@ _AXIS = 31
 _MOST_NAMED = 3
 
 
-def counted_by_dataset(assessment: Assessment, verdict: Verdict) -> str:
+def counted_by_dataset(reading: DatasetReading) -> str:
     """Return `9/0 of 36`, parts by dataset that hold and fail at least of those known; `-` where none is."""
-    reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.verdict.tree.known_units:
-        return "-"
     tree = reading.verdict.tree
-    return f"{tree.hold}/{tree.fail} of {reading.verdict.tree.known_units}"
+    return f"{tree.hold}/{tree.fail} of {tree.known_units}" if tree.known_units else "-"
 
 
-def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
+def dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return what the claim says by dataset, where one dataset makes a result, and which show nothing."""
-    reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.verdict.tree.known_units:
+    tree = reading.verdict.tree
+    if not tree.known_units:
         return []
-    tree, known = reading.verdict.tree, reading.verdict.tree.known_units
-    some = f" {known} of {len(tree.units)} parts can be computed." if known < len(tree.units) else ""
+    total = len(tree.units)
+    some = f" {tree.known_units} of {total} parts can be computed." if tree.known_units < total else ""
     lines = [f"By dataset: {readout(tree)}.{some}"]
     for name, contrasts in reading.makers.items():
         named = "; ".join(_without(one, name) for one in contrasts[:_MOST_NAMED])
@@ -51,11 +48,8 @@ def dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
     return lines
 
 
-def short_dataset_sentences(assessment: Assessment, verdict: Verdict) -> list[str]:
+def short_dataset_sentences(reading: DatasetReading) -> list[str]:
     """Return which datasets make a result, and which show nothing, by name alone."""
-    reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None or not reading.verdict.tree.known_units:
-        return []
     lines = []
     if reading.makers:
         named = ", ".join(f"{DATASETS[name].title} ({len(found)})" for name, found in reading.makers.items())
@@ -81,7 +75,9 @@ def datasets_document(assessment: Assessment, shown: Sequence[Verdict]) -> Docum
         data={
             "source": assessment.source.label,
             "interval": assessment.settings.interval,
-            "claims": {verdict.claim.id: dataset_record(assessment, verdict) for verdict in shown},
+            "claims": {
+                verdict.claim.id: dataset_record(assessment.datasets[verdict.claim.id]) for verdict in shown
+            },
             "contrasts": json.loads(records.to_json(orient="records", double_precision=10)),
         },
         indent=2,
@@ -93,7 +89,7 @@ def _body(assessment: Assessment, shown: Sequence[Verdict]) -> list[str | Grid |
     for verdict in shown:
         reading = assessment.datasets[verdict.claim.id]
         title = Heading(f"{verdict.claim.id}: {verdict.claim.statement}")
-        lines += ["", title, "", *dataset_sentences(assessment, verdict)]
+        lines += ["", title, "", *dataset_sentences(reading)]
         if not reading.contrasts:
             lines += [] if reading.verdict.tree.known_units else ["Not decidable from this source."]
             continue
@@ -175,18 +171,15 @@ def _table(assessment: Assessment, shown: Sequence[Verdict]) -> pd.DataFrame:
     return frame.assign(source=assessment.source.label, interval=assessment.settings.interval)
 
 
-def dataset_record(assessment: Assessment, verdict: Verdict) -> dict[str, object] | None:
-    """Return a claim by dataset in plain types: its grade and readout, and the sentences; None where not read."""
-    reading = assessment.datasets.get(verdict.claim.id)
-    if reading is None:
-        return None
+def dataset_record(reading: DatasetReading) -> dict[str, object]:
+    """Return a claim by dataset in plain types: its grade and readout, and the sentences."""
     tree = reading.verdict.tree
     return {
         "verdict": reading.verdict.verdict,
         "parts": len(tree.units),
-        "known": reading.verdict.tree.known_units,
+        "known": tree.known_units,
         "holds_in": tree.hold,
         "fails_in": tree.fail,
-        "sentences": dataset_sentences(assessment, verdict),
+        "sentences": dataset_sentences(reading),
         "made_by": sorted(reading.makers),
     }

@@ -49,8 +49,9 @@ def verdicts_text(assessment: Assessment, shown: Sequence[Verdict]) -> str:
     )  # fmt: skip
     rows = [
         (
-            verdict.claim.id, verdict.grade.short, *_counted(verdict), counted_by_dataset(assessment, verdict),
-            format_typical(verdict), format_effect(verdict.decisive), *p_texts(verdict),
+            verdict.claim.id, verdict.grade.short, *_counted(verdict),
+            counted_by_dataset(assessment.datasets[verdict.claim.id]), format_typical(verdict),
+            format_effect(verdict.decisive), *p_texts(verdict),
             *([_opinion(assessment, verdict)] if asked else []), verdict.seeds or "-", verdict.claim.short,
         )
         for verdict in shown
@@ -125,7 +126,7 @@ def _explain_one(assessment: Assessment, verdict: Verdict) -> str:
         lines.append(
             f"  opinion  {_opinion(assessment, verdict)} (Bayesian, on these datasets / over datasets)"
         )
-    lines += [f"  datasets {line}" for line in dataset_sentences(assessment, verdict)]
+    lines += [f"  datasets {line}" for line in dataset_sentences(assessment.datasets[verdict.claim.id])]
     lines += _explain_branch(verdict.tree, "  ")
     for branch in verdict.reported:
         lines += ["  not part of the verdict:", *_explain_branch(branch, "    ")]
@@ -199,7 +200,7 @@ def findings_page(assessment: Assessment, shown: Sequence[Verdict]) -> str:
         summary=", ".join(f"{counted[name]} {name}" for name in GRADES if counted[name]),
         counted=_counted,
         format_typical=format_typical,
-        by_dataset=lambda verdict: counted_by_dataset(assessment, verdict),
+        by_dataset=lambda verdict: counted_by_dataset(assessment.datasets[verdict.claim.id]),
         opinion=lambda verdict: _opinion(assessment, verdict),
         options=options,
         tests=assessment.tests,
@@ -228,7 +229,7 @@ def _points(assessment: Assessment, verdict: Verdict) -> str:
         said.append(f"Not shown: {'; '.join(named)}{more}.")
     if verdict.typical is not None and (shared := shared_trunks(verdict.known)):
         said.append(f"{shared[0].upper()}{shared[1:]}.")
-    said += short_dataset_sentences(assessment, verdict)
+    said += short_dataset_sentences(assessment.datasets[verdict.claim.id])
     said += [verdict.claim.remark] if verdict.claim.remark else []
     if verdict.claim.id in assessment.mixed:
         said.append(f"Mixed-effects model, a second opinion: {assessment.mixed[verdict.claim.id].verdict}.")

@@ -121,7 +121,7 @@ def verdicts_data(assessment: Assessment, shown: Sequence[Verdict]) -> dict[str,
         "families": FAMILIES,
         "claims": [
             as_record(verdict, assessment.mixed.get(verdict.claim.id))
-            | {"datasets": dataset_record(assessment, verdict)}
+            | {"datasets": dataset_record(assessment.datasets[verdict.claim.id])}
             | _opinion_record(assessment, verdict)
             for verdict in shown
         ],

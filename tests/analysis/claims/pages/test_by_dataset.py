@@ -25,13 +25,12 @@ def assessment() -> Assessment:
 
 
 def test_the_sentences_name_what_one_dataset_makes(assessment: Assessment) -> None:
-    by_id = {verdict.claim.id: verdict for verdict in assessment.verdicts}
-    said = " ".join(dataset_sentences(assessment, by_id["F3"]))
+    said = " ".join(dataset_sentences(assessment.datasets["F3"]))
     assert "MNLI makes the result of gap on SC, 610m - 210m: +1.33" in said
-    assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment, by_id["F1"]))
-    assert counted_by_dataset(assessment, by_id["F8"]) == "9/0 of 36"
-    assert counted_by_dataset(assessment, by_id["F7"]) == "-" and not dataset_sentences(
-        assessment, by_id["F7"]
+    assert "SST-2 (0 of 3)" in " ".join(dataset_sentences(assessment.datasets["F1"]))
+    assert counted_by_dataset(assessment.datasets["F8"]) == "9/0 of 36"
+    assert counted_by_dataset(assessment.datasets["F7"]) == "-" and not dataset_sentences(
+        assessment.datasets["F7"]
     )
 
 
