@@ -1,4 +1,4 @@
-"""What would overturn each verdict: a spread between pretrainings, a correlation of fine-tuning seeds."""
+"""What would overturn each verdict: a spread between pretrainings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from functools import cache
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import Finding
 from analysis.claims.verdicts import ALPHA, Verdict, judge
-from analysis.sensitivity.evidence import correlated
 from analysis.sensitivity.pretraining import SHARINGS, FindingOf, with_pretraining_spread
 
 __all__ = [
-    "CONTRADICTED", "MOVED", "RHOS", "SPREADS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Moved", "Overturned", "overturn",
+    "CONTRADICTED", "MOVED", "SPREADS", "SUPPORTED", "UNDECIDED", "UNKNOWN", "Moved", "Overturned", "overturn",
     "state_of",
 ]  # fmt: skip
 
@@ -25,9 +24,6 @@ SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
 
 MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Those at which parts are counted and the mean is given."""
-
-RHOS = tuple(round(-0.8 + 0.1 * step, 1) for step in range(18))
-"""Correlations of two models' seeds that are tried: -0.8 to 0.9."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +51,6 @@ class Overturned:
     does, or there is no verdict to overturn."""
     moved: Mapping[tuple[str, float], Moved]
     """By sharing and spread of `MOVED`."""
-    states_by_rho: Mapping[float, str]
-    """The verdict for each correlation of seeds; empty from runs, which show it themselves."""
-    p_by_rho: Mapping[float, float]
 
     @property
     def decided(self) -> bool:
@@ -74,13 +67,8 @@ def state_of(verdict: Verdict) -> str:
     return UNDECIDED if all(finding.known for finding in verdict.tree.findings) else UNKNOWN
 
 
-def overturn(finding_of: FindingOf, *, published: bool) -> list[Overturned]:
-    """Return, for every claim, what overturns its verdict.
-
-    Args:
-        finding_of: what the source says about a comparison.
-        published: whether these are printed cells, so that the correlation of seeds is not known.
-    """
+def overturn(finding_of: FindingOf) -> list[Overturned]:
+    """Return, for every claim, what overturns its verdict; `finding_of` says what a source says about a comparison."""
 
     @cache
     def family(name: str, sharing: str, sd: float) -> dict[str, Verdict]:
@@ -98,9 +86,6 @@ def overturn(finding_of: FindingOf, *, published: bool) -> list[Overturned]:
             return None
         return SPREADS[_first(gone)]
 
-    by_rho: dict[float, dict[str, Verdict]] = {}
-    for rho in RHOS if published else ():
-        by_rho[rho] = {one.claim.id: one for one in judge(CLAIMS, correlated(finding_of, rho))}
     found = []
     for verdict in judge(CLAIMS, finding_of):
         name = verdict.claim.id
@@ -111,17 +96,11 @@ def overturn(finding_of: FindingOf, *, published: bool) -> list[Overturned]:
                 moved[sharing, sd] = Moved(hold=one.tree.hold, parts=len(one.tree.units), mean=one.typical)
         found.append(
             Overturned(
-                id=name, state=state_of(verdict), p=_p(verdict),
+                id=name, state=state_of(verdict), p=verdict.p_adjusted if verdict.known else math.nan,
                 spread={sharing: gone_at(verdict, sharing) for sharing in SHARINGS}, moved=moved,
-                states_by_rho={rho: state_of(held[name]) for rho, held in by_rho.items()},
-                p_by_rho={rho: _p(held[name]) for rho, held in by_rho.items()},
             )
         )  # fmt: skip
     return found
-
-
-def _p(verdict: Verdict) -> float:
-    return verdict.p_adjusted if verdict.known else math.nan
 
 
 def _first(gone: Callable[[int], bool]) -> int:

@@ -52,7 +52,7 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
     multiverse = explore(source, settings, standard=standard_of(source) if source.comparable else None)
     found, instead = with_errors(source, settings)
     return Sensitivity(
-        source=source.words, overturned=tuple(overturn(found, published=source.is_published)),
+        source=source.words, overturned=tuple(overturn(found)),
         measured=(*measured_spreads(), *spreads_of(source)), multiverse=multiverse, opinions=opinion_curve(found),
         tests=tuple(filter(None, (*assess(source, settings, second_opinion=False).tests, instead))),
     )  # fmt: skip
@@ -152,7 +152,7 @@ def _counted(multiverse: Multiverse, name: str) -> dict[str, object]:
 
 
 def sensitivity_document(result: Sensitivity) -> Document:
-    """Return what overturns each verdict: pretrainings, correlated seeds, forks; and the second opinion."""
+    """Return what overturns each verdict: pretrainings, forks; and the second opinion."""
     body: list[str | Grid] = [
         f"What overturns the verdicts from {result.source}.",
         "",
@@ -169,13 +169,6 @@ def sensitivity_document(result: Sensitivity) -> Document:
         "",
         Grid(_moved_rows(result)),
     ]
-    if any(one.states_by_rho for one in result.overturned):
-        body += [
-            "",
-            "Correlation of two models' seeds, which printed cells do not show:",
-            "",
-            Grid(_rho_rows(result)),
-        ]
     body += [
         "",
         *_forks(result.multiverse, list(CLAIMS)),
@@ -208,7 +201,6 @@ def _data(result: Sensitivity) -> dict[str, object]:
                     }
                     for (sharing, sd), moved in one.moved.items()
                 ],
-                "by_rho": {f"{rho:g}": state for rho, state in one.states_by_rho.items()},
                 "probability": opinions[SCALES[0]].here,
                 "probability_over_datasets": {f"{scale:g}": one.over_datasets for scale, one in opinions.items()},
                 **_counted(result.multiverse, one.id),
@@ -261,18 +253,6 @@ def _moved_rows(result: Sensitivity) -> Rows:
             if cells:
                 by_cells.setdefault(cells, []).append(sharing)
         rows += [[one.id, "; ".join(names), *cells] for cells, names in by_cells.items()]
-    return rows
-
-
-def _rho_rows(result: Sensitivity) -> Rows:
-    shown = (-0.8, -0.5, -0.2, 0.0, 0.2, 0.5, 0.8)
-    rows = [["id", *(f"{rho:+g}" if rho else "0" for rho in shown), "verdict"]]
-    for one in result.overturned:
-        if not one.states_by_rho or all(math.isnan(p) for p in one.p_by_rho.values()):
-            continue
-        changes = [f"{state} at {rho:+g}" for rho, state in one.states_by_rho.items() if state != one.state]
-        first = f"{one.state}; {changes[0]}" if changes else f"{one.state} throughout"
-        rows.append([one.id, *(format_p(one.p_by_rho[rho]) for rho in shown), first])
     return rows
 
 

@@ -114,10 +114,10 @@ def sensitivity(
 ) -> None:
     """Print what would overturn each verdict on the paper's findings.
 
-    How far pretraining a model again would have to move its scores; how two models' seeds would have to be correlated
-    (which printed cells do not show); and which other margins, adjustments, readings, datasets or intervals change it,
-    valid analyses and invalid ones apart. It starts from the verdicts of `claims`: studentised for runs and t for the
-    published cells, unless --interval names another.
+    How far pretraining again would have to move scores, where models share a trunk and where not, next to what others
+    measured; which other protocols, margins, adjustments, readings, datasets, intervals or correlations of seeds change
+    it, valid analyses and invalid ones apart; and a Bayesian second opinion under four priors. It starts from the
+    verdicts of `claims`: studentised for runs and t for the published cells, unless --interval names another.
 
     example: python -m analysis sensitivity --format markdown --out sensitivity.md
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from analysis.claims.catalogue import CLAIMS
 from analysis.claims.evidence import PublishedEvidence
 from analysis.claims.verdicts import judge
-from analysis.sensitivity.overturning import MOVED, SPREADS, overturn, state_of
+from analysis.sensitivity.overturning import MOVED, SPREADS, state_of
 from analysis.sensitivity.pretraining import SHARINGS, with_pretraining_spread
 from tests.analysis.sensitivity.found import overturned
 
@@ -41,11 +39,3 @@ def test_parts_and_means_at_each_spread_are_those_of_the_claim() -> None:
         assert len(widths) == len(MOVED) and widths == sorted(widths)
     # A difference of gaps over tasks loses what moves all tasks of a trunk alike.
     assert overturned()["F2"].spread["trunks and tasks"] is None
-
-
-def test_correlations_are_for_printed_cells() -> None:
-    assert set(overturned()["F1"].states_by_rho.values()) == {overturned()["F1"].state}
-    assert set(overturned()["F4"].states_by_rho.values()) != {overturned()["F4"].state}
-    assert overturned()["F4"].states_by_rho[0.5] == "supported"
-    assert math.isnan(overturned()["F7"].p_by_rho[0.5])
-    assert all(not one.states_by_rho for one in overturn(FOUND, published=False))
