@@ -19,6 +19,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -134,13 +135,13 @@ class RemoteShards:
             return final
         for split in SPLITS:
             path = private_folder(making / split) / INDEX
-            self._get(f"{split}/{INDEX}", path, lambda: _check_index(making, split, manifest))  # noqa: B023
+            self._get(f"{split}/{INDEX}", path, partial(_check_index, making, split, manifest))
         private_folder(making / "tokenizer")
         for name, digest in manifest["tokenizer_files"].items():
             if Path(name).name != name or name in ("", "..", "."):
                 raise UserError(f"{self.url}/{MANIFEST}: names a file outside its folder: {name!r}")
             path = making / "tokenizer" / name
-            self._get(f"tokenizer/{name}", path, lambda: check_file(path, digest))  # noqa: B023
+            self._get(f"tokenizer/{name}", path, partial(check_file, path, digest))
         if final.exists():  # of an earlier copy, damaged since
             shutil.rmtree(final, ignore_errors=True)
         with contextlib.suppress(OSError):  # another process was faster

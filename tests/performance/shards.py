@@ -5,7 +5,8 @@
 All read the same documents on one core. The bare tokenizer is the package that the writer encodes with: tiktoken where
 it gives the same ids, with the split as Llama 3's own code writes it; Hugging Face's is measured next to it. The
 writer's time is the whole `build`: reading, decompression, hashing, deduplication, splitting, packing, zstd, SHA-256,
-disk and manifest. Start-up (imports, loading the tokenizer) is in none of them.
+disk and manifest. Start-up (imports, loading the tokenizer) is in none of them. Then one of eight ranks reads its share
+of steps from what was written, as training does: from the cache of decompressed shards, cut, ordered, masked, packed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from pretraining.data.corpus import batched, open_source
 from pretraining.data.manifest import load_manifest
 from pretraining.data.shard_settings import ShardSettings
 from pretraining.data.tokenizer import TextTokenizer, load_tokenizer
+from pretraining.model.configuration import config_of
+from pretraining.paper_settings import SHAPES
+from pretraining.plan.config import TrainingConfig
+from pretraining.training.dataloader import Data
 from tests.performance.timing import machine, parser_of, work
 
 
@@ -49,6 +54,15 @@ def written(encoder: TextTokenizer, source: Sequence[str], tokens: int) -> int:
     with tempfile.TemporaryDirectory() as folder, loaded:
         build_shards.build(source, "loaded already", Path(folder), ShardSettings(tokens=tokens), workers=0)
         return sum(split["tokens"] for split in load_manifest(Path(folder))["splits"].values())
+
+
+def read(folder: Path, objective: str, ratio: int | None) -> Callable[[], int]:
+    """Return what makes one of eight ranks' share of steps and returns the number of its tokens."""
+    config = TrainingConfig(cache=str(folder / "cache"), eval_sequences=0)
+    data = Data(folder, config, config_of(SHAPES["610m"], load_manifest(folder)["tokenizer"]))
+    steps = range(min(8, data.order.steps_per_epoch))
+    data.step(0, objective, ratio, world=8)
+    return lambda: sum(data.step(step, objective, ratio, world=8).tokens for step in steps)
 
 
 def main() -> None:
@@ -89,6 +103,18 @@ def main() -> None:
         )
     ratio = statistics.median(found["writer"]) / statistics.median(found[encoder.engine])
     print(f"writer / bare {encoder.engine}: {ratio:.2f}")
+    with tempfile.TemporaryDirectory() as folder:
+        build_shards.build(
+            options.source,
+            options.tokenizer,
+            Path(folder),
+            ShardSettings(tokens=int(tokens * 0.98)),
+            workers=0,
+        )
+        for name, share in (("clm", None), ("mlm", 40)):
+            call, counts = read(Path(folder), name, share), list[int]()
+            took = work(lambda call=call, counts=counts: counts.append(call()))  # type: ignore[misc]
+            print(f"loader, {name:4}{counts[0] / took.cpu:12,.0f} tokens/s of CPU time")
 
 
 if __name__ == "__main__":
